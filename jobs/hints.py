@@ -1,0 +1,77 @@
+"""Hints: Celery messages that say "look at the rows". Sent by api, dispatcher and supervisor, read by workers.
+
+A hint may be lost, doubled or late: every worker's reconcile loop looks at the rows anyway, so the broker is
+never needed for a job to run, only for it to start at once.
+"""
+
+import logging
+import queue
+import threading
+
+import kombu.exceptions
+from celery import Celery
+
+DISPATCH_TASK = "hora.dispatch"
+LAUNCH_TASK = "hora.launch"
+DISPATCH_QUEUE = "hora.dispatch"
+
+_log = logging.getLogger(__name__)
+
+
+def host_queue(host: str) -> str:
+    """The queue that only the worker on `host` reads."""
+    return f"hora.host.{host}"
+
+
+def celery_app(broker_url: str) -> Celery:
+    """A Celery application on the broker. Early acks, no results: the truth is in the database."""
+    app = Celery("hora", broker=broker_url, set_as_current=False)
+    app.conf.update(
+        task_ignore_result=True,
+        task_acks_late=False,
+        task_create_missing_queues=True,
+        worker_prefetch_multiplier=1,
+        worker_enable_remote_control=False,
+        worker_hijack_root_logger=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 5, "socket_keepalive": True},
+        task_default_queue=DISPATCH_QUEUE,
+    )
+    return app
+
+
+class Hints:
+    """Sends hints from a thread of its own, so that no caller ever waits for the broker or fails with it."""
+
+    def __init__(self, broker_url: str) -> None:
+        self._app = celery_app(broker_url)
+        self._pending: queue.SimpleQueue[tuple[str, tuple[int, ...], str] | None] = queue.SimpleQueue()
+        self._dispatch_pending = threading.Event()
+        self._thread = threading.Thread(target=self._send_all, name="hints", daemon=True)
+        self._thread.start()
+
+    def dispatch(self) -> None:
+        """Something may be placed now. Hints that wait to be sent are merged into one."""
+        if not self._dispatch_pending.is_set():
+            self._dispatch_pending.set()
+            self._pending.put((DISPATCH_TASK, (), DISPATCH_QUEUE))
+
+    def launch(self, attempt_id: int, *, host: str) -> None:
+        """An attempt waits for its supervisor on `host`."""
+        self._pending.put((LAUNCH_TASK, (attempt_id,), host_queue(host)))
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Send what waits, for at most `timeout_s`."""
+        self._pending.put(None)
+        self._thread.join(timeout_s)
+
+    def _send_all(self) -> None:
+        while (hint := self._pending.get()) is not None:
+            task, args, to = hint
+            if task == DISPATCH_TASK:
+                self._dispatch_pending.clear()
+            try:
+                self._app.send_task(task, args, queue=to, retry=False, expires=60)
+            except (OSError, kombu.exceptions.OperationalError) as error:
+                _log.warning("hint %s not sent: %s", task, error)

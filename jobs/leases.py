@@ -1,0 +1,239 @@
+"""Attempts and the slots they hold: place, claim, renew, fence, end, release.
+
+A life of an attempt: the dispatcher `place`s it (attempt, slots and job in one transaction), a supervisor
+`claim`s it and from then on `renew`s its lease and `fence`s its writes, and someone `end`s it: the supervisor,
+or the reaper once the lease has run out. The slots are `release`d only when no process is left on them.
+
+    SlotTaken       a slot was leased to another attempt meanwhile; nothing was placed
+    StaleLease      the attempt has ended or another holds it; the writer has to leave
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import exists, func, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from jobs.states import EndReason, EventKind, Status, status_after
+from jobs.store import Lease, add_event, held, transition
+from jobs.tables import Attempt, Host, Job, Slot
+
+
+class SlotTaken(RuntimeError):
+    """Not every slot of the placement was free."""
+
+
+class StaleLease(RuntimeError):
+    """The attempt is no longer this writer's."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the rest of the world wants of a supervisor."""
+
+    cancel_requested: bool
+
+
+def place(session: Session, job_id: str, *, host: str, slots: Sequence[int], lease_s: float) -> Lease:
+    """Give a queued job the slots `slots` of `host`: rank i gets the i-th. Raises `SlotTaken`, `StaleTransition`."""
+    transition(session, job_id, Status.LAUNCHING, attempt=Job.attempt + 1, not_before=None)
+    number = session.scalars(select(Job.attempt).where(Job.id == job_id)).one()
+    row = session.execute(
+        insert(Attempt)
+        .values(
+            job_id=job_id,
+            number=number,
+            host=host,
+            gpus=len(slots),
+            lease_expires_at=func.now() + timedelta(seconds=lease_s),
+        )
+        .returning(Attempt.id, Attempt.token)
+    ).one()
+    for rank, index in enumerate(sorted(slots)):
+        leased = session.scalar(
+            update(Slot)
+            .where(
+                Slot.host == host,
+                Slot.index == index,
+                Slot.attempt_id.is_(None),
+                Slot.quarantined_at.is_(None),
+                Slot.retired_at.is_(None),
+            )
+            .values(attempt_id=row.id, rank=rank)
+            .returning(Slot.index)
+        )
+        if leased is None:
+            raise SlotTaken(f"slot {index} of {host}")
+    add_event(session, job_id, EventKind.PLACED, attempt=number, data={"host": host, "slots": sorted(slots)})
+    return Lease(row.id, str(row.token), job_id, number)
+
+
+def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
+    """Take a placed attempt for a supervisor that starts now; None where another took it or it has ended."""
+    row = session.execute(
+        update(Attempt)
+        .where(Attempt.id == attempt_id, Attempt.claimed_at.is_(None), Attempt.ended_at.is_(None))
+        .values(claimed_at=func.now(), lease_expires_at=func.now() + timedelta(seconds=lease_s))
+        .returning(Attempt.token, Attempt.job_id, Attempt.number)
+    ).one_or_none()
+    return None if row is None else Lease(attempt_id, str(row.token), row.job_id, row.number)
+
+
+def record_supervisor(session: Session, lease: Lease, *, pid: int, process_started_at: float) -> None:
+    """Note which process supervises the attempt, so that its host's agent sees when that is gone."""
+    session.execute(
+        update(Attempt)
+        .where(Attempt.id == lease.attempt_id)
+        .values(supervisor_pid=pid, supervisor_started_at=process_started_at)
+    )
+    add_event(session, lease.job_id, EventKind.LAUNCHED, attempt=lease.number, data={"pid": pid})
+
+
+def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
+    """Hold the attempt for another `lease_s` seconds. Raises `StaleLease`."""
+    renewed = session.scalar(
+        update(Attempt)
+        .where(Attempt.id.in_(held(lease)))
+        .values(lease_expires_at=func.now() + timedelta(seconds=lease_s))
+        .returning(Attempt.id)
+    )
+    if renewed is None:
+        raise StaleLease(lease)
+
+
+def orders(session: Session, lease: Lease) -> Orders:
+    """Read what the supervisor is to do. Raises `StaleLease`."""
+    row = session.execute(
+        select(Job.cancel_requested_at).where(Job.id == lease.job_id, exists(held(lease)))
+    ).one_or_none()
+    if row is None:
+        raise StaleLease(lease)
+    return Orders(cancel_requested=row.cancel_requested_at is not None)
+
+
+def fence(session: Session, lease: Lease, *, ending: bool = False) -> None:
+    """Hold the attempt's row until the commit, so that nobody ends it meanwhile. Raises `StaleLease`."""
+    if session.scalar(held(lease).with_for_update(read=not ending)) is None:
+        raise StaleLease(lease)
+
+
+def end(
+    session: Session,
+    lease: Lease,
+    reason: EndReason,
+    *,
+    error: str | None = None,
+    backoff_s: float = 0.0,
+    backoff_limit_s: float = 0.0,
+) -> Status:
+    """End the attempt and move its job on: to its end, or back to the queue. Returns the job's new status.
+
+    The slots stay leased until `release`. Raises `StaleLease`.
+    """
+    fence(session, lease, ending=True)
+    job = session.scalars(
+        select(Job).where(Job.id == lease.job_id).with_for_update(), execution_options={"populate_existing": True}
+    ).one()
+    cancelled = job.cancel_requested_at is not None
+    to = status_after(
+        reason, cancel_requested=cancelled, restarts=job.restarts, max_restarts=int(job.spec["max_restarts"])
+    )
+    if cancelled:
+        reason, error = EndReason.CANCELLED, None
+    if to is Status.SUCCEEDED and job.status is Status.LAUNCHING:  # over before its start was stored
+        transition(session, job.id, Status.RUNNING, lease=lease)
+    if to is Status.QUEUED:
+        restarts = job.restarts + (1 if reason.outcome.counts else 0)
+        pause_s = min(backoff_s * 2 ** max(restarts - 1, 0), backoff_limit_s) if reason.outcome.counts else 0.0
+        not_before = func.now() + timedelta(seconds=pause_s)
+        transition(session, job.id, to, lease=lease, restarts=restarts, not_before=not_before)
+    else:
+        transition(session, job.id, to, lease=lease, end_reason=reason, error=error, ended_at=func.now())
+    session.execute(
+        update(Attempt)
+        .where(Attempt.id == lease.attempt_id)
+        .values(ended_at=func.now(), end_reason=reason, error=error)
+    )
+    _tell(session, lease, reason, error, to)
+    return to
+
+
+def _tell(session: Session, lease: Lease, reason: EndReason, error: str | None, to: Status) -> None:
+    data = {"end_reason": reason.value, "error": error}
+    add_event(session, lease.job_id, EventKind.ATTEMPT_ENDED, attempt=lease.number, data=data)
+    if to is Status.QUEUED:
+        add_event(session, lease.job_id, EventKind.REQUEUED, attempt=lease.number)
+    else:
+        add_event(session, lease.job_id, EventKind.ENDED, attempt=lease.number, data={"status": to.value, **data})
+
+
+def release(session: Session, attempt_id: int) -> None:
+    """Give the slots of an ended attempt back; its processes are known to be gone."""
+    session.execute(
+        update(Slot)
+        .where(Slot.attempt_id == attempt_id, exists().where(Attempt.id == attempt_id, Attempt.ended_at.is_not(None)))
+        .values(attempt_id=None, rank=None, quarantined_at=None)
+    )
+
+
+def quarantine(session: Session, attempt_id: int) -> None:
+    """Mark the slots of an ended attempt whose processes will not go away."""
+    session.execute(
+        update(Slot)
+        .where(Slot.attempt_id == attempt_id, Slot.quarantined_at.is_(None))
+        .values(quarantined_at=func.now())
+    )
+
+
+@dataclass(frozen=True)
+class Abandoned:
+    """A live attempt that nobody looks after, and what to end it for."""
+
+    lease: Lease
+    host: str
+    reason: EndReason
+    error: str
+
+
+def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float) -> list[Abandoned]:
+    """Live attempts whose lease ran out, whose host is lost, or that no supervisor took."""
+    host_lost = Host.heartbeat_at < func.now() - timedelta(seconds=host_timeout_s)
+    unclaimed = Attempt.claimed_at.is_(None) & (Attempt.created_at < func.now() - timedelta(seconds=claim_timeout_s))
+    expired = Attempt.lease_expires_at < func.now()
+    rows = session.execute(
+        select(Attempt, host_lost.label("host_lost"), unclaimed.label("unclaimed"))
+        .join(Host, Host.name == Attempt.host)
+        .where(Attempt.ended_at.is_(None), or_(unclaimed, expired))
+    ).all()
+    return [
+        Abandoned(Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number), attempt.host, *why)
+        for attempt, is_lost, is_unclaimed in rows
+        for why in [_why_abandoned(attempt.host, is_lost, is_unclaimed)]
+    ]
+
+
+def fence_expired(session: Session, lease: Lease) -> None:
+    """Hold the row of an abandoned attempt, unless it was renewed meanwhile. Raises `StaleLease`."""
+    unclaimed_or_expired = or_(Attempt.claimed_at.is_(None), Attempt.lease_expires_at < func.now())
+    if session.scalar(held(lease).where(unclaimed_or_expired).with_for_update()) is None:
+        raise StaleLease(lease)
+
+
+def _why_abandoned(host: str, is_lost: bool, is_unclaimed: bool) -> tuple[EndReason, str]:
+    if is_lost:
+        return EndReason.HOST_LOST, f"host {host} stopped sending heartbeats"
+    if is_unclaimed:
+        return EndReason.LAUNCH_FAILED, f"no supervisor started on {host}"
+    return EndReason.LEASE_EXPIRED, f"the supervisor on {host} stopped renewing its lease"
+
+
+def first_rank_started(session: Session, lease: Lease) -> None:
+    """The attempt runs: its first rank has written its first line."""
+    session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(started_at=func.now()))
+    transition(session, lease.job_id, Status.RUNNING, lease=lease, started_at=func.coalesce(Job.started_at, func.now()))
+
+
+def resumed(session: Session, lease: Lease, step: int) -> None:
+    """The attempt goes on after `step`; what earlier attempts wrote beyond it is void."""
+    session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(resumed_step=step))

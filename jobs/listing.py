@@ -1,0 +1,74 @@
+"""The list of jobs: filtered, in a total order, page by page. Called by the api.
+
+Pages go by key (creation time and id), so that page 1,000 costs what page 1 costs and no job is seen twice.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import ColumnElement, select, tuple_
+from sqlalchemy.orm import Session
+
+from jobs import cursors
+from jobs.cursors import Page
+from jobs.states import Status
+from jobs.store import JobNotFound
+from jobs.tables import Job
+
+Order = Literal["-created_at", "created_at"]
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs are wanted: those that match every part that is given."""
+
+    statuses: frozenset[Status] = frozenset()  # any of these
+    labels: tuple[tuple[str, str], ...] = ()  # all of these
+    name: str | None = None
+    owner: str | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """The filter as SQL."""
+        found: list[ColumnElement[bool]] = [Job.labels.contains({key: value}) for key, value in self.labels]
+        if self.statuses:
+            found.append(Job.status.in_(sorted(self.statuses)))
+        if self.name is not None:
+            found.append(Job.name == self.name)
+        if self.owner is not None:
+            found.append(Job.owner == self.owner)
+        return found
+
+
+def list_jobs(
+    session: Session, wanted: JobFilter, *, order: Order = "-created_at", limit: int = 50, cursor: str | None = None
+) -> Page[Job]:
+    """A page of at most `limit` jobs. Raises `InvalidCursor`."""
+    newest_first = order == "-created_at"
+    identity = _identity(wanted, order)
+    key = tuple_(Job.created_at, Job.id)
+    query = select(Job).where(*wanted.conditions())
+    if cursor is not None:
+        created_at, job_id = cursors.decode(cursor, of=identity)
+        after = tuple_(datetime.fromisoformat(str(created_at)), str(job_id))
+        query = query.where(key < after if newest_first else key > after)
+    columns = (Job.created_at, Job.id)
+    query = query.order_by(*(column.desc() if newest_first else column.asc() for column in columns))
+    found = session.scalars(query.limit(limit + 1)).all()  # one more, to know whether there is a next page
+    if len(found) <= limit:
+        return Page(found, None)
+    last = found[limit - 1]
+    return Page(found[:limit], cursors.encode((last.created_at.isoformat(), last.id), of=identity))
+
+
+def revision_of(session: Session, job_id: str) -> int:
+    """The revision of a job, without reading the rest of it. Raises `JobNotFound`."""
+    revision = session.scalar(select(Job.revision).where(Job.id == job_id))
+    if revision is None:
+        raise JobNotFound(job_id)
+    return revision
+
+
+def _identity(wanted: JobFilter, order: Order) -> str:
+    return json.dumps(["jobs", order, sorted(wanted.statuses), sorted(wanted.labels), wanted.name, wanted.owner])

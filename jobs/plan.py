@@ -1,0 +1,114 @@
+"""The plan: a spec resolved against a dataset's size and a number of GPUs.
+
+The api resolves it at submission where it knows the dataset; the trainer resolves it again from the data it
+opened, and that plan is the one that counts. Pure, so that both may import it.
+
+    UnworkablePlan      the spec cannot train on this data; `field` names what to change
+"""
+
+from math import ceil
+
+from pydantic import BaseModel, ConfigDict
+
+from jobs.spec import Spec
+
+_EXPONENT = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "two_thirds": 2 / 3}
+
+
+class UnworkablePlan(ValueError):
+    """The spec and the data do not fit each other; `field` is the spec field to change."""
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        super().__init__(message)
+
+
+class DatasetSizes(BaseModel):
+    """Samples in each part of a dataset, before `fraction` and after the validation split."""
+
+    model_config = ConfigDict(frozen=True)
+
+    train: int
+    validation: int
+    test: int = 0
+
+
+class Plan(BaseModel):
+    """Every figure a run uses. Sizes and step counts are null while the dataset's size is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    gpus: int
+    per_gpu_batch: int
+    global_batch: int
+    base_batch: int
+    base_learning_rate: float
+    lr_factor: float
+    learning_rate: float
+    warmup_epochs: int
+    epochs: int
+    steps_per_epoch: int | None = None
+    validation_steps: int | None = None
+    train_samples: int | None = None
+    validation_samples: int | None = None
+    test_samples: int | None = None
+
+
+def split_sizes(samples: int, validation: float) -> tuple[int, int]:
+    """How many of `samples` train and how many validate, when the share `validation` is held out."""
+    held_out = round(samples * validation)
+    return samples - held_out, held_out
+
+
+def lr_factor(policy: str, *, global_batch: int, base_batch: int) -> float:
+    """What the base rate is multiplied by: (global_batch / base_batch) ** exponent of the policy.
+
+    linear: Goyal et al. 2017, arXiv:1706.02677; sqrt: Krizhevsky 2014, arXiv:1404.5997.
+    """
+    exponent: float = _EXPONENT[policy]
+    return float((global_batch / base_batch) ** exponent)
+
+
+def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = None) -> Plan:
+    """Resolve batch, rate and steps of `spec` on `gpus` GPUs (default: as many as it asks for).
+
+    An epoch drops the last samples that do not fill a global batch; validation covers every sample once.
+    Raises `UnworkablePlan` where an epoch would have no step or a part would be empty.
+    """
+    gpus = spec.gpus if gpus is None else gpus
+    if spec.batch_per == "global" and spec.batch_size % gpus:
+        raise UnworkablePlan("batch_size", f"a global batch of {spec.batch_size} does not divide by {gpus} gpus")
+    per_gpu_batch = spec.batch_size // gpus if spec.batch_per == "global" else spec.batch_size
+    global_batch = per_gpu_batch * gpus
+    base_batch = spec.base_batch or per_gpu_batch
+    factor = lr_factor(spec.lr_scaling, global_batch=global_batch, base_batch=base_batch)
+    plan = Plan(
+        gpus=gpus,
+        per_gpu_batch=per_gpu_batch,
+        global_batch=global_batch,
+        base_batch=base_batch,
+        base_learning_rate=spec.learning_rate,
+        lr_factor=factor,
+        learning_rate=spec.learning_rate * factor,
+        warmup_epochs=spec.warmup_epochs,
+        epochs=spec.epochs,
+        steps_per_epoch=spec.steps_per_epoch,
+    )
+    return plan if sizes is None else plan.model_copy(update=_counts(spec, sizes, global_batch))
+
+
+def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int) -> dict[str, int]:
+    train_samples = int(sizes.train * spec.dataset.fraction)
+    if sizes.validation == 0:
+        raise UnworkablePlan("dataset.validation", "the validation part is empty")
+    if train_samples < global_batch:
+        raise UnworkablePlan(
+            "batch_size", f"a global batch of {global_batch} is larger than the {train_samples} training samples"
+        )
+    return {
+        "steps_per_epoch": spec.steps_per_epoch or train_samples // global_batch,
+        "validation_steps": ceil(sizes.validation / global_batch),
+        "train_samples": train_samples,
+        "validation_samples": sizes.validation,
+        "test_samples": sizes.test,
+    }

@@ -1,0 +1,178 @@
+"""What a rank writes: one JSON object a line, appended to its own file, in the order things happened.
+
+Written by the trainer, tailed and stored by the supervisor. Pure pydantic, no I/O. Times (`at`) are seconds
+since the epoch, durations are seconds. The launch file is the one thing that goes the other way.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from jobs.plan import Plan
+from jobs.spec import Spec
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: float
+
+
+class RankStarted(_Record):
+    """The first line of every rank, written before TensorFlow is imported."""
+
+    kind: Literal["rank_started"] = "rank_started"
+    rank: int
+    local_rank: int
+    host: str
+    pid: int
+
+
+class PhaseEnded(_Record):
+    """A part of the set-up is over: import, connect, data, build, restore, first_step."""
+
+    kind: Literal["phase_ended"] = "phase_ended"
+    name: str
+    duration_s: float
+
+
+class Planned(_Record):
+    """Rank 0: the plan that all ranks agreed on, and where the run goes on from (epoch 0 = from the start)."""
+
+    kind: Literal["planned"] = "planned"
+    plan: Plan
+    start_epoch: int = 0
+    start_step: int = 0
+
+
+class StepEnded(_Record):
+    """One optimizer update. `step` counts from 1 over the whole job; `epoch` from 1.
+
+    `metrics` are this rank's own, on its own part of the batch. `samples_per_s` is over all ranks.
+    """
+
+    kind: Literal["step"] = "step"
+    step: int
+    epoch: int
+    step_time_s: float
+    data_wait_s: float
+    samples_per_s: float
+    metrics: dict[str, float]
+
+
+class EpochEnded(_Record):
+    """Rank 0: one pass is over; `metrics` are averaged over all ranks (loss, accuracy, val_loss, ...)."""
+
+    kind: Literal["epoch"] = "epoch"
+    epoch: int
+    step: int
+    wall_s: float
+    samples_per_s: float
+    learning_rate: float
+    metrics: dict[str, float]
+
+
+class CheckpointSaved(_Record):
+    """Rank 0: a complete checkpoint is on disk under its final name."""
+
+    kind: Literal["checkpoint"] = "checkpoint"
+    epoch: int
+    step: int
+    path: str
+    duration_s: float
+
+
+class Summary(BaseModel):
+    """What a job came to. `wall_s` is training alone, without set-up; best epoch by the monitored metric.
+
+    `metrics` are those of the weights that were kept, `test_*` on held-out data among them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    best_epoch: int
+    epochs_run: int
+    val_accuracy: float | None
+    val_loss: float | None
+    test_accuracy: float | None = None
+    test_loss: float | None = None
+    train_samples_per_s: float
+    wall_s: float
+    setup_s: float
+    parameters: int
+    stopped_early: bool
+
+
+class Summarized(_Record):
+    """Rank 0: the last record before the exit of a run that came to its end."""
+
+    kind: Literal["summary"] = "summary"
+    summary: Summary
+
+
+class ExitReason(StrEnum):
+    """Why a rank left, in its own words."""
+
+    COMPLETED = "completed"
+    EARLY_STOPPED = "early_stopped"
+    STOP_REQUESTED = "stop_requested"  # saw the stop file, saved a checkpoint and left
+    BAD_DATA = "bad_data"
+    OUT_OF_MEMORY = "out_of_memory"
+    PEER_LOST = "peer_lost"  # a collective failed because another rank is gone
+    INTERNAL_ERROR = "internal_error"
+
+
+class RankExited(_Record):
+    """The last line of every rank that could still write one."""
+
+    kind: Literal["exit"] = "exit"
+    reason: ExitReason
+    message: str | None = None
+
+
+Record = Annotated[
+    RankStarted | PhaseEnded | Planned | StepEnded | EpochEnded | CheckpointSaved | Summarized | RankExited,
+    Field(discriminator="kind"),
+]
+_RECORD: TypeAdapter[Record] = TypeAdapter(Record)
+
+
+def parse_record(line: str | bytes) -> Record | None:
+    """The record on a line, or None for a line that is not one (a rank killed while writing)."""
+    try:
+        return _RECORD.validate_json(line)
+    except ValidationError:
+        return None
+
+
+class Launch(BaseModel):
+    """The launch file: all that a rank is told, as JSON at the path it gets as its one argument.
+
+    Paths are absolute. The ranks leave when `stop_path` exists.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    job_id: str
+    attempt: int
+    spec: Spec
+    gpus: int
+    device: Literal["gpu", "cpu"]
+    threads_per_rank: int
+    data_roots: list[str]
+    records_dir: str  # rank N appends to records_dir/rank-N.jsonl
+    logs_dir: str  # rank N writes stdout and stderr to logs_dir/rank-N.log
+    checkpoints_dir: str  # shared by the attempts of a job
+    artifacts_dir: str
+    stop_path: str
+
+
+def rank_records_name(rank: int) -> str:
+    """File name of a rank's records below `Launch.records_dir`."""
+    return f"rank-{rank}.jsonl"
+
+
+def rank_log_name(rank: int) -> str:
+    """File name of a rank's log below `Launch.logs_dir`."""
+    return f"rank-{rank}.log"

@@ -1,0 +1,71 @@
+"""Settings of a process: read once from the environment (`HORA_*`), frozen after that.
+
+Every part reads the same names, so a stack is configured in one place. Durations are seconds.
+"""
+
+import os
+import socket
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def default_home() -> Path:
+    """Where a stack keeps its state unless `HORA_HOME` says otherwise."""
+    return Path("/var/lib/hora") if os.geteuid() == 0 else Path.home() / ".local/share/hora"
+
+
+class Settings(BaseSettings):
+    """One stack's settings. A field `x_y` is read from `HORA_X_Y`."""
+
+    model_config = SettingsConfigDict(env_prefix="HORA_", frozen=True, extra="ignore", env_ignore_empty=True)
+
+    home: Path = Field(default_factory=default_home)
+    database_url: str = "postgresql://hora@localhost/hora"
+    broker_url: str = "redis://localhost:6379/0"
+    token: str | None = None  # the api stores it as an admin token; the CLI sends it
+    data_roots: str = ""  # colon-separated folders
+    slots: int | None = Field(default=None, ge=1, le=4096)  # CPU slots; None: the host's cores
+    host_name: str | None = None  # None: the machine's own name
+    port: int = Field(default=8400, ge=0, le=65535)
+
+    reconcile_period_s: float = Field(default=1.0, gt=0)  # a lost hint costs at most this
+    sample_period_s: float = Field(default=1.0, gt=0)
+    host_timeout_s: float = Field(default=30.0, gt=0)  # without a heartbeat for so long, a host is lost
+    lease_s: float = Field(default=60.0, gt=0)
+    lease_renewal_s: float = Field(default=5.0, gt=0)
+    claim_timeout_s: float = Field(default=60.0, gt=0)  # from placed to a supervisor that took it
+    orders_period_s: float = Field(default=0.5, gt=0)  # how often a supervisor looks for a cancel
+    stop_file_grace_s: float = Field(default=2.5, gt=0)  # ranks see the stop file and save
+    sigterm_grace_s: float = Field(default=1.0, gt=0)
+    restart_backoff_s: float = Field(default=1.0, ge=0)  # doubled with each restart that counts
+    restart_backoff_limit_s: float = Field(default=60.0, ge=0)
+    backfill_patience_s: float = Field(default=300.0, ge=0)  # a job blocked for longer is passed by none
+
+    @property
+    def runs_dir(self) -> Path:
+        """Where the attempts' directories lie, one folder a job."""
+        return self.home / "runs"
+
+    @property
+    def cpu_slots(self) -> int:
+        """Slots of this host where it has no GPU."""
+        return self.slots or os.cpu_count() or 1
+
+    @property
+    def host(self) -> str:
+        """The name this host goes by."""
+        return self.host_name or socket.gethostname()
+
+    @property
+    def data_root_paths(self) -> list[Path]:
+        """The folders below which datasets and weights may be read."""
+        return [Path(root) for root in self.data_roots.split(":") if root]
+
+
+@cache
+def settings() -> Settings:
+    """This process's settings."""
+    return Settings()

@@ -1,0 +1,197 @@
+"""The spec: what a person asks for, validated strictly and complete with every default.
+
+Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
+
+    InvalidSpec      a text that is not a spec; `problems` names every wrong field
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$", max_length=128)]
+LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=255)]
+Source = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=1024)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Pixels = Annotated[int, Field(ge=1, le=4096)]
+Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
+
+MAX_BYTES = 1024 * 1024
+MAX_GPUS = 4096
+
+
+class _Part(BaseModel):
+    """A piece of a spec: frozen, no unknown fields, no coercion, no NaN or infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
+
+
+class DatasetSpec(_Part):
+    """Which samples to train on, and how the ranks share them."""
+
+    source: Source
+    format: Literal["auto", "images", "parquet", "arrays", "synthetic"] = "auto"
+    label: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "label"
+    image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False)] = None  # (height, width)
+    validation: Share | Source = 0.1
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    sharding: Literal["shard", "steps"] = "shard"
+    shuffle_buffer: Annotated[int, Field(ge=1, le=10_000_000)] = 4096
+    cache: Literal["none", "memory", "disk"] = "none"
+    cache_limit_gb: Annotated[float, Field(gt=0, le=100_000)] = 20
+    augment: Annotated[list[Augmentation], Field(max_length=5)] = []
+
+
+class ModelSpec(_Part):
+    """Which network to train, and from which weights."""
+
+    name: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$", max_length=255)
+    ]
+    weights: Source = "none"  # none | imagenet | a path | job:ID
+    freeze_base: bool = True
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class EarlyStopping(_Part):
+    """Stop when `monitor` has not improved by `min_delta` for `patience` epochs."""
+
+    monitor: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)] = "val_accuracy"
+    patience: Annotated[int, Field(ge=1, le=10_000)] = 3
+    min_delta: Annotated[float, Field(ge=0)] = 0.001
+    restore_best_weights: bool = True
+
+
+class CheckpointSpec(_Part):
+    """How often to save what a restart goes on from, and how many to keep."""
+
+    every_epochs: Annotated[int, Field(ge=1, le=10_000)] = 1
+    keep: Annotated[int, Field(ge=1, le=1000)] = 2
+
+
+def _named(field: str) -> BeforeValidator:
+    """Let a plain string stand for an object with only `field` set."""
+    return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
+
+
+class Spec(_Part):
+    """A training job as a person asks for it; a field left out has the default written here."""
+
+    name: Name = "job"
+    dataset: Annotated[DatasetSpec, _named("source")]
+    model: Annotated[ModelSpec, _named("name")] = ModelSpec(name="lenet5")
+    gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = 1
+    min_gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None  # None: `gpus`
+    device: Literal["auto", "gpu", "cpu"] = "auto"
+    batch_per: Literal["gpu", "global"] = "gpu"
+    batch_size: Annotated[int, Field(ge=1, le=1_048_576)] = 32
+    learning_rate: Annotated[float, Field(gt=0, le=1000)] = 0.001
+    lr_scaling: Literal["none", "linear", "sqrt", "two_thirds"] = "none"
+    base_batch: Annotated[int | None, Field(ge=1, le=1_048_576)] = None  # None: the batch of one GPU
+    warmup_epochs: Annotated[int, Field(ge=0, le=10_000)] = 0
+    optimizer: Literal["adam", "nadam", "sgd"] = "adam"
+    epochs: Annotated[int, Field(ge=1, le=100_000)] = 30
+    steps_per_epoch: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
+    early_stopping: EarlyStopping | None = EarlyStopping()
+    checkpoint: CheckpointSpec = CheckpointSpec()
+    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
+    placement: Literal["pack", "single_host", "spread"] = "pack"
+    priority: Annotated[int, Field(ge=0, le=100)] = 50  # higher first
+    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
+    time_limit_s: Annotated[float | None, Field(gt=0)] = None
+    stall_timeout_s: Annotated[float, Field(gt=0)] = 600
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=64)] = {}
+
+    # A rule over two fields is checked at the later one, so that the answer names a field.
+    @field_validator("min_gpus")
+    @classmethod
+    def _no_more_than_gpus(cls, min_gpus: int | None, info: ValidationInfo) -> int | None:
+        gpus = info.data.get("gpus")
+        if min_gpus is not None and gpus is not None and min_gpus > gpus:
+            raise ValueError(f"min_gpus is {min_gpus}, more than gpus ({gpus})")
+        return min_gpus
+
+    @field_validator("batch_size")
+    @classmethod
+    def _divides_over_gpus(cls, batch_size: int, info: ValidationInfo) -> int:
+        gpus = info.data.get("gpus")
+        if info.data.get("batch_per") == "global" and gpus and batch_size % gpus:
+            raise ValueError(f"a global batch of {batch_size} does not divide by {gpus} gpus")
+        return batch_size
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """One wrong field: its dotted path, what came (shortened), and what is allowed."""
+
+    field: str
+    message: str
+    received: str | None = None
+
+
+class InvalidSpec(ValueError):
+    """The text is not a spec; `problems` lists every wrong field."""
+
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{p.field}: {p.message}" for p in problems))
+
+
+def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -> Spec:
+    """Read a spec from JSON or YAML text. Raises `InvalidSpec`."""
+    if syntax == "json":
+        return _validated(text)
+    try:
+        document = yaml.safe_load(text)
+        return _validated(json.dumps(document))
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, InvalidSpec):
+            raise
+        raise InvalidSpec([FieldProblem("", f"not valid YAML: {error}")]) from None
+
+
+def spec_from(document: dict[str, Any]) -> Spec:
+    """Read a spec from a parsed document, such as a stored spec. Raises `InvalidSpec`."""
+    return _validated(json.dumps(document))
+
+
+def _validated(text: str | bytes) -> Spec:
+    try:
+        return Spec.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidSpec(field_problems(error)) from None
+
+
+# pydantic names the branch of a union in the path; the person wrote no such field.
+_UNION_TAGS = {"constrained-float", "constrained-str"}
+
+
+def field_problems(error: ValidationError) -> list[FieldProblem]:
+    """Every wrong field of a pydantic error, in the order of the fields."""
+    return [
+        FieldProblem(
+            field=".".join(str(part) for part in detail["loc"] if part not in _UNION_TAGS),
+            message=detail["msg"].removeprefix("Value error, "),
+            received=None if detail["type"] == "missing" else _shortened(detail["input"]),
+        )
+        for detail in error.errors(include_url=False)
+    ]
+
+
+def _shortened(value: object, limit: int = 80) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

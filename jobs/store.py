@@ -1,0 +1,202 @@
+"""The job store: submit, look up, cancel, and the one function that writes a status.
+
+Called by the api (submit, cancel, look-ups) and, through `jobs.leases`, by dispatcher, supervisor and reaper.
+Every function works in the caller's transaction; the caller commits.
+
+    JobNotFound             no job has this id
+    JobEnded                the job is already over, so it cannot be cancelled
+    IdempotencyConflict     the key was used before with another body
+    StaleTransition         the job is not where the caller believes; nothing was written
+"""
+
+import math
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, exists, func, insert, select, update
+from sqlalchemy.orm import Session
+
+from jobs.plan import Plan
+from jobs.spec import Spec
+from jobs.states import SOURCES, TERMINAL, EndReason, EventKind, Status
+from jobs.tables import Attempt, IdempotencyKey, Job, JobEvent
+
+_ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
+
+
+class JobNotFound(LookupError):
+    """No job has this id."""
+
+
+class JobEnded(ValueError):
+    """The job is over; `status` says how."""
+
+    def __init__(self, job_id: str, status: Status) -> None:
+        self.status = status
+        super().__init__(f"job {job_id} has already {status}")
+
+
+class IdempotencyConflict(ValueError):
+    """This Idempotency-Key came before with another body."""
+
+
+class StaleTransition(RuntimeError):
+    """The guarded UPDATE found no row: the job moved on, or the lease is no longer the caller's."""
+
+    def __init__(self, job_id: str, to: Status) -> None:
+        super().__init__(f"job {job_id} cannot become {to} for this writer")
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to write an attempt: its row and the token that the row must still hold."""
+
+    attempt_id: int
+    token: str
+    job_id: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Idempotency:
+    """A client's key for a submission, and the SHA-256 of the body it came with."""
+
+    key: str
+    request_sha256: str
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submitted job, and whether this call created it (or an earlier one with the same key)."""
+
+    job: Job
+    created: bool
+
+
+def submit(
+    session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None
+) -> Submission:
+    """Write a job and its first event. Raises `IdempotencyConflict`."""
+    if idempotency is not None:
+        # Two requests with one key take turns here; the second finds the first one's row.
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{owner}\n{idempotency.key}", 0))))
+        earlier = session.get(IdempotencyKey, (owner, idempotency.key))
+        if earlier is not None:
+            if earlier.request_sha256 != idempotency.request_sha256:
+                raise IdempotencyConflict(idempotency.key)
+            return Submission(get_job(session, earlier.job_id), created=False)
+    job = Job(
+        id="".join(secrets.choice(_ID_ALPHABET) for _ in range(12)),
+        name=spec.name,
+        owner=owner,
+        status=Status.QUEUED,
+        spec=spec.model_dump(mode="json"),
+        plan=plan.model_dump(mode="json"),
+        labels=spec.labels,
+        gpus=spec.gpus,
+        priority=spec.priority,
+    )
+    session.add(job)
+    session.flush()
+    add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
+    if idempotency is not None:
+        session.add(
+            IdempotencyKey(owner=owner, key=idempotency.key, request_sha256=idempotency.request_sha256, job_id=job.id)
+        )
+        session.flush()
+    return Submission(job, created=True)
+
+
+def get_job(session: Session, job_id: str) -> Job:
+    """The job with this id. Raises `JobNotFound`."""
+    job = session.get(Job, job_id, populate_existing=True)
+    if job is None:
+        raise JobNotFound(job_id)
+    return job
+
+
+def request_cancel(session: Session, job_id: str) -> Job:
+    """Ask for a job's end: a queued one is cancelled at once, a running one by its supervisor.
+
+    Asking again changes nothing. Raises `JobNotFound`, and `JobEnded` where it ended otherwise.
+    """
+    job = session.scalar(select(Job).where(Job.id == job_id).with_for_update(), execution_options=_FRESH)
+    if job is None:
+        raise JobNotFound(job_id)
+    if job.status in TERMINAL and job.status is not Status.CANCELLED:
+        raise JobEnded(job_id, job.status)
+    if job.cancel_requested_at is None:
+        touch(session, job_id, cancel_requested_at=func.now())
+        add_event(session, job_id, EventKind.CANCEL_REQUESTED)
+        if job.status is Status.QUEUED:
+            transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED, ended_at=func.now())
+            add_event(session, job_id, EventKind.ENDED, data={"status": "cancelled", "end_reason": "cancelled"})
+    return get_job(session, job_id)
+
+
+def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
+    """Move a job to `to`, with `values` for other columns. The only writer of a status.
+
+    The UPDATE is the check: the job must stand in a status that `to` follows, and `lease`, where given, must be
+    that of the job's live attempt. Raises `StaleTransition`.
+    """
+    guard = update(Job).where(Job.id == job_id, Job.status.in_(SOURCES[to]))
+    if lease is not None:
+        guard = guard.where(exists(held(lease)))
+    values = _finite({"status": to, "revision": Job.revision + 1, **values})
+    if session.scalar(guard.values(values).returning(Job.id), execution_options=_UNSYNCHRONIZED) is None:
+        raise StaleTransition(job_id, to)
+
+
+def touch(session: Session, job_id: str, **values: Any) -> None:
+    """Change other columns of a job than its status."""
+    session.execute(
+        update(Job).where(Job.id == job_id).values(_finite({"revision": Job.revision + 1, **values})),
+        execution_options=_UNSYNCHRONIZED,
+    )
+
+
+def held(lease: Lease) -> Select[int]:
+    """The attempt's row, while the lease on it is good."""
+    return select(Attempt.id).where(
+        Attempt.id == lease.attempt_id,
+        Attempt.token == lease.token,
+        Attempt.job_id == lease.job_id,
+        Attempt.ended_at.is_(None),
+    )
+
+
+def add_event(
+    session: Session,
+    job_id: str,
+    kind: EventKind,
+    *,
+    attempt: int | None = None,
+    data: dict[str, Any] | None = None,
+    at: datetime | None = None,
+) -> None:
+    """Append to a job's history; `at` where it happened earlier than now."""
+    session.execute(
+        insert(JobEvent).values(
+            job_id=job_id, kind=kind, attempt=attempt, data=_without_nan(data or {}), at=at or func.now()
+        )
+    )
+
+
+_FRESH: dict[str, Any] = {"populate_existing": True}
+_UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: _without_nan(value) if isinstance(value, dict) else value for name, value in values.items()}
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN and no infinity, and a diverged loss is both: they are stored as null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

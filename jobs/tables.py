@@ -1,0 +1,253 @@
+"""The rows: everything Hora knows, as SQLAlchemy tables.
+
+Enumerations are VARCHAR with a CHECK, so that a new value is a plain migration. A job's row is the truth about
+it; an attempt's row carries the lease that fences every write of its supervisor.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Enum,
+    Float,
+    ForeignKey,
+    Identity,
+    Index,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from jobs.states import EndReason, EventKind, Status
+
+
+def _checked(enum: type[StrEnum]) -> Enum:
+    return Enum(
+        enum,
+        native_enum=False,
+        create_constraint=True,
+        length=32,
+        values_callable=lambda members: [member.value for member in members],
+        name=enum.__name__.lower(),
+    )
+
+
+class Base(DeclarativeBase):
+    """Names every constraint, so that a migration can drop it."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy's own way
+        datetime: DateTime(timezone=True),
+        dict[str, Any]: JSONB,
+        str: Text,
+        float: Float(53),
+        Status: _checked(Status),
+        EndReason: _checked(EndReason),
+        EventKind: _checked(EventKind),
+    }
+
+
+class Job(Base):
+    """A submitted spec and how far it has come. Written only by `jobs.store` and `jobs.leases`."""
+
+    __tablename__ = "jobs"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(String(128))
+    owner: Mapped[str] = mapped_column(String(128))
+    status: Mapped[Status] = mapped_column()
+    end_reason: Mapped[EndReason | None]
+    error: Mapped[str | None]
+    spec: Mapped[dict[str, Any]]
+    plan: Mapped[dict[str, Any]]
+    progress: Mapped[dict[str, Any] | None]
+    summary: Mapped[dict[str, Any] | None]
+    labels: Mapped[dict[str, Any]] = mapped_column()
+    gpus: Mapped[int]
+    priority: Mapped[int] = mapped_column()
+    attempt: Mapped[int] = mapped_column(server_default="0")  # number of the newest attempt
+    restarts: Mapped[int] = mapped_column(server_default="0")  # those that count against max_restarts
+    not_before: Mapped[datetime | None]  # back-off after a failed attempt
+    cancel_requested_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    started_at: Mapped[datetime | None]  # the first attempt's first rank
+    ended_at: Mapped[datetime | None]
+    revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows with every change
+
+    __table_args__ = (
+        Index("ix_jobs_newest", created_at.desc(), id.desc()),
+        Index("ix_jobs_queue", priority.desc(), created_at, id, postgresql_where=text("status = 'queued'")),
+        Index("ix_jobs_status", status, created_at.desc(), id.desc()),
+        Index("ix_jobs_labels", labels, postgresql_using="gin"),
+    )
+
+
+class IdempotencyKey(Base):
+    """The answer to a submission that carried an Idempotency-Key, by owner."""
+
+    __tablename__ = "idempotency_keys"
+
+    owner: Mapped[str] = mapped_column(String(128), primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    request_sha256: Mapped[str] = mapped_column(String(64))
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Attempt(Base):
+    """One launch of a job, fenced by `token`: whoever holds it and finds the row unended may write."""
+
+    __tablename__ = "attempts"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    number: Mapped[int] = mapped_column()
+    token: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
+    host: Mapped[str] = mapped_column(String(255))  # the lead host: its supervisor runs there
+    gpus: Mapped[int]
+    lease_expires_at: Mapped[datetime]
+    supervisor_pid: Mapped[int | None]
+    supervisor_started_at: Mapped[float | None]  # the process's own start time, against reused pids
+    resumed_step: Mapped[int | None] = mapped_column(BigInteger)  # what earlier attempts wrote beyond it is void
+    offsets: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # bytes stored of each file
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    claimed_at: Mapped[datetime | None]  # a supervisor took it
+    started_at: Mapped[datetime | None]  # its first rank wrote its first line
+    ended_at: Mapped[datetime | None]
+    end_reason: Mapped[EndReason | None]
+    error: Mapped[str | None]
+
+    __table_args__ = (
+        UniqueConstraint(job_id, number),
+        Index("uq_attempts_live_job", job_id, unique=True, postgresql_where=text("ended_at IS NULL")),
+        Index("ix_attempts_live_host", host, postgresql_where=text("ended_at IS NULL")),
+    )
+
+
+class Host(Base):
+    """A machine with slots, registered and kept alive by its agent."""
+
+    __tablename__ = "hosts"
+
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)
+    info: Mapped[dict[str, Any]]  # cores, memory_bytes, gpu model, versions
+    registered_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    heartbeat_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Slot(Base):
+    """One GPU, or one CPU share, of a host; `attempt_id` is the lease on it."""
+
+    __tablename__ = "slots"
+
+    host: Mapped[str] = mapped_column(String(255), ForeignKey("hosts.name", ondelete="CASCADE"), primary_key=True)
+    index: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(String(8))
+    uuid: Mapped[str | None] = mapped_column(String(96))  # NVML's UUID of a GPU
+    name: Mapped[str] = mapped_column(String(255))
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"))
+    rank: Mapped[int | None]
+    quarantined_at: Mapped[datetime | None]  # a process of an ended attempt is still on it
+    retired_at: Mapped[datetime | None]  # its host no longer has it
+
+    __table_args__ = (
+        CheckConstraint("kind IN ('gpu', 'cpu')", name="kind"),
+        Index("ix_slots_attempt_id", attempt_id, postgresql_where=text("attempt_id IS NOT NULL")),
+    )
+
+
+class JobEvent(Base):
+    """One line of a job's history, written with the change that it tells of."""
+
+    __tablename__ = "job_events"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    kind: Mapped[EventKind]
+    attempt: Mapped[int | None]
+    data: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+
+    __table_args__ = (Index("ix_job_events_job", job_id, id),)
+
+
+class MetricPoint(Base):
+    """One value of a named series of a job. `axis` is step or epoch: what the point is one per."""
+
+    __tablename__ = "metric_points"
+
+    # No foreign key: rows come by COPY at the rate of training steps, and every write is fenced already.
+    job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    rank: Mapped[int] = mapped_column(primary_key=True)  # -1: over all ranks
+    step: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    epoch: Mapped[int]
+    at: Mapped[datetime]
+    value: Mapped[float]
+
+
+class LogLine(Base):
+    """One line that a rank (or the launcher: rank -1) printed."""
+
+    __tablename__ = "log_lines"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(32))
+    attempt: Mapped[int]
+    rank: Mapped[int]
+    at: Mapped[datetime]
+    text: Mapped[str]
+
+    __table_args__ = (Index("ix_log_lines_job", job_id, id),)
+
+
+class Sample(Base):
+    """What one slot did at one moment, under the lease that held it. A metric that is not there is null."""
+
+    __tablename__ = "samples"
+
+    job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    rank: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(primary_key=True)
+    host: Mapped[str] = mapped_column(String(255))
+    slot: Mapped[int]
+    step: Mapped[int | None] = mapped_column(BigInteger)  # the newest step known at the time
+    gpu_percent: Mapped[float | None]  # share of the last window in which a kernel ran, 0..100
+    gpu_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    gpu_power_w: Mapped[float | None]
+    gpu_temperature_c: Mapped[float | None]
+    gpu_sm_clock_mhz: Mapped[float | None]
+    cpu_percent: Mapped[float | None]  # of one core: 200 is two cores busy
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # resident, of the rank and its children
+
+
+class Token(Base):
+    """A bearer token, stored as the SHA-256 of its text."""
+
+    __tablename__ = "tokens"
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    name: Mapped[str] = mapped_column(String(128))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    revoked_at: Mapped[datetime | None]

@@ -1,0 +1,8 @@
+"""`python -m worker`: run this host's worker until SIGTERM."""
+
+from jobs.logs import configure_logging
+from jobs.settings import settings
+from worker.app import Worker
+
+configure_logging("worker", host=settings().host)
+Worker(settings()).run()

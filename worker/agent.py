@@ -1,0 +1,169 @@
+"""The agent of a host: a thread of its worker that keeps the rows and the host's processes in step.
+
+Once a period it sends the host's heartbeat, ends attempts whose supervisor died, starts supervisors whose launch
+message got lost, gives back slots whose processes are gone, ends what other hosts abandoned, and dispatches.
+Every step is safe to repeat and safe to run on several hosts at once.
+"""
+
+import logging
+import platform
+import threading
+import time
+from collections.abc import Sequence
+
+import psutil
+from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
+
+from jobs import leases, registration
+from jobs.database import Sessions
+from jobs.leases import StaleLease
+from jobs.registration import SlotInfo
+from jobs.settings import Settings
+from jobs.states import EndReason
+from jobs.store import Lease
+from jobs.tables import Attempt, Slot
+from worker.dispatcher import Dispatcher
+from worker.gpus import Gpu
+from worker.intake import Intake
+from worker.launcher import Launcher, paths_of
+from worker.processes import is_alive, mark_of, sweep
+
+_log = logging.getLogger(__name__)
+
+
+def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
+    """A slot for each GPU; `cpu_slots` CPU shares where there is none."""
+    if gpus:
+        return [SlotInfo(gpu.index, "gpu", gpu.name, gpu.uuid, gpu.memory_bytes) for gpu in gpus]
+    return [SlotInfo(index, "cpu", "CPU share") for index in range(cpu_slots)]
+
+
+class Agent(threading.Thread):
+    """Reconciles until it is stopped."""
+
+    def __init__(
+        self, sessions: Sessions, settings: Settings, *, launcher: Launcher, dispatcher: Dispatcher, gpus: list[Gpu]
+    ) -> None:
+        super().__init__(name="agent", daemon=True)
+        self._sessions = sessions
+        self._settings = settings
+        self._launcher = launcher
+        self._dispatcher = dispatcher
+        self._gpus = gpus
+        self._stopped = threading.Event()
+        self._in_contact_since: float | None = None
+
+    def run(self) -> None:
+        """Reconcile once a period; what fails is tried again in the next one."""
+        while True:
+            try:
+                self.reconcile()
+            except OperationalError as error:
+                self._in_contact_since = None
+                _log.warning("the database is away: %s", error.orig)
+            except Exception:
+                _log.exception("a reconciliation failed; the next one is tried")
+            if self._stopped.wait(self._settings.reconcile_period_s):
+                return
+
+    def stop(self) -> None:
+        """End after the pass at hand."""
+        self._stopped.set()
+
+    def reconcile(self) -> None:
+        """One pass."""
+        if self._in_contact_since is None:
+            self._register()
+            self._in_contact_since = time.monotonic()
+        with self._sessions.begin() as session:
+            registration.beat(session, self._settings.host)
+        self._launcher.reap()
+        self._end_unsupervised()
+        self._launch_waiting()
+        self._release_ended()
+        # Leases ran out while the database was away; their supervisors get the time to renew them first.
+        if time.monotonic() - self._in_contact_since > self._settings.lease_s:
+            self._end_abandoned()
+        self._dispatcher.run()
+
+    def _register(self) -> None:
+        info = {
+            "cores": psutil.cpu_count(),
+            "memory_bytes": psutil.virtual_memory().total,
+            "python": platform.python_version(),
+            "system": platform.platform(),
+        }
+        slots = slots_of(self._gpus, self._settings.cpu_slots)
+        with self._sessions.begin() as session:
+            registration.register(session, self._settings.host, info, slots)
+        _log.info("host %s registered with %d slots", self._settings.host, len(slots))
+
+    def _end_unsupervised(self) -> None:
+        """End attempts of this host whose supervisor is gone, after their processes."""
+        for attempt in self._attempts(Attempt.ended_at.is_(None), Attempt.supervisor_pid.is_not(None)):
+            if is_alive(attempt.supervisor_pid or 0, attempt.supervisor_started_at or 0.0):
+                continue
+            _log.warning("the supervisor of attempt %d died; its ranks are killed", attempt.id)
+            sweep(mark_of(attempt.job_id, attempt.number))
+            lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+            try:
+                self._store_rest(attempt, lease)
+                # One that dies before its first rank comes up may do so every time: that uses up a restart.
+                reason = EndReason.LEASE_EXPIRED if attempt.started_at else EndReason.LAUNCH_FAILED
+                self._end(lease, reason, "the supervisor died")
+            except StaleLease:
+                continue  # it ended by itself meanwhile
+
+    def _store_rest(self, attempt: Attempt, lease: Lease) -> None:
+        """What the ranks wrote that their supervisor did not live to store."""
+        paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
+        Intake(self._sessions, lease, paths, ranks=attempt.gpus).drain()
+
+    def _launch_waiting(self) -> None:
+        for attempt in self._attempts(Attempt.ended_at.is_(None), Attempt.claimed_at.is_(None)):
+            self._launcher.launch(attempt.id)
+
+    def _release_ended(self) -> None:
+        """Give back the slots of ended attempts once no process of them is left here."""
+        holds = select(Slot.attempt_id).where(Slot.host == self._settings.host, Slot.attempt_id.is_not(None))
+        for attempt in self._attempts(Attempt.ended_at.is_not(None), Attempt.id.in_(holds)):
+            clean = sweep(mark_of(attempt.job_id, attempt.number))
+            with self._sessions.begin() as session:
+                if clean:
+                    leases.release(session, attempt.id)
+                else:
+                    leases.quarantine(session, attempt.id)
+
+    def _end_abandoned(self) -> None:
+        with self._sessions() as session:
+            lost = leases.abandoned(
+                session,
+                host_timeout_s=self._settings.host_timeout_s,
+                claim_timeout_s=self._settings.claim_timeout_s,
+            )
+        for attempt in lost:
+            _log.warning("attempt %d is abandoned: %s", attempt.lease.attempt_id, attempt.error)
+            try:
+                self._end(attempt.lease, attempt.reason, attempt.error, expired=True)
+            except StaleLease:
+                continue  # renewed or ended meanwhile
+
+    def _end(self, lease: Lease, reason: EndReason, error: str, *, expired: bool = False) -> None:
+        with self._sessions.begin() as session:
+            if expired:
+                leases.fence_expired(session, lease)
+            leases.end(
+                session,
+                lease,
+                reason,
+                error=error,
+                backoff_s=self._settings.restart_backoff_s,
+                backoff_limit_s=self._settings.restart_backoff_limit_s,
+            )
+
+    def _attempts(self, *where: object) -> Sequence[Attempt]:
+        with self._sessions() as session:
+            return session.scalars(
+                select(Attempt).where(Attempt.host == self._settings.host, *where).order_by(Attempt.id)  # type: ignore[arg-type]
+            ).all()

@@ -1,0 +1,219 @@
+"""What the ranks wrote, into the database: records, logs, events and the job's progress, in fenced batches.
+
+One transaction stores a batch and moves the files' offsets in the attempt's row, so that every line is stored
+once, whatever dies between two batches; the next reader of the attempt goes on from there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from jobs import ingest
+from jobs.database import Sessions
+from jobs.ingest import LogRow, MetricRow
+from jobs.leases import fence, first_rank_started, resumed
+from jobs.plan import Plan
+from jobs.records import (
+    CheckpointSaved,
+    EpochEnded,
+    Planned,
+    RankExited,
+    RankStarted,
+    Record,
+    StepEnded,
+    Summarized,
+    parse_record,
+    rank_log_name,
+    rank_records_name,
+)
+from jobs.states import EventKind, Status
+from jobs.store import Lease, add_event, get_job, touch
+from jobs.tables import Attempt
+from worker.launcher import AttemptPaths
+from worker.tail import Tail
+
+ALL_RANKS = -1  # the rank of a value over all ranks
+LAUNCHER = -1  # the rank of a line that the launcher printed
+
+
+@dataclass
+class Batch:
+    """What was read since the last transaction."""
+
+    metrics: list[MetricRow] = field(default_factory=list)
+    logs: list[LogRow] = field(default_factory=list)
+    events: list[tuple[EventKind, datetime, dict[str, Any]]] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)  # of the job's row
+    started: bool = False
+    resumed_step: int | None = None
+
+
+class Intake:
+    """Reads an attempt's files and stores what is new.
+
+    `exits`, `pids` and `last_step_at` are what the supervision judges by.
+    """
+
+    def __init__(self, sessions: Sessions, lease: Lease, paths: AttemptPaths, *, ranks: int) -> None:
+        self._sessions = sessions
+        self._lease = lease
+        self._ranks = ranks
+        with sessions() as session:
+            attempt = session.get_one(Attempt, lease.attempt_id)
+            job = get_job(session, lease.job_id)
+        self._plan = Plan.model_validate(job.plan)
+        self._records = {rank: Tail(paths.records / rank_records_name(rank)) for rank in range(ranks)}
+        self._logs = {rank: Tail(paths.logs / rank_log_name(rank)) for rank in range(ranks)}
+        self._logs[LAUNCHER] = Tail(paths.launcher_log)
+        for name, tail in self._tails():
+            tail.offset = int(attempt.offsets.get(name, 0))
+        self._progress: dict[str, Any] = {"epochs": self._plan.epochs}
+        self._step_time_s: float | None = None
+        self._running = job.status is Status.RUNNING
+        self._first_step_seen = any(tail.offset for tail in self._records.values())
+        self.exits: dict[int, RankExited] = {}
+        self.pids: dict[int, int] = {}
+        self.steps_seen = 0
+
+    def store_new(self, *, final: bool = False) -> bool:
+        """Store what was written since the last call; False where there was nothing. Raises `StaleLease`."""
+        batch, offsets = Batch(), {}
+        for name, tail in self._tails():
+            lines, after = tail.read(final=final)
+            if after != tail.offset:
+                offsets[name] = (tail, after)
+                self._read(name, lines, batch)
+        if not offsets:
+            return False
+        with self._sessions.begin() as session:
+            fence(session, self._lease)
+            self._store(session, batch)
+            positions = {name: tail.offset for name, tail in self._tails()}
+            positions |= {name: after for name, (_, after) in offsets.items()}
+            session.execute(update(Attempt).where(Attempt.id == self._lease.attempt_id).values(offsets=positions))
+        for tail, after in offsets.values():
+            tail.offset = after
+        self._running |= batch.started
+        return True
+
+    def drain(self) -> None:
+        """Store all that is left; the writers are gone. Raises `StaleLease`."""
+        while self.store_new():
+            pass
+        self.store_new(final=True)
+
+    def _tails(self) -> Iterable[tuple[str, Tail]]:
+        for rank, tail in self._records.items():
+            yield f"records:{rank}", tail
+        for rank, tail in self._logs.items():
+            yield f"log:{rank}", tail
+
+    def _read(self, name: str, lines: list[bytes], batch: Batch) -> None:
+        kind, _, number = name.partition(":")
+        rank = int(number)
+        if kind == "log":
+            now = datetime.now(UTC)
+            batch.logs += [LogRow(self._lease.job_id, self._lease.number, rank, now, _text(line)) for line in lines]
+            return
+        for line in lines:
+            record = parse_record(line)
+            if record is not None:
+                self._take(rank, record, batch)
+
+    def _take(self, rank: int, record: Record, batch: Batch) -> None:
+        match record:
+            case RankStarted():
+                self.pids[rank] = record.pid
+                batch.started |= not self._running
+                data = {"rank": rank, "host": record.host, "pid": record.pid}
+                batch.events.append((EventKind.RANK_STARTED, _time(record.at), data))
+            case Planned():
+                self._plan = record.plan
+                batch.resumed_step = record.start_step
+                batch.columns["plan"] = record.plan.model_dump(mode="json")
+                steps = record.plan.epochs * (record.plan.steps_per_epoch or 0)
+                self._progress |= {"epochs": record.plan.epochs, "steps": steps}
+                self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
+            case StepEnded():
+                self._take_step(rank, record, batch)
+            case EpochEnded():
+                self._take_epoch(record, batch)
+            case CheckpointSaved():
+                data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
+                batch.events.append((EventKind.CHECKPOINT_SAVED, _time(record.at), data))
+            case Summarized():
+                batch.columns["summary"] = record.summary.model_dump(mode="json")
+            case RankExited():
+                self.exits[rank] = record
+
+    def _take_step(self, rank: int, record: StepEnded, batch: Batch) -> None:
+        self.steps_seen += 1
+        values = {
+            **record.metrics,
+            "step_time_s": record.step_time_s,
+            "data_wait_s": record.data_wait_s,
+            "samples_per_s": record.samples_per_s,
+        }
+        self._add_points(rank, record.step, record.epoch, record.at, values, batch)
+        if not self._first_step_seen:
+            self._first_step_seen = True
+            batch.events.append((EventKind.FIRST_STEP, _time(record.at), {"rank": rank}))
+        if rank != 0:
+            return
+        # An average over about the last hundred steps, so that the estimate neither jumps nor lags.
+        before = self._step_time_s if self._step_time_s is not None else record.step_time_s
+        self._step_time_s = before + 0.02 * (record.step_time_s - before)
+        steps = self._progress.get("steps") or 0
+        self._progress |= {
+            "epoch": record.epoch,
+            "step": record.step,
+            "samples_per_s": record.samples_per_s,
+            "eta_s": max(steps - record.step, 0) * self._step_time_s if steps else None,
+        }
+        batch.columns["progress"] = self._progress
+
+    def _take_epoch(self, record: EpochEnded, batch: Batch) -> None:
+        values = {
+            **record.metrics,
+            "learning_rate": record.learning_rate,
+            "samples_per_s": record.samples_per_s,
+            "epoch_s": record.wall_s,
+        }
+        self._add_points(ALL_RANKS, record.step, record.epoch, record.at, values, batch)
+        self._progress |= {"epoch": record.epoch, "step": record.step, "metrics": record.metrics}
+        batch.columns["progress"] = self._progress
+        data = {"epoch": record.epoch, "step": record.step, **values}
+        batch.events.append((EventKind.EPOCH_ENDED, _time(record.at), data))
+
+    def _add_points(self, rank: int, step: int, epoch: int, at: float, values: dict[str, float], batch: Batch) -> None:
+        lease, when = self._lease, _time(at)
+        batch.metrics += [
+            MetricRow(lease.job_id, name, rank, step, lease.number, epoch, when, value)
+            for name, value in values.items()
+        ]
+
+    def _store(self, session: Session, batch: Batch) -> None:
+        lease = self._lease
+        if batch.started and not self._running:
+            first_rank_started(session, lease)
+        if batch.resumed_step is not None:
+            resumed(session, lease, batch.resumed_step)
+        for kind, at, data in batch.events:
+            add_event(session, lease.job_id, kind, attempt=lease.number, data=data, at=at)
+        if batch.columns:
+            touch(session, lease.job_id, **batch.columns)
+        ingest.store_metrics(session, batch.metrics)
+        ingest.store_logs(session, batch.logs)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _text(line: bytes) -> str:
+    """A printed line as PostgreSQL can hold it: no NUL, and no bytes that are not UTF-8."""
+    return line.decode("utf-8", "replace").replace("\x00", "\ufffd").rstrip("\r")
