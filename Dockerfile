@@ -1,0 +1,86 @@
+# Three images:
+#   api         the HTTP service, the migrations and the command line; no TensorFlow
+#   worker      a host without a GPU
+#   worker-gpu  a host with NVIDIA GPUs. Not built by any test of this project: it needs CUDA's development image.
+#
+# /opt/hora is the environment with the dependencies, /opt/app the project itself: a change of the code leaves the
+# large layer as it is.
+
+FROM docker.io/library/python:3.11-slim-bookworm AS base
+ENV PATH=/opt/hora/bin:/opt/app/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    HORA_HOME=/var/lib/hora
+RUN useradd --system --user-group --uid 10001 --home-dir /var/lib/hora --create-home --shell /bin/sh hora
+WORKDIR /var/lib/hora
+
+# ---- what is installed, built in stages that stay behind
+
+FROM base AS environment
+WORKDIR /build
+COPY requirements/uv.txt requirements/
+RUN python -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --require-hashes -r requirements/uv.txt
+ENV PATH=/opt/uv/bin:$PATH UV_NO_CACHE=1 UV_NO_PROGRESS=1 UV_LINK_MODE=copy VIRTUAL_ENV=/opt/hora
+RUN uv venv --python /usr/local/bin/python /opt/hora \
+ && echo /opt/app > "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/hora.pth"
+
+FROM environment AS app
+COPY requirements/build.txt requirements/
+COPY pyproject.toml README.md LICENSE ./
+COPY api api
+COPY hora hora
+COPY jobs jobs
+COPY migrations migrations
+COPY trainer trainer
+COPY worker worker
+RUN uv build --wheel --require-hashes --build-constraints requirements/build.txt --out-dir dist \
+ && uv pip install --no-deps --target /opt/app dist/*.whl \
+ && python -m compileall -q /opt/app
+
+FROM environment AS api-environment
+COPY requirements/api.txt requirements/
+RUN uv pip sync --require-hashes --compile-bytecode requirements/api.txt
+
+# ---- api
+
+FROM base AS api
+COPY --from=api-environment /opt/hora /opt/hora
+COPY --from=app /opt/app /opt/app
+USER hora
+EXPOSE 8400
+CMD ["uvicorn", "--factory", "api.main:create_app", "--host", "0.0.0.0", "--port", "8400", "--no-server-header"]
+
+# ---- worker
+
+FROM environment AS worker-environment
+RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*
+COPY requirements/build.txt requirements/worker.txt requirements/
+COPY pyproject.toml .
+RUN MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker.txt
+
+FROM base AS worker-base
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends openssh-client dataset-fashion-mnist \
+ && rm -rf /var/lib/apt/lists/*
+COPY --from=app /opt/app /opt/app
+USER hora
+CMD ["python", "-m", "worker"]
+
+FROM worker-base AS worker
+COPY --from=worker-environment /opt/hora /opt/hora
+
+# ---- worker-gpu: the compiler and NCCL from NVIDIA's image, CUDA's libraries at run time from TensorFlow's wheels
+
+FROM docker.io/nvidia/cuda:12.5.1-devel-ubuntu22.04 AS cuda
+
+FROM environment AS worker-gpu-environment
+RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*
+COPY --from=cuda /usr/local/cuda-12.5 /usr/local/cuda-12.5
+COPY --from=cuda /usr/include/nccl.h /usr/local/nccl/include/
+COPY --from=cuda /usr/lib/x86_64-linux-gnu/libnccl_static.a /usr/local/nccl/lib/
+ENV HOROVOD_CUDA_HOME=/usr/local/cuda-12.5 HOROVOD_NCCL_HOME=/usr/local/nccl HOROVOD_NCCL_LINK=STATIC
+COPY requirements/worker-gpu.uv.toml uv.toml
+COPY requirements/build.txt requirements/worker-gpu.txt requirements/
+RUN PATH=$HOROVOD_CUDA_HOME/bin:$PATH MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker-gpu.txt
+
+FROM worker-base AS worker-gpu
+COPY --from=worker-gpu-environment /opt/hora /opt/hora

@@ -1,0 +1,86 @@
+# Everything a checkout can do. `make demo` and `make test` need nothing before them on a machine with Python
+# 3.11 or 3.12, g++ and make; every target is safe to repeat and skips what is done.
+
+CANDIDATES := python3.12 python3.11 python3
+SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))
+PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(if $(shell $(python) -c '$(SUITABLE)' 2>&1 || echo no),,$(python))))
+
+UV := .uv/bin/uv
+BIN := .venv/bin
+export UV_NO_PROGRESS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test up down check format bench compose-test lock clean prerequisites
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
+
+setup: .venv/ready ## Create the environment in .venv (uv itself in .uv)
+
+# The stack stays up. A machine with one core gets two slots all the same, so that two ranks can start.
+demo: setup ## Start the stack and train a real job on 2 ranks, to its end
+	@HORA_SLOTS=$${HORA_SLOTS:-$$(cores=$$(nproc); echo $$((cores < 2 ? 2 : cores)))} $(BIN)/hora up -d
+	@job=$$($(BIN)/hora submit examples/digits.yaml) || exit; \
+	$(BIN)/hora show $$job --wait; status=$$?; \
+	echo "More of it: $(BIN)/hora show $$job, logs $$job, metrics $$job"; \
+	echo "Stop the stack with: make down"; \
+	$(BIN)/hora up -d; \
+	exit $$status
+
+test: setup ## Run the whole test suite
+	$(BIN)/pytest
+
+up: setup ## Start the stack on this machine
+	@$(BIN)/hora up -d
+
+down: setup ## Stop it
+	@$(BIN)/hora down
+
+check: setup ## Lint, check formatting, types and import rules
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Format, and mend what the linter can mend
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: setup ## Measure Hora beside bare horovodrun
+	$(BIN)/python -m bench
+
+compose-test: setup ## Bring docker-compose.yml up in podman or docker and run a job in it
+	tests/compose/run
+
+# `make lock LOCK_FLAGS=--upgrade` moves to the newest versions.
+LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(LOCK_FLAGS)
+SAME = $(LOCK) --constraints requirements/dev.txt
+lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml and requirements/*.in
+	$(LOCK) requirements/uv.in -o requirements/uv.txt
+	$(LOCK) requirements/build.in -o requirements/build.txt
+	$(LOCK) requirements/compose.in -o requirements/compose.txt
+	$(LOCK) pyproject.toml --extra api --extra worker --extra embedded --group dev -o requirements/dev.txt
+	$(SAME) pyproject.toml --extra api -o requirements/api.txt
+	$(SAME) pyproject.toml --extra worker -o requirements/worker.txt
+	$(SAME) pyproject.toml --extra worker-gpu -o requirements/worker-gpu.txt
+
+clean: ## Remove what these targets created here; a running stack and its state stay
+	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+prerequisites:
+	@$(or $(PYTHON),false) -c '$(SUITABLE)' 2>/dev/null || { echo 'make: Python 3.11 or 3.12 with its venv module is missing (Debian: apt-get install python3-venv; another one: make PYTHON=...)' >&2; exit 1; }
+	@command -v $(CXX) >/dev/null || { echo 'make: g++ is missing (Debian: apt-get install g++)' >&2; exit 1; }
+
+$(UV): requirements/uv.txt | prerequisites
+	$(PYTHON) -m venv --clear .uv
+	.uv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+# MAKEFLAGS is for Horovod, which would compile eight files at once on any machine.
+# The project itself goes in last, editable, so that an edit needs no new set-up.
+.venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt $(UV)
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
+	MAKEFLAGS=-j$$(nproc) $(UV) pip sync --quiet --python .venv --require-hashes --build-constraints requirements/build.txt requirements/dev.txt
+	$(UV) pip install --quiet --python .venv --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,99 @@
+"""The HTTP service. `uvicorn --factory api.main:create_app` runs it; the tests build theirs with `app_for`."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+import structlog
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import Depends, FastAPI
+from fastapi.concurrency import run_in_threadpool
+from prometheus_client import CollectorRegistry
+from sqlalchemy.exc import SQLAlchemyError
+
+from api import metrics, openapi, problems
+from api.deps import Services, Tokens, only_known_parameters
+from api.requests import BodyLimit, Requests
+from api.routes import catalog, health, hosts, jobs, series
+from jobs.database import engine_for, sessions_for
+from jobs.hints import Hints
+from jobs.logs import configure_logging
+from jobs.settings import Settings, settings
+from jobs.spec import MAX_BYTES
+
+_POOL_SIZE = 8  # connections kept; as many again for a burst
+_log = structlog.get_logger(__name__)
+
+
+def create_app() -> FastAPI:
+    """The service with the settings of the environment, for uvicorn."""
+    configure_logging("api")
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):  # their own format would mix with ours
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    logging.getLogger("uvicorn.access").disabled = True  # `api.requests` writes a line for each request
+    return app_for(settings())
+
+
+def app_for(configuration: Settings) -> FastAPI:
+    """The service with these settings. It connects to nothing before it starts."""
+    registry = CollectorRegistry()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        services = _services(configuration)
+        metrics.register(registry, services.sessions, configuration)
+        app.state.services = services
+        # A thread for each connection: a request never waits for one while it holds a thread.
+        current_default_thread_limiter().total_tokens = 2 * _POOL_SIZE
+        await run_in_threadpool(_let_the_configured_token_in, services)
+        yield
+        await run_in_threadpool(services.hints.close)
+        services.engine.dispose()
+
+    app = FastAPI(
+        title="Hora",
+        version=_version(),
+        description="Training jobs: submit a spec, watch it train, and see whether it scaled.",
+        lifespan=lifespan,
+        dependencies=[Depends(only_known_parameters)],
+        responses=openapi.problems(s401="No valid token", s422="Wrong fields", s503="The database is away"),
+        generate_unique_id_function=lambda route: route.name,
+        redirect_slashes=False,
+    )
+    app.state.registry = registry
+    for part in (jobs, series, hosts, catalog, health):
+        app.include_router(part.routes)
+    problems.install(app)
+    openapi.describe(app)
+    app.add_middleware(BodyLimit, limit=MAX_BYTES)
+    app.add_middleware(Requests, durations_s=metrics.request_durations(registry))
+    return app
+
+
+def _services(configuration: Settings) -> Services:
+    engine = engine_for(configuration.database_url, pool_size=_POOL_SIZE)
+    sessions = sessions_for(engine)
+    return Services(
+        settings=configuration,
+        engine=engine,
+        sessions=sessions,
+        hints=Hints(configuration.broker_url),
+        tokens=Tokens(sessions, configuration.token),
+    )
+
+
+def _let_the_configured_token_in(services: Services) -> None:
+    try:
+        services.tokens.store_configured()
+    except SQLAlchemyError as error:  # still starting, or not migrated yet: the token is stored when it first comes
+        _log.warning("token not stored yet", error=str(error).partition("\n")[0])
+
+
+def _version() -> str:
+    try:
+        return version("hora")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return "0"

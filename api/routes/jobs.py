@@ -1,0 +1,234 @@
+"""Submit, look up, cancel and clone jobs."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Query, Response
+from pydantic_core import from_json
+from sqlalchemy.orm import Session
+
+from api.deps import (
+    JSON,
+    MERGE_PATCH,
+    Caller,
+    JobId,
+    SafeText,
+    Services,
+    ServicesHere,
+    as_json,
+    body_sha256,
+    json_body,
+    patch_body,
+    router,
+    schema_body,
+)
+from api.problems import invalid
+from api.views import JobView, Listed, Preview
+from jobs import store
+from jobs.catalog import sizes_of, unsupported
+from jobs.hosts import largest_host
+from jobs.listing import JobFilter, Order, list_jobs, revision_of
+from jobs.plan import Plan, resolve_plan
+from jobs.spec import FieldProblem, InvalidSpec, Spec, parse_spec, spec_from
+from jobs.states import Status
+from jobs.store import Idempotency
+
+routes = router("jobs")
+
+_SPECS = {
+    "smallest": {"value": {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}},
+    "scaled": {
+        "summary": "A batch per GPU, and a rate that grows with the global batch",
+        "value": {
+            "name": "fashion-4",
+            "dataset": {"source": "fashion-mnist", "validation": 0.1},
+            "model": "lenet5",
+            "batch_size": 128,
+            "learning_rate": 0.001,
+            "lr_scaling": "linear",
+            "warmup_epochs": 3,
+            "gpus": 4,
+            "labels": {"team": "vision"},
+        },
+    },
+}
+_CHANGES = {"larger batch": {"value": {"batch_size": 128, "dataset": {"validation": 0.2}}}}
+
+DryRun = Annotated[bool, Query(description="Only say what would run; nothing is stored")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[\x20-\x7e]{1,255}$",
+        description="The same key with the same body is answered with the job of the first request",
+    ),
+]
+
+
+@routes.post(
+    "/jobs",
+    status_code=201,
+    response_model=JobView,
+    responses={200: {"model": Preview, "description": "With `dry_run`: what would run"}},
+    openapi_extra=schema_body("Spec", JSON, required=True, examples=_SPECS),
+)
+def submit_job(
+    services: ServicesHere,
+    caller: Caller,
+    body: Annotated[bytes, Depends(json_body)],
+    dry_run: DryRun = False,
+    idempotency_key: Key = None,
+) -> Response:
+    """Submit a training job. It runs as soon as its slots are free."""
+    return _submitted(services, parse_spec(body), caller, dry_run, idempotency_key, body_sha256("submit", body))
+
+
+@routes.post(
+    "/jobs/{job_id}/clone",
+    status_code=201,
+    response_model=JobView,
+    responses={200: {"model": Preview, "description": "With `dry_run`: what would run"}},
+    openapi_extra=schema_body("SpecChanges", JSON, MERGE_PATCH, required=False, examples=_CHANGES),
+)
+def clone_job(
+    job_id: JobId,
+    services: ServicesHere,
+    caller: Caller,
+    body: Annotated[bytes, Depends(patch_body)],
+    dry_run: DryRun = False,
+    idempotency_key: Key = None,
+) -> Response:
+    """Submit a job again, with changes to its spec: objects are merged, every other value replaces the old one.
+
+    Null is a value, as in a spec: `{"early_stopping": null}` turns early stopping off.
+    """
+    with services.sessions() as session:
+        original = store.get_job(session, job_id).spec
+    spec = spec_from(_merged(original, _changes(body)))
+    return _submitted(services, spec, caller, dry_run, idempotency_key, body_sha256("clone", job_id, body))
+
+
+def _submitted(
+    services: Services, spec: Spec, owner: str, dry_run: bool, key: str | None, request_sha256: str
+) -> Response:
+    if problems := unsupported(spec):
+        raise InvalidSpec(problems)
+    plan = resolve_plan(spec, sizes_of(spec))
+    if dry_run:
+        with services.sessions() as session:
+            _require_room(session, spec)
+        return as_json(Preview(spec=spec, plan=plan))
+    job, created = _stored(services, spec, plan, owner, Idempotency(key, request_sha256) if key else None)
+    headers = {"Location": f"/v1/jobs/{job.id}", "ETag": _etag(job.revision)}
+    if created:
+        services.hints.dispatch()
+    else:
+        headers["Idempotency-Replayed"] = "true"
+    return as_json(job, 201, headers)
+
+
+def _stored(
+    services: Services, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None
+) -> tuple[JobView, bool]:
+    with services.sessions.begin() as session:
+        submission = store.submit(session, spec=spec, plan=plan, owner=owner, idempotency=idempotency)
+        if submission.created:  # a replay gets its first answer, whatever became of the hosts
+            _require_room(session, spec)
+        return JobView.of(submission.job), submission.created
+
+
+def _require_room(session: Session, spec: Spec) -> None:
+    """Refuse more GPUs than any host has: a job is placed on one host. Raises `InvalidSpec`."""
+    kind = None if spec.device == "auto" else spec.device
+    most = largest_host(session, kind=kind)
+    if most is not None and spec.gpus > most:
+        slots = "slots" if kind is None else f"{kind} slots"
+        message = f"more than this cluster has: its largest host has {most} {slots}"
+        raise InvalidSpec([FieldProblem("gpus", message, str(spec.gpus))])
+
+
+def _changes(body: bytes) -> dict[str, Any]:
+    try:
+        changes = from_json(body, allow_inf_nan=False) if body else {}
+    except ValueError as error:
+        raise InvalidSpec([FieldProblem("", f"Invalid JSON: {error}")]) from None
+    if not isinstance(changes, dict):
+        raise InvalidSpec([FieldProblem("", "Input should be an object")])
+    return changes
+
+
+def _merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(document)
+    for key, value in changes.items():
+        before = merged.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            merged[key] = _merged(before, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+@routes.get("/jobs")
+def list_all_jobs(
+    services: ServicesHere,
+    caller: Caller,
+    status: Annotated[list[str], Query(description="Any of these; repeated or with commas", max_length=20)] = [],  # noqa: B006
+    label: Annotated[list[SafeText], Query(description="`key:value`; all of these", max_length=20)] = [],  # noqa: B006
+    name: SafeText | None = None,
+    owner: SafeText | None = None,
+    sort: Order = "-created_at",
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Annotated[str | None, Query(max_length=1000)] = None,
+) -> Listed[JobView]:
+    """List jobs, page by page."""
+    wanted = JobFilter(statuses=_statuses(status), labels=_labels(label), name=name, owner=owner)
+    with services.sessions() as session:
+        page = list_jobs(session, wanted, order=sort, limit=limit, cursor=cursor)
+    return Listed(items=[JobView.of(job) for job in page.items], next_cursor=page.next_cursor)
+
+
+def _statuses(given: list[str]) -> frozenset[Status]:
+    names = [name for part in given for name in part.split(",") if name]
+    wrong = [name for name in names if name not in set(Status)]
+    if wrong:
+        allowed = ", ".join(Status)
+        raise invalid([FieldProblem("status", f"no such status; there are: {allowed}", name[:80]) for name in wrong])
+    return frozenset(map(Status, names))
+
+
+def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
+    wrong = [text for text in given if not text.partition(":")[1]]
+    if wrong:
+        raise invalid([FieldProblem("label", "write it as key:value", text[:80]) for text in wrong])
+    return tuple((key, value) for key, _, value in (text.partition(":") for text in given))
+
+
+@routes.get("/jobs/{job_id}", response_model=JobView, responses={304: {"description": "Unchanged"}})
+def get_job(
+    job_id: JobId,
+    services: ServicesHere,
+    caller: Caller,
+    if_none_match: Annotated[str | None, Header(alias="If-None-Match", max_length=1000)] = None,
+) -> Response:
+    """Look a job up. With `If-None-Match` an unchanged one is answered with 304."""
+    with services.sessions() as session:
+        if if_none_match is not None:
+            tag = _etag(revision_of(session, job_id))
+            if tag.removeprefix("W/") in {part.strip().removeprefix("W/") for part in if_none_match.split(",")}:
+                return Response(status_code=304, headers={"ETag": tag})
+        job = JobView.of(store.get_job(session, job_id))
+    return as_json(job, headers={"ETag": _etag(job.revision)})
+
+
+@routes.post("/jobs/{job_id}/cancel", status_code=202)
+def cancel_job(job_id: JobId, services: ServicesHere, caller: Caller, response: Response) -> JobView:
+    """Ask for a job's end. A queued job is cancelled at once, a running one within seconds; asking again is fine."""
+    with services.sessions.begin() as session:
+        job = JobView.of(store.request_cancel(session, job_id))
+    services.hints.dispatch()  # whatever waited behind it may be placed now
+    response.headers["ETag"] = _etag(job.revision)
+    return job
+
+
+def _etag(revision: int) -> str:
+    return f'W/"{revision}"'

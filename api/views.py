@@ -1,0 +1,218 @@
+"""What the API answers with: one pydantic model for each thing, read from a row or a value of `jobs`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Generic, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobs.hosts import SlotState
+from jobs.plan import Plan
+from jobs.spec import Spec
+from jobs.states import EndReason, EventKind, Status
+from jobs.tables import Job
+
+Item = TypeVar("Item")
+
+
+class _View(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Progress(_View):
+    """How far a job has come. What is not known yet is null."""
+
+    model_config = ConfigDict(from_attributes=True, extra="allow")
+
+    epoch: int = 0
+    epochs: int | None = None
+    step: int = 0
+    steps: int | None = None
+    eta_s: float | None = None
+
+
+class SummaryView(_View):
+    """What a finished job came to."""
+
+    model_config = ConfigDict(from_attributes=True, extra="allow")
+
+    best_epoch: int | None = None
+    epochs_run: int | None = None
+    val_accuracy: float | None = None
+    val_loss: float | None = None
+    train_samples_per_s: float | None = None
+    wall_s: float | None = None
+
+
+class JobView(_View):
+    """A training job."""
+
+    id: str
+    name: str
+    owner: str
+    status: Status
+    end_reason: EndReason | None
+    error: str | None = Field(description="Why it failed, in a sentence")
+    spec: dict[str, Any] = Field(description="The spec with every default")
+    plan: dict[str, Any] = Field(description="The figures that the run uses; see the schema Plan")
+    progress: Progress
+    summary: SummaryView | None
+    labels: dict[str, str]
+    gpus: int
+    priority: int
+    attempt: int = Field(description="Number of the newest attempt; 0 before the first")
+    restarts: int
+    cancel_requested_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    revision: int = Field(description="Grows with every change")
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """The view of a row."""
+        fields = {name: getattr(job, name) for name in cls.model_fields if name != "progress"}
+        return cls(**fields, progress=_progress_of(job))
+
+
+def _progress_of(job: Job) -> Progress:
+    epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
+    steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
+    return Progress.model_validate({"epochs": epochs, "steps": steps, **(job.progress or {})})
+
+
+class Preview(_View):
+    """What a submission would do."""
+
+    spec: Spec
+    plan: Plan
+
+
+class Listed(_View, Generic[Item]):
+    """A page of a list; `next_cursor` asks for the next one and is null at the end."""
+
+    items: Sequence[Item]
+    next_cursor: str | None = None
+
+
+class EventView(_View):
+    """One line of a job's history."""
+
+    id: int
+    at: datetime
+    kind: EventKind
+    attempt: int | None
+    data: dict[str, Any]
+
+
+class AttemptView(_View):
+    """One launch of a job."""
+
+    number: int
+    host: str
+    gpus: int
+    resumed_step: int | None = Field(description="The step it went on from; 0 is the start")
+    created_at: datetime
+    claimed_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    end_reason: EndReason | None
+    error: str | None
+
+
+class LogLineView(_View):
+    """One line that a rank printed; rank -1 is the launcher."""
+
+    id: int
+    at: datetime
+    attempt: int
+    rank: int
+    text: str
+
+
+class LogView(_View):
+    """Lines, oldest first; `next_after` goes on behind the last one."""
+
+    items: Sequence[LogLineView]
+    next_after: int
+
+
+class MetricSeriesView(_View):
+    """One metric of one rank; rank -1 is the mean over all ranks, one point an epoch."""
+
+    name: str
+    rank: int
+    x: list[float]
+    y: list[float | None]
+
+
+class MetricsView(_View):
+    """The metrics of a job."""
+
+    series: Sequence[MetricSeriesView]
+
+
+class SampleSeriesView(_View):
+    """What one slot did during one attempt. `x` is seconds since the job's first start."""
+
+    metric: str
+    unit: str
+    host: str
+    slot: int
+    rank: int
+    attempt: int
+    x: list[float]
+    step: list[int | None]
+    y: list[float | None]
+
+
+class UtilizationView(_View):
+    """The utilization of a job's slots."""
+
+    series: Sequence[SampleSeriesView]
+
+
+class SlotView(_View):
+    """One GPU, or one CPU share, and what holds it."""
+
+    index: int
+    kind: str
+    name: str
+    uuid: str | None
+    memory_bytes: int | None
+    state: SlotState
+    job_id: str | None
+    attempt: int | None
+    rank: int | None
+
+
+class HostView(_View):
+    """A machine with slots."""
+
+    name: str
+    alive: bool
+    heartbeat_at: datetime
+    heartbeat_age_s: float
+    registered_at: datetime
+    info: dict[str, Any]
+    slots: Sequence[SlotView]
+
+
+class FieldError(BaseModel):
+    """One wrong field of a request: its dotted path, what is allowed, and what came."""
+
+    field: str
+    message: str
+    received: str | None = None
+
+
+class ProblemView(BaseModel):
+    """An error as of RFC 9457."""
+
+    type: str = Field(examples=["urn:hora:problem:job-not-found"])
+    title: str
+    status: int
+    detail: str | None = None
+    instance: str
+    request_id: str | None
+    errors: list[FieldError] | None = None

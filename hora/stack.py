@@ -1,0 +1,219 @@
+"""The embedded stack as a thing to start and stop: a database, a broker, the api and a worker on this machine.
+
+Used by `hora up` and `hora down`, and by tests:
+
+    with Stack(home, port=0, slots=2) as stack:
+        Client(stack.url, stack.token)
+
+The work is done by the keeper (`hora.keeper`), a process of its own.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from hora.home import Home, StackError, State
+from hora.keeper import ALREADY_RUNNING, READY_WITHIN_S, Order, last_lines
+from hora.parts import PARTS, teardown, with_sources
+from hora.processes import POLL_S, wait_ended
+from jobs.settings import Settings
+
+STOPPED_WITHIN_S = 60.0  # the sum of the parts' own limits, and some
+
+
+def order_from_environment(*, parts: Iterable[str] = PARTS) -> Order:
+    """What `hora up` is asked for by `HORA_*`. An address given there names a served component."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise StackError(f"HORA_{str(wrong['loc'][0]).upper()} is not valid: {wrong['msg']}.") from error
+    given = settings.model_fields_set
+    home = Home.at(settings.home)
+    if os.geteuid() == 0 and "database_url" not in given and "database" in parts:
+        home.refuse_home_folder()
+    return Order(
+        home=home,
+        port=settings.port,
+        slots=settings.slots,
+        token=settings.token,
+        database_url=settings.database_url if "database_url" in given else None,
+        broker_url=settings.broker_url if "broker_url" in given else None,
+        parts=tuple(parts),
+    )
+
+
+@dataclass
+class Stack:
+    """The stack below `home`. What is None comes from the environment, as for `hora up`.
+
+    As a context manager it starts on entry, and is stopped on exit or when this process dies, however it dies.
+    `parts` starts only some, such as ("database", "broker"). `embedded` ignores addresses in the environment.
+    """
+
+    home: Path
+    port: int | None = None
+    slots: int | None = None
+    parts: tuple[str, ...] = PARTS
+    embedded: bool = True
+    _keeper: subprocess.Popen[bytes] | None = None
+
+    @property
+    def _home(self) -> Home:
+        return Home.at(self.home)
+
+    @property
+    def state(self) -> State:
+        """What the keeper last told."""
+        return self._home.read_state()
+
+    @property
+    def url(self) -> str:
+        """The API's address."""
+        return _known(self.state.url, "api")
+
+    @property
+    def token(self) -> str:
+        """The admin token."""
+        return self._home.token()
+
+    @property
+    def database_url(self) -> str:
+        """The database's address, without a driver's name."""
+        return _known(self.state.database_url, "database")
+
+    @property
+    def broker_url(self) -> str:
+        """The broker's address, as Celery wants it."""
+        return _known(self.state.broker_url, "broker")
+
+    def pid_of(self, part: str) -> int:
+        """The process of a part now; a part that was started again has another."""
+        return self.state.parts[part].pid
+
+    def log_of(self, part: str) -> str:
+        """All that a part (or "keeper") has written."""
+        return self._home.log_file(part).read_text(errors="replace")
+
+    def start(self, *, stays: bool, on_phase: Callable[[str], None] = lambda _: None) -> bool:
+        """Start the stack and wait until it is ready; False when it ran already. Raises `StackError`.
+
+        With `stays` it outlives this process; else it goes with it.
+        """
+        home = self._home
+        if os.geteuid() == 0 and "database" in self.parts:
+            home.refuse_home_folder()
+        home.create()
+        keeper = None
+        if not home.is_kept():
+            keeper = self._spawn_keeper(stays)
+        ours = self._wait_ready(keeper, on_phase)
+        self._keeper = keeper if ours and not stays else None
+        return ours
+
+    def stop(self) -> list[str]:
+        """Stop everything of this stack, whoever started it; returns what was done, a line each."""
+        home = self._home
+        if not home.path.exists():
+            return []
+        deadline = time.monotonic() + STOPPED_WITHIN_S
+        asked = None
+        while time.monotonic() < deadline:
+            with home.lock() as ours:
+                if ours:
+                    return list(home.read_state().stopped) if asked else self._clear(home)
+            keeper = home.read_state().keeper
+            if keeper is not None and keeper != asked and keeper.is_alive:
+                keeper.signal(15)
+                asked = keeper
+            time.sleep(POLL_S)
+            self._reap()
+        if asked is not None:
+            asked.signal(9)
+            wait_ended([asked], 5)
+        with home.lock() as ours:
+            return self._clear(home) if ours else ["another process holds the stack's lock; nothing was stopped"]
+
+    def __enter__(self) -> Self:
+        self.start(stays=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._reap(wait=True)
+
+    def _spawn_keeper(self, stays: bool) -> subprocess.Popen[bytes]:
+        environment = dict(os.environ)
+        if self.embedded:
+            for name in ("HORA_DATABASE_URL", "HORA_BROKER_URL"):
+                environment.pop(name, None)
+        environment["HORA_HOME"] = str(self._home.path)
+        environment |= {} if self.port is None else {"HORA_PORT": str(self.port)}
+        environment |= {} if self.slots is None else {"HORA_SLOTS": str(self.slots)}
+        argv = [sys.executable, "-m", "hora.keeper", "--parts", ",".join(self.parts)]
+        log = os.open(self._home.log_file("keeper"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            return subprocess.Popen(
+                argv if stays else [*argv, "--goes-with-stdin"],
+                env=with_sources(environment),
+                cwd="/",
+                stdin=subprocess.DEVNULL if stays else subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+
+    def _wait_ready(self, keeper: subprocess.Popen[bytes] | None, on_phase: Callable[[str], None]) -> bool:
+        """Wait until the stack is ready; True when it was `keeper` who made it so. Raises `StackError`."""
+        deadline, told = time.monotonic() + READY_WITHIN_S + 10, ""
+        while time.monotonic() < deadline:
+            code = None if keeper is None else keeper.poll()
+            state = self.state
+            if code == ALREADY_RUNNING:
+                keeper = None  # another one was faster
+            elif code is not None:
+                raise StackError(state.failure or "\n".join(last_lines(self._home.log_file("keeper"))))
+            elif state.keeper is not None and state.keeper.is_alive and (not keeper or state.keeper.pid == keeper.pid):
+                if state.phase == "ready":
+                    return keeper is not None
+                if state.phase != told:
+                    told = state.phase
+                    on_phase(told)
+            elif keeper is None and not self._home.is_kept():
+                raise StackError(state.failure or "The stack ended while it was starting.")
+            time.sleep(POLL_S)
+        raise StackError(f"The stack is not ready yet; its logs are in {self._home.path / 'logs'}.")
+
+    def _clear(self, home: Home) -> list[str]:
+        """Stop what a keeper that was killed has left. The lock is ours."""
+        state = home.read_state()
+        done = teardown(home, state.parts)
+        home.write_state(State(phase="stopped", stopped=tuple(done)))
+        home.url_file.unlink(missing_ok=True)
+        return done
+
+    def _reap(self, *, wait: bool = False) -> None:
+        if self._keeper is None:
+            return
+        if wait:
+            self._keeper.wait(10)
+        if self._keeper.poll() is not None and self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+
+
+def _known(value: str | None, part: str) -> str:
+    if value is None:
+        raise StackError(f"This stack has no {part}.")
+    return value

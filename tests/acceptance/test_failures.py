@@ -1,0 +1,86 @@
+"""What can die while a job trains: a rank, its supervisor, the worker, the broker. And a person's cancel."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from hora.client import Client
+from hora.stack import Stack
+from tests.acceptance.conftest import (
+    ENDLESS,
+    kinds,
+    no_process_left,
+    points,
+    rank_pids,
+    supervisor_pids,
+    trains,
+)
+from tests.waiting import until
+
+LONG = {**ENDLESS, "epochs": 200}  # some ten seconds of training
+RESTARTED = {**LONG, "epochs": 80}
+
+
+def test_cancel_ends_a_training_job_within_five_seconds(operator: Client) -> None:
+    job = operator.submit(ENDLESS)
+    trains(operator, job["id"], epochs=2)
+    asked = time.monotonic()
+    answered = operator.cancel(job["id"])
+    assert answered["cancel_requested_at"] is not None
+    ended = operator.wait(job["id"], timeout_s=30, period_s=0.05)
+    took_s = time.monotonic() - asked
+    assert (ended["status"], ended["end_reason"]) == ("cancelled", "cancelled")
+    assert took_s < 5, f"the cancel took {took_s:.1f} s"
+    no_process_left(operator, job["id"])
+    assert kinds(operator, job["id"])[-2:] == ["attempt_ended", "ended"]
+
+
+def test_cancel_reaches_a_job_that_is_still_starting(operator: Client) -> None:
+    job = operator.submit(ENDLESS)
+    until(lambda: operator.job(job["id"])["status"] != "queued", within_s=30)
+    operator.cancel(job["id"])
+    assert operator.wait(job["id"], timeout_s=30)["status"] == "cancelled"
+    no_process_left(operator, job["id"])
+
+
+@pytest.mark.parametrize("victim", ["rank", "supervisor"])
+def test_a_killed_process_of_the_attempt_costs_one_restart_from_the_last_checkpoint(
+    operator: Client, victim: str
+) -> None:
+    job = operator.submit(RESTARTED)
+    trains(operator, job["id"], epochs=10)
+    pid = rank_pids(operator, job["id"], 1)[1] if victim == "rank" else supervisor_pids(operator, job["id"])[0]
+    os.kill(pid, signal.SIGKILL)
+    ended = operator.wait(job["id"], timeout_s=150)
+
+    assert (ended["status"], ended["end_reason"], ended["error"]) == ("succeeded", "completed", None)
+    assert ended["attempt"] == 2
+    first, second = operator.attempts(job["id"])
+    assert first["end_reason"] == ("rank_failed" if victim == "rank" else "lease_expired")
+    assert second["resumed_step"] >= 10 * ended["plan"]["steps_per_epoch"], "it began anew"
+    assert list(points(operator, job["id"], "val_loss")) == list(range(1, 81)), "an epoch is missing or there twice"
+    no_process_left(operator, job["id"])
+
+
+@pytest.mark.parametrize("part", ["worker", "broker"])
+def test_a_killed_worker_or_broker_does_not_disturb_the_run(operator: Client, breakable: Stack, part: str) -> None:
+    job = operator.submit(LONG)
+    trains(operator, job["id"], epochs=5)
+    pid = breakable.pid_of(part)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: breakable.pid_of(part) != pid, within_s=60, what=f"a new {part}")
+    assert operator.job(job["id"])["status"] == "running", "the job was over before its test began"
+    ended = operator.wait(job["id"], timeout_s=150)
+
+    assert (ended["status"], ended["attempt"]) == ("succeeded", 1)
+    assert list(points(operator, job["id"], "val_loss")) == list(range(1, 201))
+    no_process_left(operator, job["id"])
+
+
+def test_after_all_that_the_slots_are_free_again(operator: Client) -> None:
+    def free() -> bool:
+        return all(slot["state"] == "free" for host in operator.hosts() for slot in host["slots"])
+
+    until(free, within_s=15, what="free slots")

@@ -1,0 +1,98 @@
+"""A person's main path: submit, train for real with horovodrun, look at what came of it."""
+
+import pytest
+
+from hora.client import Client, Json
+from tests.acceptance.conftest import kinds, no_process_left, points
+
+SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+
+
+@pytest.fixture(scope="module")
+def two_ranks(client: Client) -> Json:
+    """The smallest spec, trained on two ranks."""
+    return client.wait(client.submit(SMALLEST)["id"], timeout_s=150)
+
+
+@pytest.fixture(scope="module")
+def one_rank(client: Client) -> Json:
+    """The same with the same global batch, trained on one rank."""
+    spec = {**SMALLEST, "batch_size": 128, "gpus": 1}
+    return client.wait(client.submit(spec)["id"], timeout_s=150)
+
+
+def test_digits_on_two_ranks_learns(two_ranks: Json) -> None:
+    assert (two_ranks["status"], two_ranks["error"]) == ("succeeded", None)
+    assert two_ranks["end_reason"] in ("completed", "early_stopped")
+    assert two_ranks["summary"]["val_accuracy"] >= 0.95
+    assert two_ranks["summary"]["test_accuracy"] >= 0.9
+    assert two_ranks["plan"]["global_batch"] == 128
+    assert two_ranks["plan"]["steps_per_epoch"] == 10
+    assert two_ranks["attempt"] == 1
+
+
+def test_its_history_is_whole_and_in_order(client: Client, two_ranks: Json) -> None:
+    history = kinds(client, two_ranks["id"])
+    assert history[:3] == ["submitted", "placed", "launched"]
+    assert history[-2:] == ["attempt_ended", "ended"]
+    assert history.count("rank_started") == 2
+    assert history.count("first_step") == 1
+    assert history.count("epoch_ended") == two_ranks["summary"]["epochs_run"]
+    assert "checkpoint_saved" in history
+
+
+def test_every_step_of_both_ranks_is_stored(client: Client, two_ranks: Json) -> None:
+    steps = two_ranks["summary"]["epochs_run"] * two_ranks["plan"]["steps_per_epoch"]
+    for rank in (0, 1):
+        assert list(points(client, two_ranks["id"], "loss", axis="step", rank=rank)) == list(range(1, steps + 1))
+    losses = points(client, two_ranks["id"], "loss")
+    assert losses[1] > 2 * losses[two_ranks["summary"]["best_epoch"]]
+
+
+def test_the_summary_is_what_the_curves_say(client: Client, two_ranks: Json) -> None:
+    summary = two_ranks["summary"]
+    assert points(client, two_ranks["id"], "val_accuracy")[summary["best_epoch"]] == summary["val_accuracy"]
+    assert max(points(client, two_ranks["id"], "val_accuracy").values()) - summary["val_accuracy"] <= 0.001
+    rates = points(client, two_ranks["id"], "learning_rate")
+    assert list(rates.values()) == pytest.approx([two_ranks["plan"]["learning_rate"]] * len(rates))
+
+
+def test_the_log_has_lines_of_both_ranks(client: Client, two_ranks: Json) -> None:
+    lines = client.logs(two_ranks["id"])["items"]
+    assert {0, 1} <= {line["rank"] for line in lines}
+    assert client.logs(two_ranks["id"], rank=1, tail=1)["items"] == [[x for x in lines if x["rank"] == 1][-1]]
+
+
+def test_both_slots_were_sampled_over_the_whole_run(client: Client, two_ranks: Json) -> None:
+    series = {(s["metric"], s["rank"]): s for s in client.utilization(two_ranks["id"])["series"]}
+    events = client.events(two_ranks["id"])
+    for rank in (0, 1):
+        memory = series["memory_bytes", rank]
+        assert max(value for value in memory["y"] if value is not None) > 100e6  # TensorFlow is in there
+        assert max(value for value in series["cpu_percent", rank]["y"] if value is not None) > 10
+        gaps = [after - before for before, after in zip(memory["x"], memory["x"][1:], strict=False)]
+        assert max(gaps) < 5, "the sampling had a hole"
+    assert len(events) > 0
+
+
+def test_one_and_two_ranks_agree_at_the_same_global_batch(
+    client: Client, two_ranks: Json, one_rank: Json
+) -> None:
+    assert one_rank["status"] == "succeeded"
+    assert one_rank["plan"]["global_batch"] == two_ranks["plan"]["global_batch"]
+    assert abs(one_rank["summary"]["val_accuracy"] - two_ranks["summary"]["val_accuracy"]) <= 0.02
+    both = zip(points(client, one_rank["id"], "loss").values(), points(client, two_ranks["id"], "loss").values())  # noqa: B905
+    for one, two in list(both)[:5]:
+        assert one == pytest.approx(two, rel=1e-3)
+
+
+def test_nothing_is_left_running(client: Client, two_ranks: Json, one_rank: Json) -> None:
+    no_process_left(client, two_ranks["id"])
+    no_process_left(client, one_rank["id"])
+
+
+def test_a_loss_that_is_no_number_ends_the_job_with_a_sentence(client: Client) -> None:
+    job = client.wait(client.submit({**SMALLEST, "optimizer": "sgd", "learning_rate": 1000.0})["id"], timeout_s=120)
+    assert (job["status"], job["end_reason"]) == ("failed", "internal_error")
+    assert "step" in job["error"]
+    assert job["attempt"] == 1, "a diverged job is not tried again"

@@ -1,0 +1,42 @@
+"""The API on a real database of the test's own; no broker listens, which no request notices."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from api.main import app_for
+from jobs.settings import Settings
+from tests.integration.api.given import SPEC, TOKEN
+
+
+@pytest.fixture
+def configuration(database: str) -> Settings:
+    return Settings(database_url=database, broker_url="redis+socket:///nowhere/broker", token=TOKEN)
+
+
+@pytest.fixture
+def app(configuration: Settings) -> FastAPI:
+    return app_for(configuration)
+
+
+@pytest.fixture
+def api(app: FastAPI) -> Iterator[TestClient]:
+    """A client with a token."""
+    with TestClient(app, raise_server_exceptions=False) as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield client
+
+
+@pytest.fixture
+def submitted(api: TestClient) -> Callable[..., str]:
+    """Submits a job, with changes to the smallest spec, and says its id."""
+
+    def submit(**changes: object) -> str:
+        answer = api.post("/v1/jobs", json=SPEC | changes)
+        assert answer.status_code == 201, answer.text
+        job_id: str = answer.json()["id"]
+        return job_id
+
+    return submit

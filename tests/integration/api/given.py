@@ -1,0 +1,87 @@
+"""What the tests of the API start from: a token, a spec, and rows that a worker would have written."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import update
+
+from jobs import ingest
+from jobs.database import Sessions
+from jobs.ingest import LogRow, MetricRow, SampleRow
+from jobs.tables import Attempt, Host, Job, Slot
+
+TOKEN = "hora_test-token"
+SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def seconds(after_start: float) -> datetime:
+    """A moment of a job that started at `START`."""
+    return START + timedelta(seconds=after_start)
+
+
+def a_host(sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = "cpu") -> None:
+    """Register a host with free slots."""
+    with sessions.begin() as session:
+        session.add(Host(name=name, info={"cores": slots}))
+        session.flush()
+        session.add_all(Slot(host=name, index=i, kind=kind, name=f"{kind} {i}") for i in range(slots))
+
+
+def an_attempt(sessions: Sessions, job_id: str, number: int = 1, **values: Any) -> int:
+    """Add an ended attempt to a job that started at `START`; says the attempt's id."""
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(started_at=START))
+        fields = {"host": "ha", "gpus": 2, "lease_expires_at": START, "ended_at": START, "started_at": START}
+        attempt = Attempt(job_id=job_id, number=number, **fields | values)
+        session.add(attempt)
+        session.flush()
+        return attempt.id
+
+
+def metric_points(
+    sessions: Sessions,
+    job_id: str,
+    points: Iterable[tuple[int, float]],
+    *,
+    name: str = "loss",
+    rank: int = 0,
+    attempt: int = 1,
+) -> None:
+    """Store (step, value) points: four steps an epoch, two steps a second."""
+    rows = [
+        MetricRow(job_id, name, rank, step, attempt, (step + 3) // 4, seconds(step / 2), value)
+        for step, value in points
+    ]
+    with sessions.begin() as session:
+        ingest.store_metrics(session, rows)
+
+
+def log_lines(sessions: Sessions, job_id: str, lines: Iterable[tuple[int, str]]) -> None:
+    """Store (rank, text) lines."""
+    with sessions.begin() as session:
+        ingest.store_logs(session, [LogRow(job_id, 1, rank, seconds(0), text) for rank, text in lines])
+
+
+def samples(sessions: Sessions, job_id: str, values: Iterable[dict[str, Any]], *, rank: int = 0) -> None:
+    """Store a sample a second of one slot; a metric that is not named is null."""
+    nothing = dict.fromkeys(SampleRow._fields)
+    with sessions.begin() as session:
+        rows = [
+            SampleRow(
+                **nothing
+                | {
+                    "job_id": job_id,
+                    "attempt": 1,
+                    "rank": rank,
+                    "at": seconds(i),
+                    "host": "ha",
+                    "slot": rank,
+                    "step": i,
+                }
+                | measured
+            )
+            for i, measured in enumerate(values)
+        ]
+        ingest.store_samples(session, rows)

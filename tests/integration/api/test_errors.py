@@ -1,0 +1,164 @@
+"""Every error is problem+json: no token, no route, a fault of ours, a database that is away."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from fastapi.testclient import TestClient
+from sqlalchemy import func, update
+
+import migrations
+from api.deps import Tokens
+from api.main import app_for
+from jobs.database import Sessions
+from jobs.settings import Settings
+from jobs.tables import Token
+from tests.integration.api.given import SPEC, TOKEN
+
+OPEN = {"/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"}
+
+
+def problem(answer: Any, status: int, slug: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = answer.json()
+    assert (document["status"], document["type"]) == (status, f"urn:hora:problem:{slug}")
+    assert document["title"]
+    assert document["request_id"] == answer.headers["x-request-id"]
+    return document
+
+
+def test_no_route_but_the_open_ones_answers_without_a_token(api: TestClient, app: FastAPI) -> None:
+    del api.headers["Authorization"]
+    routes = [(route.path, method) for route in iter_route_contexts(app.routes) for method in route.methods or ()]
+    closed = [(path, method) for path, method in routes if path not in OPEN]
+
+    assert len(closed) >= 12
+    for path, method in closed:
+        assert path is not None
+        assert path.startswith("/v1/")
+        answer = api.request(method, path.replace("{job_id}", "0000"))
+        problem(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Bearer hora_wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \xe9"]
+)
+def test_any_other_token_is_refused(api: TestClient, header: str) -> None:
+    problem(api.get("/v1/jobs", headers={"Authorization": header.encode("latin-1")}), 401, "unauthorized")  # type: ignore[dict-item]
+
+
+def test_a_revoked_token_is_refused_soon(api: TestClient, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Tokens._FRESH_S <= 5
+    monkeypatch.setattr(Tokens, "_FRESH_S", 0)
+    assert api.get("/v1/jobs").status_code == 200
+    with sessions.begin() as session:
+        session.execute(update(Token).values(revoked_at=func.now()))
+
+    problem(api.get("/v1/jobs"), 401, "unauthorized")
+
+
+def test_no_token_is_stored_in_the_open(api: TestClient, database: str) -> None:
+    assert api.get("/v1/jobs").status_code == 200
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT t::text FROM tokens t").fetchall()
+
+    assert len(rows) == 1
+    assert TOKEN not in rows[0][0]
+
+
+def test_an_unknown_route_and_a_wrong_method_are_problems(api: TestClient) -> None:
+    problem(api.get("/v2/jobs"), 404, "not-found")
+    problem(api.get("/v1/jobs/"), 404, "not-found")
+    assert problem(api.get("/v1/jobs/0000"), 404, "job-not-found")["detail"] == "there is no job 0000"
+    answer = api.delete("/v1/jobs")
+    problem(answer, 405, "method-not-allowed")
+    assert answer.headers["allow"] == "GET, POST"
+
+
+@pytest.mark.parametrize("path", ["/v1/hosts", "/v1/datasets", "/v1/models", "/v1/jobs/0000", "/healthz", "/readyz"])
+def test_an_unknown_parameter_is_named_on_every_route(api: TestClient, path: str) -> None:
+    document = problem(api.get(path, params={"verbose": "1"}), 422, "invalid-request")
+
+    assert [error["field"] for error in document["errors"]] == ["verbose"]
+
+
+def test_a_request_keeps_a_sane_id_and_gets_another_for_a_strange_one(api: TestClient) -> None:
+    assert api.get("/healthz", headers={"X-Request-ID": "abc-1.2_3"}).headers["x-request-id"] == "abc-1.2_3"
+    for strange in ("a b", "a\tb", "<script>", "x" * 65, ""):
+        assert api.get("/healthz", headers={"X-Request-ID": strange}).headers["x-request-id"] != strange
+
+
+def test_a_fault_of_ours_leaks_nothing(app: FastAPI, api: TestClient) -> None:
+    def broken() -> None:
+        raise RuntimeError("the password is swordfish")
+
+    app.add_api_route("/broken", broken)
+    answer = api.get("/broken")
+    problem(answer, 500, "internal-error")
+    assert "swordfish" not in answer.text
+
+
+@pytest.fixture
+def nowhere(configuration: Settings) -> Iterator[TestClient]:
+    """The API on a database that is not there."""
+    away = configuration.model_copy(update={"database_url": "postgresql://hora@127.0.0.1:1/hora"})
+    with TestClient(app_for(away), raise_server_exceptions=False) as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield client
+
+
+def test_without_a_database_the_service_lives_and_says_so(nowhere: TestClient) -> None:
+    assert nowhere.get("/healthz").status_code == 200
+    for answer in (nowhere.get("/readyz"), nowhere.get("/v1/jobs"), nowhere.post("/v1/jobs", json=SPEC)):
+        problem(answer, 503, "unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        assert "127.0.0.1" not in answer.text
+    assert "hora_database_up 0.0" in nowhere.get("/metrics").text
+
+
+def test_a_database_that_comes_back_is_used_again(api: TestClient, database: str, postgres_url: str) -> None:
+    assert api.get("/v1/jobs").status_code == 200
+    name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
+    with psycopg.connect(postgres_url, autocommit=True) as elsewhere:
+        elsewhere.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        elsewhere.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        problem(api.get("/v1/jobs"), 503, "unavailable")
+        problem(api.post("/v1/jobs", json=SPEC), 503, "unavailable")
+        elsewhere.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+    assert api.post("/v1/jobs", json=SPEC).status_code == 201
+
+
+@pytest.fixture
+def bare_database(postgres_url: str) -> Iterator[str]:
+    """A database without tables."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE bare")
+        yield postgres_url.replace("/hora?", "/bare?")
+        connection.execute("DROP DATABASE bare WITH (FORCE)")
+
+
+def test_a_database_may_be_migrated_after_the_service_started(configuration: Settings, bare_database: str) -> None:
+    with TestClient(app_for(configuration.model_copy(update={"database_url": bare_database}))) as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        problem(client.get("/readyz"), 503, "unavailable")
+        problem(client.get("/v1/jobs"), 503, "unavailable")
+        migrations.upgrade(bare_database)
+
+        assert client.get("/readyz").status_code == 200
+        assert client.get("/v1/jobs").status_code == 200
+
+
+def test_a_value_that_no_column_holds_is_the_callers_mistake(app: FastAPI, api: TestClient, sessions: Sessions) -> None:
+    def store_a_nul() -> None:
+        with sessions.begin() as session:
+            session.add(Token(sha256="x", name="a\x00b"))
+
+    route: Callable[[], None] = store_a_nul
+    app.add_api_route("/nul", route)
+    problem(api.get("/nul"), 422, "invalid-request")

@@ -1,0 +1,184 @@
+"""Listing, looking up and cancelling jobs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from jobs import store
+from jobs.database import Sessions
+from jobs.states import EndReason, Status
+from jobs.tables import Job
+from tests.integration.api.given import START, seconds
+
+Submit = Callable[..., str]
+
+
+def pages(api: TestClient, **parameters: Any) -> list[list[str]]:
+    """The ids on each page of a list, by following the cursors."""
+    found, cursor = [], None
+    while True:
+        answer = api.get("/v1/jobs", params=parameters | ({"cursor": cursor} if cursor else {}))
+        assert answer.status_code == 200, answer.text
+        found.append([job["id"] for job in answer.json()["items"]])
+        cursor = answer.json()["next_cursor"]
+        if cursor is None:
+            return found
+
+
+def move(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> None:
+    with sessions.begin() as session:
+        for status in path[:-1]:
+            store.transition(session, job_id, status)
+        store.transition(session, job_id, path[-1], **values)
+
+
+def test_pages_hold_every_job_once_in_a_total_order_under_equal_times(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
+    ids = sorted(submitted() for _ in range(7))
+    with sessions.begin() as session:
+        session.execute(update(Job).values(created_at=START))
+
+    assert pages(api, limit=3, sort="created_at") == [ids[:3], ids[3:6], ids[6:]]
+    newest_first = ids[::-1]
+    assert pages(api, limit=2) == [newest_first[:2], newest_first[2:4], newest_first[4:6], newest_first[6:]]
+    assert pages(api, limit=7) == [newest_first]
+
+
+def test_a_job_submitted_between_two_pages_moves_no_other(api: TestClient, submitted: Submit) -> None:
+    ids = [submitted() for _ in range(4)]
+    first = api.get("/v1/jobs", params={"limit": 2}).json()
+    submitted()
+
+    second = api.get("/v1/jobs", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [job["id"] for job in first["items"] + second["items"]] == ids[::-1]
+    assert second["next_cursor"] is None
+
+
+def test_filters_are_combined(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    a = submitted(name="one", labels={"team": "vision", "run": "a:b"})
+    b = submitted(name="two", labels={"team": "vision"})
+    c = submitted(name="two", labels={"team": "audio"})
+    move(sessions, b, Status.LAUNCHING, Status.RUNNING)
+    move(sessions, c, Status.CANCELLED)
+
+    assert pages(api, label="team:vision") == [[b, a]]
+    assert pages(api, label=["team:vision", "run:a:b"]) == [[a]]
+    assert pages(api, label="team:vis") == [[]]
+    assert pages(api, name="two") == [[c, b]]
+    assert pages(api, status="running,cancelled") == [[c, b]]
+    assert pages(api, status=["queued", "running"]) == [[b, a]]
+    assert pages(api, status="running", name="one") == [[]]
+    assert pages(api, owner="admin", limit=2) == [[c, b], [a]]
+    assert pages(api, owner="nobody") == [[]]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=501", "limit"),
+        (f"limit={'9' * 50}", "limit"),
+        ("sort=name", "sort"),
+        ("status=lost", "status"),
+        ("label=team", "label"),
+        ("stauts=queued", "stauts"),
+        ("name=%00", "name"),
+        ("owner=a%00b", "owner"),
+        ("label=a:%00", "label.0"),
+        ("cursor=", "cursor"),
+        ("cursor=%00", "cursor"),
+        ("cursor=x", "cursor"),
+        ("cursor=bm90IGEgY3Vyc29y", "cursor"),
+        ("cursor=%F0%9F%98%80", "cursor"),
+        ("cursor=%FF", "cursor"),
+    ],
+)
+def test_a_wrong_query_is_refused(api: TestClient, query: str, field: str) -> None:
+    answer = api.get(f"/v1/jobs?{query}")
+
+    assert answer.status_code == 422, answer.text
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_cursor_belongs_to_its_list(api: TestClient, submitted: Submit) -> None:
+    for _ in range(2):
+        submitted()
+    cursor = api.get("/v1/jobs", params={"limit": 1}).json()["next_cursor"]
+    assert cursor is not None
+
+    for other in ({"sort": "created_at"}, {"status": "queued"}, {"name": "job"}):
+        assert api.get("/v1/jobs", params=other | {"cursor": cursor}).status_code == 422
+    damaged = cursor[:-2] + ("A" if cursor[-2] != "A" else "B") + cursor[-1]
+    assert api.get("/v1/jobs", params={"cursor": damaged}).status_code == 422
+    assert api.get("/v1/jobs", params={"limit": 9, "cursor": cursor}).status_code == 200
+
+
+def test_an_unchanged_job_is_not_sent_again(api: TestClient, submitted: Submit) -> None:
+    url = f"/v1/jobs/{submitted()}"
+    tag = api.get(url).headers["etag"]
+
+    assert tag == 'W/"1"'
+    for known in (tag, '"1"', f'W/"7", {tag}'):
+        answer = api.get(url, headers={"If-None-Match": known})
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
+    cancelled = api.post(f"{url}/cancel")
+    changed = api.get(url, headers={"If-None-Match": tag})
+    assert changed.status_code == 200
+    assert changed.headers["etag"] == cancelled.headers["etag"] != tag
+    assert api.get("/v1/jobs/0000", headers={"If-None-Match": tag}).status_code == 404
+
+
+def test_a_queued_job_is_cancelled_at_once_and_asking_again_is_fine(api: TestClient, submitted: Submit) -> None:
+    url = f"/v1/jobs/{submitted()}"
+    answers = [api.post(f"{url}/cancel") for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [202, 202]
+    first, again = (answer.json() for answer in answers)
+    assert (first["status"], first["end_reason"]) == ("cancelled", "cancelled")
+    assert first["ended_at"] is not None
+    assert again == first
+    kinds = [event["kind"] for event in api.get(f"{url}/events").json()["items"]]
+    assert kinds == ["submitted", "cancel_requested", "ended"]
+
+
+def test_a_running_job_is_asked_to_end(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    move(sessions, job_id, Status.LAUNCHING, Status.RUNNING)
+    answer = api.post(f"/v1/jobs/{job_id}/cancel")
+
+    assert (answer.status_code, answer.json()["status"]) == (202, "running")
+    assert answer.json()["cancel_requested_at"] is not None
+
+
+def test_a_job_that_ended_otherwise_cannot_be_cancelled(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    path = (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED)
+    move(sessions, job_id, *path, end_reason=EndReason.COMPLETED, ended_at=seconds(9))
+    answer = api.post(f"/v1/jobs/{job_id}/cancel")
+
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
+    assert "succeeded" in answer.json()["detail"]
+    assert api.post("/v1/jobs/0000/cancel").status_code == 404
+
+
+def test_progress_and_summary_are_shown_as_stored(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    with sessions.begin() as session:
+        store.touch(
+            session,
+            job_id,
+            progress={"epoch": 2, "step": 20, "samples_per_s": 900.5, "eta_s": 12.5},
+            summary={"best_epoch": 2, "val_accuracy": 0.97, "val_loss": float("nan"), "parameters": 10},
+        )
+    job = api.get(f"/v1/jobs/{job_id}").json()
+
+    assert job["progress"] == {
+        "epoch": 2, "epochs": 30, "step": 20, "steps": 300, "eta_s": 12.5, "samples_per_s": 900.5,
+    }  # fmt: skip
+    assert job["summary"]["val_accuracy"] == 0.97
+    assert job["summary"]["val_loss"] is None
+    assert job["summary"]["parameters"] == 10

@@ -1,0 +1,196 @@
+"""Metrics, utilization, logs, events and attempts as the API reads them back."""
+
+from collections.abc import Callable
+from math import inf, nan
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from jobs.database import Sessions
+from jobs.states import EventKind
+from jobs.store import add_event
+from tests.integration.api.given import an_attempt, log_lines, metric_points, samples
+
+Submit = Callable[..., str]
+
+
+def metrics(api: TestClient, job_id: str, **parameters: Any) -> list[dict[str, Any]]:
+    answer = api.get(f"/v1/jobs/{job_id}/metrics", params=parameters)
+    assert answer.status_code == 200, answer.text
+    series: list[dict[str, Any]] = answer.json()["series"]
+    return series
+
+
+def test_a_job_without_points_has_no_series(api: TestClient, submitted: Submit) -> None:
+    job_id = submitted()
+
+    assert metrics(api, job_id) == []
+    assert api.get(f"/v1/jobs/{job_id}/utilization").json() == {"series": []}
+
+
+def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id, other = submitted(), submitted()
+    for each in (job_id, other):
+        an_attempt(sessions, each)
+    for rank in (0, 1):
+        metric_points(sessions, job_id, [(step, step + rank) for step in range(1, 9)], rank=rank)
+    metric_points(sessions, job_id, [(4, 0.5), (8, 0.75)], name="accuracy", rank=-1)
+    metric_points(sessions, other, [(1, 100.0)])
+
+    assert [(s["name"], s["rank"]) for s in metrics(api, job_id)] == [("accuracy", -1), ("loss", 0), ("loss", 1)]
+    loss = metrics(api, job_id, name="loss")
+    assert loss[1] == {"name": "loss", "rank": 1, "x": [*range(1, 9)], "y": [*range(2, 10)]}
+    assert metrics(api, job_id, axis="time", name="accuracy")[0]["x"] == [2.0, 4.0]
+    assert metrics(api, job_id, axis="epoch") == [{"name": "accuracy", "rank": -1, "x": [1, 2], "y": [0.5, 0.75]}]
+    assert len(metrics(api, job_id, name=["loss", "accuracy"])) == 3
+    assert metrics(api, job_id, name="nothing") == []
+
+
+def test_what_a_later_attempt_ran_again_is_left_out(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id, 1, resumed_step=0)
+    an_attempt(sessions, job_id, 2, resumed_step=8)
+    an_attempt(sessions, job_id, 3, resumed_step=None)  # died before it said from where it goes on
+    an_attempt(sessions, job_id, 4, resumed_step=6)
+    an_attempt(sessions, job_id, 5, resumed_step=None, started_at=None)
+    metric_points(sessions, job_id, [(step, 100 + step) for step in range(1, 11)], attempt=1)
+    metric_points(sessions, job_id, [(step, 200 + step) for step in range(9, 12)], attempt=2)
+    metric_points(sessions, job_id, [(step, 400 + step) for step in range(7, 9)], attempt=4)
+
+    assert metrics(api, job_id) == [
+        {"name": "loss", "rank": 0, "x": [*range(1, 9)], "y": [101, 102, 103, 104, 105, 106, 407, 408]}
+    ]
+
+
+def test_a_step_never_appears_twice(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id, 1)
+    an_attempt(sessions, job_id, 2)
+    metric_points(sessions, job_id, [(1, 1.0), (2, 1.0)], attempt=1)
+    metric_points(sessions, job_id, [(2, 2.0), (3, 2.0)], attempt=2)
+
+    assert metrics(api, job_id)[0] == {"name": "loss", "rank": 0, "x": [1, 2, 3], "y": [1, 2, 2]}
+
+
+def test_a_value_that_is_no_number_is_null(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    metric_points(sessions, job_id, [(1, 0.5), (2, nan), (3, inf), (4, -inf)])
+
+    assert metrics(api, job_id)[0]["y"] == [0.5, None, None, None]
+
+
+def test_spikes_and_the_newest_point_survive_thinning(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    values = {step: 1 + step % 7 / 1000 for step in range(1, 20_001)} | {7777: 99.0, 12_345: -99.0, 20_000: 1.5}
+    metric_points(sessions, job_id, values.items())
+
+    for most in (4, 5, 100, 1000):
+        thinned = metrics(api, job_id, max_points=most)[0]
+        points = dict(zip(thinned["x"], thinned["y"], strict=True))
+        assert len(points) == len(thinned["x"]) <= most
+        assert list(points) == sorted(points)
+        assert points.items() <= values.items()
+        assert (next(iter(points)), points[20_000]) == (1, 1.5)
+        if most > 5:
+            assert (points[7777], points[12_345]) == (99.0, -99.0)
+    assert len(metrics(api, job_id, max_points=10_000)[0]["x"]) > 5000
+
+
+@pytest.mark.parametrize(
+    "query", ["max_points=3", "max_points=10001", "axis=rank", "name=%00", "names=loss", "max_points=1e3"]
+)
+def test_a_wrong_query_of_metrics_is_refused(api: TestClient, submitted: Submit, query: str) -> None:
+    assert api.get(f"/v1/jobs/{submitted()}/metrics?{query}").status_code == 422
+
+
+def test_utilization_has_a_series_for_each_metric_and_slot(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    samples(sessions, job_id, [{"cpu_percent": 90.0}, {"cpu_percent": None}, {"cpu_percent": 110.0}])
+    samples(sessions, job_id, [{"cpu_percent": 50.0, "memory_bytes": 2**33}], rank=1)
+    series = api.get(f"/v1/jobs/{job_id}/utilization").json()["series"]
+
+    first = {"metric": "cpu_percent", "unit": "percent", "host": "ha", "slot": 0, "rank": 0, "attempt": 1}
+    assert series[0] == first | {"x": [0, 1, 2], "step": [0, 1, 2], "y": [90, None, 110]}
+    assert [(s["metric"], s["rank"], s["y"]) for s in series[1:]] == [
+        ("cpu_percent", 1, [50]),
+        ("memory_bytes", 1, [2**33]),
+    ]
+    only = api.get(f"/v1/jobs/{job_id}/utilization", params={"metric": "memory_bytes"}).json()["series"]
+    assert [(s["metric"], s["rank"]) for s in only] == [("memory_bytes", 1)]
+    assert api.get(f"/v1/jobs/{job_id}/utilization?metric=noise").status_code == 422
+
+
+def test_a_spike_of_utilization_survives_thinning(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    samples(sessions, job_id, [{"cpu_percent": 100.0 if i == 3000 else 1.0} for i in range(5000)])
+    [series] = api.get(f"/v1/jobs/{job_id}/utilization?max_points=50").json()["series"]
+
+    assert len(series["x"]) <= 50
+    assert series["y"][series["x"].index(3000)] == 100.0
+    assert (series["x"][-1], series["step"][-1]) == (4999, 4999)
+
+
+def test_logs_go_on_from_where_they_were_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id, other = submitted(), submitted()
+    lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
+    log_lines(sessions, job_id, lines[:6])
+    log_lines(sessions, other, [(0, "not this")])
+
+    def read(**parameters: int) -> tuple[list[str], int]:
+        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
+        return [line["text"] for line in answer["items"]], answer["next_after"]
+
+    first, after = read(limit=4)
+    second, after = read(after=after)
+    assert first + second == [text for _, text in lines[:6]]
+    assert read(after=after) == ([], after)
+    log_lines(sessions, job_id, lines[6:])
+    third, newest = read(after=after)
+    assert third == [text for _, text in lines[6:]]
+    assert read(tail=2) == (["line 7", "line 8"], newest)
+    assert read(rank=-1)[0] == ["line 0", "line 3", "line 6"]
+    assert read(rank=1, tail=1)[0] == ["line 8"]
+    assert read(rank=7) == ([], 0)
+
+
+@pytest.mark.parametrize("query", ["after=-1", f"after={2**63}", "tail=0", "limit=10001", "rank=-2", "rank=x"])
+def test_a_wrong_query_of_logs_is_refused(api: TestClient, submitted: Submit, query: str) -> None:
+    assert api.get(f"/v1/jobs/{submitted()}/logs?{query}").status_code == 422
+
+
+def test_events_and_attempts_come_in_pages(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id, other = submitted(), submitted()
+    with sessions.begin() as session:
+        for epoch in range(1, 5):
+            add_event(session, job_id, EventKind.EPOCH_ENDED, attempt=1, data={"epoch": epoch, "loss": nan})
+    for number in (1, 2, 3):
+        an_attempt(sessions, job_id, number, resumed_step=number * 10)
+
+    first = api.get(f"/v1/jobs/{job_id}/events", params={"limit": 3}).json()
+    cursor = {"cursor": first["next_cursor"]}
+    second = api.get(f"/v1/jobs/{job_id}/events", params=cursor).json()
+    told = first["items"] + second["items"]
+    assert [event["kind"] for event in told] == ["submitted"] + 4 * ["epoch_ended"]
+    assert told[1]["data"] == {"epoch": 1, "loss": None}
+    assert second["next_cursor"] is None
+    assert api.get(f"/v1/jobs/{other}/events", params=cursor).status_code == 422
+    assert api.get(f"/v1/jobs/{job_id}/attempts", params=cursor).status_code == 422
+
+    page = api.get(f"/v1/jobs/{job_id}/attempts", params={"limit": 2}).json()
+    rest = api.get(f"/v1/jobs/{job_id}/attempts", params={"cursor": page["next_cursor"]}).json()
+    assert [attempt["number"] for attempt in page["items"] + rest["items"]] == [1, 2, 3]
+    assert rest["items"][0]["resumed_step"] == 30
+    assert "token" not in rest["items"][0]
+
+
+@pytest.mark.parametrize("part", ["metrics", "utilization", "logs", "events", "attempts"])
+def test_an_unknown_job_has_nothing(api: TestClient, part: str) -> None:
+    for job_id in ("0000", "NOT-AN-ID", "a" * 33, "%00", "..%2F.."):
+        assert api.get(f"/v1/jobs/{job_id}/{part}").status_code == 404

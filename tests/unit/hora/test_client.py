@@ -1,0 +1,148 @@
+"""The client against a service that is played."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import httpx2 as httpx
+import pytest
+
+import hora.client
+from hora.client import (
+    Client,
+    HoraError,
+    NotAuthorized,
+    NotFound,
+    ProblemError,
+    ServiceUnavailable,
+    WaitTimeout,
+)
+from jobs.spec import parse_spec
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hora.client.time, "sleep", lambda _: None)
+
+
+def playing(answer: Answer) -> Client:
+    return Client("http://hora.test/", "secret", transport=httpx.MockTransport(answer))
+
+
+def in_turn(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
+    asked: list[httpx.Request] = []
+    left: Iterator[httpx.Response | Exception] = iter(answers)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        following = next(left)
+        if isinstance(following, Exception):
+            raise following
+        return following
+
+    return playing(answer), asked
+
+
+def test_the_token_goes_along() -> None:
+    client, asked = in_turn(httpx.Response(200, json={"id": "a"}))
+    assert client.job("a/b") == {"id": "a"}
+    assert asked[0].headers["Authorization"] == "Bearer secret"
+    assert asked[0].url.raw_path == b"/v1/jobs/a%2Fb"
+
+
+def test_a_submission_that_got_no_answer_is_sent_again_with_the_same_key() -> None:
+    client, asked = in_turn(
+        httpx.ReadTimeout("late"), httpx.ConnectError("gone"), httpx.Response(201, json={"id": "a"})
+    )
+    assert client.submit({"dataset": "digits"})["id"] == "a"
+    assert len({request.headers["Idempotency-Key"] for request in asked}) == 1
+    assert [json.loads(request.content) for request in asked] == 3 * [{"dataset": "digits"}]
+
+
+def test_two_submissions_have_two_keys() -> None:
+    client, asked = in_turn(httpx.Response(201, json={"id": "a"}), httpx.Response(201, json={"id": "b"}))
+    client.submit({})
+    client.submit({})
+    assert asked[0].headers["Idempotency-Key"] != asked[1].headers["Idempotency-Key"]
+
+
+def test_of_a_spec_only_what_was_set_is_sent() -> None:
+    client, asked = in_turn(httpx.Response(201, json={}))
+    client.submit(parse_spec('{"dataset": "digits", "gpus": 2}'), idempotency_key="k")
+    assert json.loads(asked[0].content) == {"dataset": {"source": "digits"}, "gpus": 2}
+    assert asked[0].headers["Idempotency-Key"] == "k"
+
+
+def test_a_service_that_is_not_there() -> None:
+    client, asked = in_turn(*[httpx.ConnectError("Connection refused") for _ in range(4)])
+    with pytest.raises(ServiceUnavailable, match=r"http://hora\.test gives no answer \(Connection refused\)"):
+        client.job("a")
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, NotAuthorized), (403, NotAuthorized), (404, NotFound), (422, ProblemError)]
+)
+def test_problems_are_exceptions(status: int, kind: type[ProblemError]) -> None:
+    problem = {"title": "No", "detail": "because", "errors": [{"field": "gpus", "message": "too many"}]}
+    client, _ = in_turn(httpx.Response(status, json=problem))
+    with pytest.raises(kind) as caught:
+        client.job("a")
+    assert (caught.value.status, caught.value.title, caught.value.detail) == (status, "No", "because")
+    assert caught.value.errors == [{"field": "gpus", "message": "too many"}]
+    assert str(caught.value) == "No: because"
+
+
+def test_an_error_that_is_no_problem_document() -> None:
+    client, _ = in_turn(httpx.Response(502, text="<html>bad gateway"))
+    with pytest.raises(ProblemError, match="HTTP 502 Bad Gateway"):
+        client.job("a")
+
+
+def test_something_else_listens_there() -> None:
+    client, _ = in_turn(httpx.Response(200, text="<html>"))
+    with pytest.raises(HoraError, match="is not a Hora service"):
+        client.job("a")
+
+
+def test_lists_are_fetched_page_by_page() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.params["status"] == "running"
+        assert "label" not in request.url.params
+        second = request.url.params.get("cursor") == "next"
+        return httpx.Response(
+            200, json={"items": [{"id": "b" if second else "a"}], "next_cursor": None if second else "next"}
+        )
+
+    assert [job["id"] for job in playing(answer).jobs(status="running")] == ["a", "b"]
+
+
+def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
+    def job(status: str, etag: str) -> httpx.Response:
+        return httpx.Response(200, json={"id": "a", "status": status}, headers={"ETag": etag})
+
+    client, asked = in_turn(
+        job("queued", "1"),
+        httpx.Response(304),
+        httpx.Response(503, json={"title": "Unavailable"}),
+        *[httpx.ConnectError("gone") for _ in range(4)],
+        job("running", "2"),
+        job("succeeded", "3"),
+    )
+    told: list[str] = []
+    assert client.wait("a", on_update=lambda seen: told.append(seen["status"]))["status"] == "succeeded"
+    assert told == ["queued", "running", "succeeded"]
+    assert asked[1].headers["If-None-Match"] == "1"
+
+
+def test_waiting_for_a_job_that_is_not_there_ends_at_once() -> None:
+    client, _ = in_turn(httpx.Response(404, json={"title": "Job not found"}))
+    with pytest.raises(NotFound):
+        client.wait("a")
+
+
+def test_waiting_has_a_limit() -> None:
+    client = playing(lambda _: httpx.Response(200, json={"id": "a", "status": "running"}))
+    with pytest.raises(WaitTimeout, match="job a is still running"):
+        client.wait("a", timeout_s=0)

@@ -1,0 +1,38 @@
+"""Exit codes and sentences."""
+
+import pytest
+
+from hora.client import NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
+from hora.explain import explain
+from hora.home import StackError
+from jobs.spec import FieldProblem, InvalidSpec
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "first"),
+    [
+        (InvalidSpec([FieldProblem("gpus", "too few")]), 2, "The spec is not valid:"),
+        (NotFound(404, "Job not found", "there is no job x"), 102, "There is no job x."),
+        (NotAuthorized(401, "Not authenticated", "unknown token"), 1, "Not authenticated: unknown token. Check"),
+        (ProblemError(422, "Invalid request", None, [{"field": "gpus", "message": "?"}]), 2, "Invalid request:"),
+        (ProblemError(409, "Job has ended", "it has already failed"), 1, "Job has ended: it has already failed."),
+        (ProblemError(413, "Body too large"), 2, "Body too large."),
+        (ServiceUnavailable("http://x gives no answer"), 1, "http://x gives no answer."),
+        (WaitTimeout({"id": "x", "status": "running"}), 101, "Job x is still running. Come back with `hora show x"),
+        (StackError("Port 1 is taken."), 1, "Port 1 is taken."),
+    ],
+)
+def test_every_error_has_a_code_and_a_sentence(error: Exception, code: int, first: str) -> None:
+    found, lines = explain(error)
+    assert found == code
+    assert lines[0].startswith(first)
+
+
+def test_every_wrong_field_is_listed() -> None:
+    _, lines = explain(InvalidSpec([FieldProblem("gpus", "too few"), FieldProblem("", "not an object")]))
+    assert lines[1:] == ["  gpus: too few", "  (the whole): not an object"]
+
+
+def test_what_nobody_expected_is_not_hidden() -> None:
+    with pytest.raises(KeyError):
+        explain(KeyError("x"))

@@ -1,0 +1,42 @@
+"""Plots in the terminal."""
+
+import pytest
+
+from hora.plot import plots
+
+SERIES = [
+    {"name": "val_accuracy", "rank": -1, "x": [1, 2, 3], "y": [0.7, None, 0.9]},
+    {"name": "samples_per_s", "rank": -1, "x": [1, 2, 3], "y": [10.0, 11.0, 12.0]},
+    {"name": "accuracy", "rank": -1, "x": [1, 2, 3], "y": [0.6, 0.8, 0.95]},
+    {"name": "loss", "rank": -1, "x": [1, 2, 3], "y": [2.0, 1.0, 0.5]},
+    {"name": "loss", "rank": 0, "x": [1, 2, 3], "y": [2.1, 1.1, 0.6]},
+]
+
+
+def test_a_plot_for_loss_and_one_for_accuracy_with_its_validation() -> None:
+    loss, accuracy = plots(SERIES, width=80)
+    assert "(loss)" in loss
+    assert "accuracy" in accuracy
+    assert "val_accuracy" in accuracy
+    assert "\x1b" not in loss + accuracy
+    assert max(len(line) for line in (loss + accuracy).splitlines()) <= 90
+
+
+def test_a_name_asks_for_that_metric_alone() -> None:
+    (speed,) = plots(SERIES, width=80, names=["samples_per_s"])
+    assert "(samples_per_s)" in speed
+
+
+def test_one_epoch_is_enough() -> None:
+    assert len(plots([{"name": "loss", "rank": -1, "x": [1], "y": [0.5]}], width=40)) == 1
+
+
+def test_nothing_to_plot() -> None:
+    assert plots([], width=80) == []
+    assert plots([{"name": "loss", "rank": -1, "x": [1], "y": [None]}], width=80) == []
+
+
+def test_colours_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" not in plots(SERIES, width=80)[0]
+    assert "\x1b[" in plots(SERIES, width=80, colour=True)[0]

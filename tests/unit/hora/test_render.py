@@ -1,0 +1,138 @@
+"""What a person sees of jobs, epochs and hosts."""
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.console import Console, RenderableType
+
+from hora.render import (
+    Finding,
+    duration,
+    epoch_line,
+    findings_table,
+    hosts_table,
+    job_details,
+    jobs_table,
+    plain,
+    progress_line,
+    results_table,
+)
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+JOB = {
+    "id": "0abc",
+    "name": "digits-2",
+    "status": "succeeded",
+    "end_reason": "early_stopped",
+    "error": None,
+    "spec": {"dataset": {"source": "digits"}, "model": {"name": "lenet5"}},
+    "plan": {"per_gpu_batch": 64, "global_batch": 128, "learning_rate": 0.001, "epochs": 30, "train_samples": 1350},
+    "progress": {"epoch": 7, "epochs": 30, "step": 70, "steps": 300, "samples_per_s": 5210.4, "eta_s": 12.0},
+    "summary": {
+        "best_epoch": 4,
+        "epochs_run": 7,
+        "val_accuracy": 0.9733,
+        "val_loss": 0.1038,
+        "test_accuracy": 0.9024,
+        "train_samples_per_s": 12506.2,
+        "wall_s": 185.0,
+        "stopped_early": True,
+    },
+    "gpus": 2,
+    "attempt": 1,
+    "created_at": (NOW - timedelta(seconds=90)).isoformat(),
+    "started_at": (NOW - timedelta(seconds=80)).isoformat(),
+    "ended_at": None,
+}
+
+
+def shown(what: RenderableType, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(what)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "-"), (0.52, "0.5 s"), (59.9, "59.9 s"), (185, "3 min 05 s"), (7620, "2 h 07 min"), (3599.8, "1 h 00 min")],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_list_has_a_line_for_a_job() -> None:
+    head, line = shown(jobs_table([JOB], NOW)).splitlines()
+    assert head.split() == ["ID", "NAME", "STATUS", "GPUS", "EPOCH", "VAL", "ACCURACY", "SAMPLES/S", "SUBMITTED"]
+    assert " ".join(line.split()) == "0abc digits-2 succeeded (early_stopped) 2 7/30 0.9733 12,506 1 min 30 s ago"
+
+
+def test_the_results_of_a_job() -> None:
+    assert shown(results_table(JOB)).splitlines() == [
+        "Job 0abc (digits-2)",
+        "status         succeeded (early_stopped)",
+        "best epoch     4",
+        "val accuracy   0.9733",
+        "val loss       0.1038",
+        "test accuracy  0.9024",
+        "samples/s      12,506",
+        "training time  3 min 05 s",
+        "epochs run     7 of 30, stopped early",
+    ]
+
+
+def test_a_job_that_has_only_been_submitted() -> None:
+    job = {**JOB, "status": "queued", "end_reason": None, "plan": {}, "summary": None, "attempt": 0, "started_at": None}
+    job["progress"] = {"epoch": 0, "epochs": None, "step": 0, "steps": None, "eta_s": None}
+    text = shown(job_details(job, NOW))
+    assert "1 min 30 s ago" in text
+    assert "best epoch" not in text
+    assert "None" not in text
+
+
+def test_progress_says_only_what_is_known() -> None:
+    assert progress_line({"epoch": 0, "epochs": 30, "step": 0, "steps": None}) == "epoch 0/30  step 0"
+    assert (
+        progress_line({**JOB["progress"], "metrics": {"accuracy": 0.9, "val_accuracy": 0.91}})  # type: ignore[dict-item]
+        == "epoch 7/30  step 70/300  5,210 samples/s  val_accuracy 0.9100  ETA 12.0 s"
+    )
+
+
+def test_an_epoch_tells_training_before_validation() -> None:
+    data = {
+        "epoch": 3,
+        "step": 30,
+        "val_loss": 0.2,
+        "accuracy": 0.93,
+        "loss": 0.26,
+        "val_accuracy": None,
+        "samples_per_s": 18054.2,
+        "epoch_s": 0.07,
+    }
+    assert (
+        epoch_line(data, 4)
+        == "epoch 3/4  loss 0.2600  accuracy 0.9300  val_loss 0.2000  val_accuracy -  18,054 samples/s"
+    )
+
+
+def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
+    assert plain("a\x1b[31mb\x07\rc\td\n") == "a�[31mb��c\td�"
+    job = {**JOB, "name": "[bold]x\x1b]0;y\x07"}
+    assert "\x1b" not in shown(jobs_table([job], NOW))
+
+
+def test_slots_of_a_host_that_is_not_alive_are_not_free() -> None:
+    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "leased", "quarantined")]
+    hosts = [
+        {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots},
+        {"name": "b", "alive": False, "heartbeat_at": NOW.isoformat(), "slots": slots},
+    ]
+    _, first, second = shown(hosts_table(hosts, NOW)).splitlines()
+    assert first.split()[:4] == ["a", "yes", "3", "1"]
+    assert second.split()[:4] == ["b", "no", "3", "0"]
+
+
+def test_findings_say_what_to_do() -> None:
+    text = shown(findings_table([Finding("disk space", "fail", "0.1 GB free", "Make room.")]))
+    assert "disk space  fail  0.1 GB free  Make room." in text

@@ -1,0 +1,83 @@
+"""Documents from files and options."""
+
+import io
+
+import pytest
+
+from hora.submission import read_document, validated, with_options
+from jobs.spec import InvalidSpec
+
+
+def test_options_lie_over_the_file_and_set_over_both() -> None:
+    document = {"dataset": {"source": "chips", "validation": 0.1}, "gpus": 1, "epochs": 5}
+    result = with_options(
+        document, {"dataset": "digits", "gpus": 2, "epochs": None}, ["gpus=4", "dataset.validation=0.2"]
+    )
+    assert result == {"dataset": {"source": "digits", "validation": 0.2}, "gpus": 4, "epochs": 5}
+    assert document["gpus"] == 1  # the file's own document is left alone
+
+
+def test_a_nested_field_turns_the_short_form_into_the_long_one() -> None:
+    result = with_options({"dataset": "digits", "model": "mlp"}, {}, ["dataset.fraction=0.5", "model.dropout=0.1"])
+    assert result == {
+        "dataset": {"source": "digits", "fraction": 0.5},
+        "model": {"name": "mlp", "dropout": 0.1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("0.5", 0.5),
+        ("3", 3),
+        ("null", None),
+        ("true", True),
+        ("sgd", "sgd"),
+        ("'7'", "7"),
+        ("[flip_horizontal]", ["flip_horizontal"]),
+        ("{patience: 5}", {"patience": 5}),
+        ("", None),
+    ],
+)
+def test_a_value_is_read_as_yaml(text: str, value: object) -> None:
+    assert with_options({}, {}, [f"field={text}"]) == {"field": value}
+
+
+@pytest.mark.parametrize("change", ["epochs", "=3", "a..b=1", ".a=1"])
+def test_a_change_without_a_field_or_value_is_refused(change: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        with_options({}, {}, [change])
+    assert caught.value.problems[0].received == change
+
+
+@pytest.mark.parametrize(
+    "text", ['{"dataset": "digits", "learning_rate": 1e-3}', "dataset: digits\nlearning_rate: 1e-3\n"]
+)
+def test_standard_input_may_be_json_or_yaml(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert validated(read_document("-")) == {"dataset": "digits", "learning_rate": 0.001}
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "just words", "a: [", "", "x" * (1024 * 1024 + 1)])
+def test_what_is_not_a_spec_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    with pytest.raises(InvalidSpec):
+        read_document("-")
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(InvalidSpec, match=r"/no/such\.yaml: cannot be read: No such file"):
+        read_document("/no/such.yaml")
+
+
+def test_every_wrong_field_is_named() -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        validated({"dataset": "digits", "gpus": 0, "learning_rate": "fast", "colour": "red"})
+    assert {problem.field for problem in caught.value.problems} == {"gpus", "learning_rate", "colour"}
+
+
+def test_a_yaml_date_is_text_and_not_an_error_of_ours() -> None:
+    document = with_options({}, {}, ["dataset=digits", "name=2024-01-01"])
+    with pytest.raises(InvalidSpec):
+        validated(document)

@@ -1,0 +1,127 @@
+"""The figures a run uses, from the spec and the data's size."""
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from jobs.plan import DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan, split_sizes
+from jobs.spec import Spec, spec_from
+
+SIZES = DatasetSizes(train=1350, validation=150, test=297)
+
+
+def spec_of(**fields: Any) -> Spec:
+    return spec_from({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2} | fields)
+
+
+def test_a_batch_per_gpu() -> None:
+    plan = resolve_plan(spec_of(), SIZES)
+    assert plan == Plan(
+        gpus=2,
+        per_gpu_batch=64,
+        global_batch=128,
+        base_batch=64,
+        base_learning_rate=0.001,
+        lr_factor=1.0,
+        learning_rate=0.001,
+        warmup_epochs=0,
+        epochs=30,
+        steps_per_epoch=10,  # 1350 // 128: the last 70 samples do not fill a batch
+        validation_steps=2,  # 150 / 128, rounded up
+        train_samples=1350,
+        validation_samples=150,
+        test_samples=297,
+    )
+
+
+def test_a_global_batch_is_shared_by_the_gpus() -> None:
+    plan = resolve_plan(spec_of(batch_per="global"), SIZES)
+    assert (plan.per_gpu_batch, plan.global_batch, plan.base_batch) == (32, 64, 32)
+    assert (plan.steps_per_epoch, plan.validation_steps) == (21, 3)
+
+
+def test_another_number_of_gpus_than_the_spec_asks_for() -> None:
+    plan = resolve_plan(spec_of(gpus=8), SIZES, gpus=4)
+    assert (plan.gpus, plan.global_batch, plan.steps_per_epoch) == (4, 256, 5)
+
+
+@pytest.mark.parametrize(("policy", "factor"), [("none", 1.0), ("linear", 8.0), ("sqrt", 8**0.5), ("two_thirds", 4.0)])
+def test_the_rate_follows_the_policy(policy: str, factor: float) -> None:
+    plan = resolve_plan(spec_of(gpus=8, batch_size=32, base_batch=32, lr_scaling=policy, learning_rate=0.01), SIZES)
+    assert plan.lr_factor == pytest.approx(factor)
+    assert plan.learning_rate == pytest.approx(0.01 * factor)
+    assert plan.base_learning_rate == 0.01
+
+
+def test_the_base_batch_is_that_of_one_gpu_unless_given() -> None:
+    assert resolve_plan(spec_of(lr_scaling="linear"), None).lr_factor == 2.0
+    assert resolve_plan(spec_of(lr_scaling="linear", base_batch=32), None).lr_factor == 4.0
+    assert lr_factor("sqrt", global_batch=32, base_batch=128) == 0.5  # smaller than the base: a smaller rate
+
+
+def test_steps_stay_open_while_the_size_is_unknown() -> None:
+    plan = resolve_plan(spec_of(), None)
+    assert (plan.steps_per_epoch, plan.validation_steps, plan.train_samples) == (None, None, None)
+
+
+def test_given_steps_stay_as_they_are() -> None:
+    assert resolve_plan(spec_of(steps_per_epoch=7), SIZES).steps_per_epoch == 7
+    assert resolve_plan(spec_of(steps_per_epoch=7), None).steps_per_epoch == 7
+
+
+def test_a_fraction_takes_from_the_training_part_alone() -> None:
+    plan = resolve_plan(spec_of(dataset={"source": "digits", "fraction": 0.5}), SIZES)
+    assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (675, 150, 5)
+
+
+@pytest.mark.parametrize(("train", "steps"), [(127, None), (128, 1), (255, 1), (256, 2)])
+def test_an_epoch_has_whole_batches_only(train: int, steps: int | None) -> None:
+    sizes = DatasetSizes(train=train, validation=1)
+    if steps is None:
+        with pytest.raises(UnworkablePlan) as refused:
+            resolve_plan(spec_of(), sizes)
+        assert refused.value.field == "batch_size"
+    else:
+        assert resolve_plan(spec_of(), sizes).steps_per_epoch == steps
+
+
+def test_an_empty_validation_part_names_its_field() -> None:
+    with pytest.raises(UnworkablePlan) as refused:
+        resolve_plan(spec_of(), DatasetSizes(train=1000, validation=0))
+    assert refused.value.field == "dataset.validation"
+
+
+def test_a_global_batch_that_does_not_divide_by_fewer_gpus_names_its_field() -> None:
+    with pytest.raises(UnworkablePlan) as refused:
+        resolve_plan(spec_of(batch_per="global"), SIZES, gpus=3)
+    assert refused.value.field == "batch_size"
+
+
+def test_a_split_loses_no_sample() -> None:
+    assert split_sizes(1500, 0.1) == (1350, 150)
+    assert split_sizes(3, 0.1) == (3, 0)
+
+
+@settings(deadline=None)
+@given(
+    gpus=st.integers(1, 64),
+    batch=st.integers(1, 512),
+    per=st.sampled_from(["gpu", "global"]),
+    train=st.integers(1, 100_000),
+    validation=st.integers(1, 10_000),
+)
+def test_every_sample_is_validated_and_no_batch_is_torn(
+    gpus: int, batch: int, per: str, train: int, validation: int
+) -> None:
+    batch_size = batch * gpus if per == "global" else batch
+    global_batch = batch * gpus
+    assume(train >= global_batch)
+    spec = spec_of(gpus=gpus, batch_size=batch_size, batch_per=per)
+    plan = resolve_plan(spec, DatasetSizes(train=train, validation=validation))
+    assert plan.global_batch == plan.per_gpu_batch * plan.gpus == global_batch
+    assert plan.validation_steps is not None
+    assert plan.steps_per_epoch is not None
+    assert (plan.validation_steps - 1) * global_batch < validation <= plan.validation_steps * global_batch
+    assert 0 <= train - plan.steps_per_epoch * global_batch < global_batch

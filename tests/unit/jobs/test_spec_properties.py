@@ -1,0 +1,79 @@
+"""What holds for every text and every spec."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.spec import InvalidSpec, Spec, parse_spec, spec_from
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from([*Spec.model_fields, "unknown"])
+TAGS = st.sampled_from(
+    ["int", "float", "bool", "null", "timestamp", "binary", "set", "omap", "pairs", "str", "seq", "map"]
+)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> dict[str, Any]:
+    """Documents of valid specs."""
+    gpus = draw(st.integers(1, 64))
+    share = st.floats(0.01, 0.99)
+    printable = st.text(
+        st.characters(min_codepoint=32, exclude_characters="\x7f", exclude_categories=["Cs"]), max_size=20
+    )
+    return {
+        "name": draw(st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._ -]{0,20}\Z")),
+        "dataset": {
+            "source": draw(printable.filter(bool)),
+            "validation": draw(share | printable.filter(bool)),
+            "fraction": draw(share),
+            "image_size": draw(st.none() | st.tuples(st.integers(1, 4096), st.integers(1, 4096))),
+            "augment": draw(st.lists(st.sampled_from(["flip_horizontal", "rotate_90"]), max_size=5)),
+        },
+        "gpus": gpus,
+        "min_gpus": draw(st.none() | st.integers(1, gpus)),
+        "batch_size": gpus * draw(st.integers(1, 64)),
+        "batch_per": draw(st.sampled_from(["gpu", "global"])),
+        "learning_rate": draw(st.floats(1e-12, 1000)),
+        "early_stopping": draw(st.none() | st.fixed_dictionaries({"min_delta": st.floats(0, 1e300)})),
+        "seed": draw(st.integers(0, 2**32 - 1)),
+        "labels": draw(st.dictionaries(st.from_regex(r"\A[a-z][a-z0-9._/-]{0,20}\Z"), printable, max_size=3)),
+    }
+
+
+@settings(deadline=None)
+@given(specs())
+def test_a_valid_spec_dumps_to_what_parses_to_itself(document: dict[str, Any]) -> None:
+    spec = parse_spec(json.dumps(document))
+    assert parse_spec(spec.model_dump_json()) == spec
+    assert spec_from(spec.model_dump(mode="json")) == spec
+    assert parse_spec(json.dumps(spec.model_dump(mode="json")), syntax="yaml") == spec
+
+
+@settings(deadline=None)
+@given(st.text() | st.binary())
+def test_no_text_raises_anything_else(text: str | bytes) -> None:
+    for syntax in ("json", "yaml"):
+        with suppress(InvalidSpec):
+            parse_spec(text, syntax=syntax)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(FIELDS, JSON))
+def test_no_document_raises_anything_else(document: dict[str, Any]) -> None:
+    with suppress(InvalidSpec):
+        parse_spec(json.dumps(document))
+
+
+@settings(deadline=None)
+@given(FIELDS, TAGS, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8))
+def test_no_yaml_tag_raises_anything_else(field: str, tag: str, value: str) -> None:
+    with suppress(InvalidSpec):
+        parse_spec(f"{field}: !!{tag} {value}", syntax="yaml")

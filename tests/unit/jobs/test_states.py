@@ -1,0 +1,72 @@
+"""The table of states and the table of end reasons."""
+
+import pytest
+
+from jobs.states import ACTIVE, NEXT, SOURCES, TERMINAL, EndReason, Status, status_after
+
+NOT_COUNTED = {EndReason.HOST_LOST, EndReason.LEASE_EXPIRED}
+COUNTED = {EndReason.RANK_FAILED, EndReason.STALLED, EndReason.LAUNCH_FAILED}
+DONE = {EndReason.COMPLETED, EndReason.EARLY_STOPPED}
+
+
+def test_the_states_are_those_of_the_design() -> None:
+    assert {(at.value, to.value) for at, ends in NEXT.items() for to in ends} == {
+        ("queued", "launching"), ("queued", "cancelled"),
+        ("launching", "running"), ("launching", "queued"), ("launching", "failed"), ("launching", "cancelled"),
+        ("running", "succeeded"), ("running", "queued"), ("running", "failed"), ("running", "cancelled"),
+    }  # fmt: skip
+
+
+def test_sources_is_the_inverse_of_next() -> None:
+    assert NEXT.keys() == set(Status) == SOURCES.keys()
+    for at in Status:
+        for to in Status:
+            assert (to in NEXT[at]) == (at in SOURCES[to])
+
+
+def test_what_ends_has_no_next() -> None:
+    assert {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED} == TERMINAL
+    assert {Status.LAUNCHING, Status.RUNNING} == ACTIVE
+
+
+@pytest.mark.parametrize("reason", EndReason)
+def test_every_reason_has_an_outcome_that_ends_a_job(reason: EndReason) -> None:
+    assert reason.outcome.status in TERMINAL
+    assert reason.outcome.retried or not reason.outcome.counts
+
+
+@pytest.mark.parametrize("reason", EndReason)
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_a_requested_cancel_wins_over_every_reason(reason: EndReason, restarts: int) -> None:
+    assert status_after(reason, cancel_requested=True, restarts=restarts, max_restarts=3) is Status.CANCELLED
+
+
+@pytest.mark.parametrize("reason", EndReason)
+def test_the_status_after_each_reason(reason: EndReason) -> None:
+    after = status_after(reason, cancel_requested=False, restarts=0, max_restarts=1)
+    if reason in COUNTED | NOT_COUNTED:
+        assert after is Status.QUEUED
+    elif reason in DONE:
+        assert after is Status.SUCCEEDED
+    elif reason is EndReason.CANCELLED:
+        assert after is Status.CANCELLED
+    else:
+        assert after is Status.FAILED
+
+
+@pytest.mark.parametrize("reason", sorted(COUNTED))
+def test_counted_restarts_end_at_the_limit(reason: EndReason) -> None:
+    def after(restarts: int) -> Status:
+        return status_after(reason, cancel_requested=False, restarts=restarts, max_restarts=2)
+
+    assert [after(0), after(1), after(2), after(3)] == [Status.QUEUED] * 2 + [Status.FAILED] * 2
+
+
+@pytest.mark.parametrize("reason", sorted(NOT_COUNTED))
+def test_what_is_not_the_jobs_fault_is_retried_beyond_the_limit(reason: EndReason) -> None:
+    assert status_after(reason, cancel_requested=False, restarts=9, max_restarts=0) is Status.QUEUED
+
+
+def test_no_restart_is_left_when_none_was_granted() -> None:
+    after = status_after(EndReason.RANK_FAILED, cancel_requested=False, restarts=0, max_restarts=0)
+    assert after is Status.FAILED

@@ -1,0 +1,113 @@
+"""The tables in docs/ against the code that they describe, and the links between the pages."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from jobs.catalog import unsupported
+from jobs.settings import Settings
+from jobs.spec import Spec, parse_spec, spec_from
+from jobs.states import NEXT, EndReason, EventKind
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+EXAMPLES = sorted(ROOT.glob("examples/*"))
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading, without its two head lines; code marks are taken off."""
+    _, _, below = (ROOT / "docs" / page).read_text().partition(f"\n## {heading}\n")
+    table = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
+    assert table is not None, f"no table below {heading!r} in {page}"
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.group().splitlines()[2:]]
+
+
+def code(cell: str) -> list[str]:
+    """What stands between backticks."""
+    return re.findall(r"`([^`]*)`", cell)
+
+
+def test_the_transitions_are_those_of_the_code() -> None:
+    assert {code(status)[0]: set(code(to)) for status, to in rows("states.md", "Transitions")} == {
+        status.value: {to.value for to in ends} for status, ends in NEXT.items()
+    }
+
+
+def test_the_end_reasons_are_those_of_the_code() -> None:
+    yes_no = {True: "yes", False: "no"}
+    assert {
+        code(reason)[0]: (code(status)[0], retried, counts)
+        for reason, status, retried, counts, _ in rows("states.md", "End reasons")
+    } == {
+        reason.value: (reason.outcome.status.value, yes_no[reason.outcome.retried], yes_no[reason.outcome.counts])
+        for reason in EndReason
+    }
+
+
+def test_the_events_are_those_of_the_code() -> None:
+    _, _, below = (ROOT / "docs/states.md").read_text().partition("\n## Events\n")
+    assert code(below) == [kind.value for kind in EventKind]
+
+
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Each field's dotted path and its default as JSON, with those of the parts below it."""
+    for name, field in model.model_fields.items():
+        parts = [part for part in _types(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
+        yield f"{prefix}{name}", "required" if field.is_required() else _default(field.default)
+        for part in parts:
+            yield from fields_of(part, f"{prefix}{name}.")
+
+
+def _types(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+
+
+def _default(value: Any) -> str:
+    if not isinstance(value, BaseModel):
+        return f"`{json.dumps(value)}`"
+    changed = value.model_dump(exclude_defaults=True)
+    return f"`{json.dumps(changed['name'])}`" if changed else "on"  # a part is written as its name, or is on
+
+
+def test_the_fields_of_the_spec_are_those_of_the_code() -> None:
+    assert [(code(field)[0], default) for field, default, _ in rows("spec.md", "Fields")] == list(fields_of(Spec))
+
+
+@pytest.mark.parametrize("row", rows("spec.md", "What this version refuses"), ids=lambda row: row[0])
+def test_what_the_page_calls_refused_is_refused(row: list[str]) -> None:
+    (field,), (example,) = code(row[0]), code(row[1])
+    document: dict[str, Any] = {"dataset": {"source": "digits"}, "model": {"name": "lenet5"}}
+    *parents, last = field.split(".")
+    part = document
+    for parent in parents:
+        part = part[parent]
+    part[last] = json.loads(example)
+    assert field in [problem.field for problem in unsupported(spec_from(document))]
+
+
+def test_the_environment_is_that_of_the_settings() -> None:
+    documented = {code(variable)[0]: default for variable, default, _ in rows("operations.md", "Environment")}
+    documented.pop("HORA_URL")  # the command line alone reads it
+    assert documented.keys() == {f"HORA_{name.upper()}" for name in Settings.model_fields}
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.default, int | float | str) and field.default != "":
+            shown = field.default if isinstance(field.default, str) else f"{field.default:g}"
+            assert code(documented[f"HORA_{name.upper()}"]) == [shown]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_can_be_submitted(path: Path) -> None:
+    spec = parse_spec(path.read_text(), syntax="json" if path.suffix == ".json" else "yaml")
+    assert unsupported(spec) == []

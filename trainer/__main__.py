@@ -1,0 +1,107 @@
+"""Where a rank begins: its log and first record, the stop watch, then the run. Started by horovodrun.
+
+Only the standard library is imported before the first line is out, because that line is what a person waits
+for: pydantic takes 0.1 s and TensorFlow more than 1 s. So the launch file is read as plain JSON at first.
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from trainer.recorder import Recorder
+from trainer.stopping import StopWatch
+
+
+def main(launch_path: str) -> None:
+    """Run this process's rank of the job in the launch file; does not return."""
+    started_at = time.time()
+    rank, local_rank, size = (int(os.environ.get(f"HOROVOD_{name}", default)) for name, default in _PLACE)
+    told: dict[str, Any] = json.loads(Path(launch_path).read_bytes())
+    _redirect_output(Path(told["logs_dir"], f"rank-{rank}.log"))
+    host, pid = socket.gethostname(), os.getpid()
+    print(f"rank {rank} of {size} started on {host}, pid {pid}", flush=True)
+    recorder = Recorder(Path(told["records_dir"], f"rank-{rank}.jsonl"))
+    recorder.write_line(
+        json.dumps(
+            {"kind": "rank_started", "at": started_at, "rank": rank, "local_rank": local_rank, "host": host, "pid": pid}
+        )
+    )
+    watch = StopWatch(Path(told["stop_path"]), on_leave=lambda: _leave_on_request(recorder))
+    watch.start()
+    _leave(*_run_to_exit(told, started_at, recorder, watch), recorder)
+
+
+_PLACE = (("RANK", 0), ("LOCAL_RANK", 0), ("SIZE", 1))
+
+
+def _redirect_output(path: Path) -> None:
+    """Append this process's stdout and stderr, those of C libraries too, to `path`.
+
+    horovodrun's pipes are left alone from here on: a launcher waits for whoever holds them.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _run_to_exit(
+    told: dict[str, Any], started_at: float, recorder: Recorder, watch: StopWatch
+) -> tuple[str, str | None, int]:
+    """(reason, message, exit code) of the run, whatever happens in it."""
+    from trainer import exits  # what is slow comes after the first line
+
+    per_gpu_batch = None
+    try:
+        from jobs.plan import resolve_plan
+        from jobs.records import Launch
+
+        launch = Launch.model_validate(told)
+        per_gpu_batch = resolve_plan(launch.spec, None, gpus=launch.gpus).per_gpu_batch
+        session = _import_session()
+        return exits.of_outcome(session.run(launch, started_at, recorder, watch))
+    except BaseException as error:
+        return exits.of_error(error, stop_requested=watch.requested.is_set(), per_gpu_batch=per_gpu_batch)
+
+
+def _import_session() -> ModuleType:
+    """TensorFlow, Keras, Horovod and all that stands on them."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Keras imports scikit-learn, and with it SciPy, for wrappers that nothing here uses: a third of the start.
+    # None in its place makes that import fail, which Keras allows for.
+    sys.modules["sklearn"] = None  # type: ignore[assignment]
+    try:
+        return import_module("trainer.session")
+    finally:
+        del sys.modules["sklearn"]
+
+
+def _leave_on_request(recorder: Recorder) -> None:
+    _leave("stop_requested", "asked to stop before or after training", 0, recorder)
+
+
+def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> None:
+    """Write the exit record and end the process at once, from whichever thread.
+
+    os._exit and not sys.exit: tearing down TensorFlow's and Horovod's threads takes up to seconds and can hang when
+    a peer is gone. All that has to reach the disk has been written by now.
+    """
+    print(f"leaving: {reason}" + (f": {message}" if message else ""), flush=True)
+    sys.stderr.flush()
+    recorder.close(json.dumps({"kind": "exit", "at": time.time(), "reason": reason, "message": message}))
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m trainer LAUNCH_JSON")
+    main(sys.argv[1])

@@ -1,0 +1,217 @@
+"""What happens around steps and epochs: one class, one job. Called by the loop, in the order the session lists them.
+
+    WarmUp            sets the learning rate
+    StepRecording     records every step of this rank
+    EarlyStopping     remembers the best epoch and says when to stop
+    EpochRecording    records every epoch of the job
+    Checkpointing     saves what a restart goes on from
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.plan import Plan
+from jobs.records import CheckpointSaved, EpochEnded, StepEnded
+from jobs.spec import EarlyStopping as EarlyStoppingSpec
+from trainer.checkpoint import Progress, Stopping
+from trainer.plan import learning_rate_of
+from trainer.recorder import Records
+
+Weights = list[NDArray[Any]]
+
+_DEFAULT_MONITOR = "val_accuracy"  # what "best epoch" means when early stopping is off
+
+
+@dataclass(frozen=True)
+class Step:
+    """An update that was made; `metrics` are this rank's own."""
+
+    step: int
+    epoch: int
+    step_time_s: float
+    data_wait_s: float
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A pass that is over; `metrics` are averaged over all ranks."""
+
+    epoch: int
+    step: int
+    wall_s: float
+    samples_per_s: float  # 0.0 where the only update was the first of an attempt, which is set-up
+    metrics: dict[str, float]
+    is_last: bool  # of the epochs that were asked for
+
+
+class Callback:
+    """Does nothing at every occasion; a subclass takes those it needs."""
+
+    def on_step_begin(self, update: int) -> None:
+        """Before the update with this number, counted from 0."""
+
+    def on_step_end(self, step: Step) -> None:
+        """After every update."""
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """After every validation, on all ranks."""
+
+
+class WarmUp(Callback):
+    """Sets the rate of the optimizer for each update; after the warm-up it stays at the plan's."""
+
+    def __init__(self, plan: Plan, optimizer: keras.optimizers.Optimizer) -> None:
+        self.rate = math.nan
+        self._plan = plan
+        self._optimizer = optimizer
+
+    def on_step_begin(self, update: int) -> None:
+        """Set the rate where it changes."""
+        rate = learning_rate_of(self._plan, update)
+        if rate != self.rate:
+            self.rate = rate
+            self._optimizer.learning_rate = rate
+
+
+class StepRecording(Callback):
+    """Records the steps of this rank."""
+
+    def __init__(self, recorder: Records, *, global_batch: int) -> None:
+        self._recorder = recorder
+        self._global_batch = global_batch
+
+    def on_step_end(self, step: Step) -> None:
+        """Record a step; written with others a few times a second."""
+        self._recorder.buffer(
+            StepEnded(
+                at=time.time(),
+                step=step.step,
+                epoch=step.epoch,
+                step_time_s=step.step_time_s,
+                data_wait_s=step.data_wait_s,
+                samples_per_s=self._global_batch / step.step_time_s,
+                metrics=step.metrics,
+            )
+        )
+
+
+class EarlyStopping(Callback):
+    """Remembers the best epoch; stops when `patience` epochs have not bettered it by `min_delta`.
+
+    It runs on every rank and on averaged metrics, so that all ranks stop at the same epoch. The rule is that of
+    Keras's callback of this name. Without a spec it only remembers.
+    """
+
+    def __init__(
+        self,
+        spec: EarlyStoppingSpec | None,
+        state: Stopping,
+        best_weights: Weights | None,
+        weights_now: Callable[[], Weights],
+    ) -> None:
+        self.state = state
+        self.best_weights = best_weights
+        self._spec = spec
+        self._monitor = spec.monitor if spec else _DEFAULT_MONITOR
+        self._min_delta = spec.min_delta if spec else 0.0
+        self._weights_now = weights_now
+
+    @property
+    def restores(self) -> bool:
+        """Whether the weights of the best epoch are kept in the end, and not those of the last."""
+        return self._spec is not None and self._spec.restore_best_weights
+
+    @property
+    def kept_metrics(self) -> dict[str, float]:
+        """The metrics of the epoch whose weights are kept."""
+        return self.state.best_metrics if self.restores else self.state.last_metrics
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """Compare the epoch with the best one."""
+        state, value = self.state, epoch.metrics[self._monitor]
+        state.last_metrics = epoch.metrics
+        if self._is_better(value):
+            state.best, state.best_epoch, state.best_metrics, state.wait = value, epoch.epoch, epoch.metrics, 0
+            if self.restores:
+                self.best_weights = self._weights_now()
+            return
+        state.wait += 1
+        if self._spec is not None and state.wait >= self._spec.patience:
+            state.stopped = True
+
+    def _is_better(self, value: float) -> bool:
+        if self.state.best is None:
+            return True
+        gain = self.state.best - value if self._monitor.endswith("loss") else value - self.state.best
+        return gain > self._min_delta  # never true of NaN
+
+
+class EpochRecording(Callback):
+    """Records the epochs of the job, on the rank that speaks for all."""
+
+    def __init__(self, recorder: Records, warm_up: WarmUp) -> None:
+        self._recorder = recorder
+        self._warm_up = warm_up
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """Record the epoch with the rate of its last update."""
+        self._recorder.write(
+            EpochEnded(
+                at=time.time(),
+                epoch=epoch.epoch,
+                step=epoch.step,
+                wall_s=epoch.wall_s,
+                samples_per_s=epoch.samples_per_s,
+                learning_rate=self._warm_up.rate,
+                metrics=epoch.metrics,
+            )
+        )
+
+
+class Checkpointing(Callback):
+    """Saves every `every_epochs` epochs, at the last one, and when the loop is asked to stop.
+
+    `write` writes the checkpoint and gives its path, or None on a rank that saves nothing.
+    """
+
+    def __init__(self, write: Callable[[], Path | None], recorder: Records, progress: Progress, every_epochs: int) -> None:
+        self._write = write
+        self._recorder = recorder
+        self._progress = progress
+        self._every_epochs = every_epochs
+        self._saved_step: int | None = None
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """Save when it is due; after the last epoch too, so that a restart finds the finished training."""
+        if epoch.epoch % self._every_epochs == 0 or epoch.is_last:
+            self.save()
+
+    def save(self) -> None:
+        """Save now, unless that has been done at this step."""
+        progress = self._progress
+        if progress.step == self._saved_step:
+            return
+        started = time.perf_counter()
+        path = self._write()
+        self._saved_step = progress.step
+        if path is not None:
+            duration_s = time.perf_counter() - started
+            self._recorder.write(
+                CheckpointSaved(
+                    at=time.time(), epoch=progress.last_epoch, step=progress.step, path=str(path), duration_s=duration_s
+                )
+            )
+
+
+def weights_of(variables: list[keras.Variable]) -> Weights:
+    """Copies of the values of Keras variables."""
+    return [np.array(variable.numpy()) for variable in variables]

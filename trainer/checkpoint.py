@@ -1,0 +1,179 @@
+"""Checkpoints: what a restarted attempt goes on from. Written and read by rank 0.
+
+One .npz file each, named by its step: arrays without pickle, and the state as JSON among them. A zip file carries a
+checksum of every member, so that a damaged file is told from a whole one.
+"""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Sequence[NDArray[Any]]
+
+_PREFIX, _SUFFIX = "checkpoint-", ".npz"
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass
+class Progress:
+    """How far a run is, and what it has summed up; equal on all ranks but for the times.
+
+    The first update of an attempt is set-up: it counts in the averages and not in the times.
+    """
+
+    epoch: int = 1  # the epoch in training
+    step: int = 0  # updates of the whole job
+    epoch_step: int = 0  # updates of the epoch in training
+    loss_sum: float = 0.0  # over those, each averaged over all ranks
+    accuracy_sum: float = 0.0
+    epoch_timed_samples: int = 0
+    epoch_train_s: float = 0.0
+    timed_samples: int = 0  # of the epochs before
+    train_s: float = 0.0
+    wall_s: float = 0.0  # of all training, with validation and checkpoints, over all attempts
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest epoch that was trained at least in part."""
+        return self.epoch if self.epoch_step else self.epoch - 1
+
+    def begin_next_epoch(self) -> None:
+        """Close the books of the epoch in training."""
+        self.timed_samples += self.epoch_timed_samples
+        self.train_s += self.epoch_train_s
+        self.epoch += 1
+        self.epoch_step = self.epoch_timed_samples = 0
+        self.loss_sum = self.accuracy_sum = self.epoch_train_s = 0.0
+
+
+@dataclass
+class Stopping:
+    """What early stopping remembers."""
+
+    best: float | None = None
+    best_epoch: int = 0
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    last_metrics: dict[str, float] = field(default_factory=dict)
+    wait: int = 0  # epochs since the best one
+    stopped: bool = False
+
+
+@dataclass
+class State:
+    """All of a checkpoint but its arrays."""
+
+    global_batch: int
+    progress: Progress = field(default_factory=Progress)
+    stopping: Stopping = field(default_factory=Stopping)
+
+    def on_plan(self, *, global_batch: int, steps_per_epoch: int) -> "State":
+        """The same place in the data when the global batch is another: at most one batch is trained on twice."""
+        if global_batch != self.global_batch:
+            samples = self.progress.epoch_step * self.global_batch
+            steps = min(samples // global_batch, steps_per_epoch)
+            share = steps / self.progress.epoch_step if self.progress.epoch_step else 0.0
+            self.progress.loss_sum *= share
+            self.progress.accuracy_sum *= share
+            self.progress.epoch_step = steps
+            self.global_batch = global_batch
+        return self
+
+    def to_json(self) -> str:
+        """As text that `from_json` reads back exactly."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "State":
+        """Raises KeyError or TypeError on a text of another shape."""
+        document = json.loads(text)
+        return cls(
+            global_batch=document["global_batch"],
+            progress=Progress(**document["progress"]),
+            stopping=Stopping(**document["stopping"]),
+        )
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint in memory: arrays by group (model, optimizer, best)."""
+
+    state: State
+    arrays: Mapping[str, Arrays]
+
+
+class CheckpointStore:
+    """The checkpoints of a job in one folder, the `keep` newest of them."""
+
+    def __init__(self, folder: Path, *, keep: int) -> None:
+        self._folder = folder
+        self._keep = keep
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write a checkpoint so that its name appears only when all of it is on disk; drop the oldest."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{_PREFIX}{checkpoint.state.progress.step:010d}{_SUFFIX}"
+        members = {f"{group}/{i}": a for group, arrays in checkpoint.arrays.items() for i, a in enumerate(arrays)}
+        members["state"] = np.frombuffer(checkpoint.state.to_json().encode(), np.uint8)
+        with atomic_write(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, **members)
+        for old in self._newest_first()[self._keep :]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def newest(self, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint | None:
+        """The newest whole checkpoint whose groups have these shapes, or None; others are skipped with a log line."""
+        for path in self._newest_first():
+            try:
+                return _read(path, shapes)
+            except _DAMAGE as error:
+                print(f"checkpoint {path.name} is skipped: {type(error).__name__}: {error}", flush=True)
+        return None
+
+    def _newest_first(self) -> list[Path]:
+        return sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True)
+
+
+def _read(path: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint:
+    with np.load(path, allow_pickle=False) as file:
+        state = State.from_json(file["state"].tobytes().decode())
+        groups: dict[str, list[NDArray[Any]]] = {}
+        for name in file.files:
+            group, _, _number = name.rpartition("/")
+            if group:
+                groups.setdefault(group, []).append(file[name])
+    for group, expected in shapes.items():
+        found = [array.shape for array in groups.get(group, [])]
+        if found != list(expected):
+            raise ValueError(f"it is of another model: {group} has other shapes")
+    return Checkpoint(state, groups)
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """A temporary path that takes the name `path`, durably, when the block ends without an error."""
+    temporary = path.with_name(f".tmp-{path.name}")  # the suffix stays last: Keras chooses a file format by it
+    try:
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Force a file's content, or a folder's names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,134 @@
+"""Every collective of the trainer. Called by all ranks in the same order, or they wait for each other for ever.
+
+Figures go as JSON in byte tensors, never pickled as by Horovod's own object functions: a peer's bytes are data.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from jobs.records import Launch
+from trainer.exits import BadData, PeerFailed, RanksDisagree
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This rank's place among those that are connected."""
+
+    rank: int
+    local_rank: int
+    size: int
+
+
+def connect(launch: Launch) -> Ranks:
+    """Meet the other ranks. Raises `RanksDisagree` when they are not as many as the launch file says."""
+    hvd.init()
+    ranks = Ranks(rank=hvd.rank(), local_rank=hvd.local_rank(), size=hvd.size())
+    if ranks.size != launch.gpus:
+        raise RanksDisagree(f"{ranks.size} ranks were started for {launch.gpus} gpus")
+    return ranks
+
+
+def disconnect() -> None:
+    """Say good-bye, so that the peers do not take the end of this process for a failure."""
+    hvd.shutdown()
+
+
+def claim_devices(launch: Launch, local_rank: int) -> None:
+    """Give this rank its threads and its one GPU, or no GPU. Before TensorFlow runs its first op.
+
+    Both kinds of threads: with intra-op alone a rank takes cores that its neighbours count on.
+    """
+    tf.config.threading.set_intra_op_parallelism_threads(launch.threads_per_rank)
+    tf.config.threading.set_inter_op_parallelism_threads(launch.threads_per_rank)
+    if launch.device == "cpu":
+        tf.config.set_visible_devices([], "GPU")
+        tf.config.experimental.enable_op_determinism()  # on a CPU it costs nothing; on a GPU it does
+        return
+    gpus = tf.config.list_physical_devices("GPU")
+    if local_rank >= len(gpus):
+        raise PeerFailed(f"local rank {local_rank} has no GPU: TensorFlow sees {len(gpus)}")
+    tf.config.set_visible_devices(gpus[local_rank], "GPU")
+    tf.config.experimental.set_memory_growth(gpus[local_rank], True)
+
+
+def gather(value: Any) -> list[Any]:
+    """What each rank passed, in the order of the ranks; anything that JSON can carry."""
+    if hvd.size() == 1:
+        return [value]
+    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    with tf.device("CPU:0"):
+        lengths = hvd.allgather(tf.constant([len(content)]), name="gather.lengths").numpy()
+        joined = hvd.allgather(tf.constant(content), name="gather.contents").numpy()
+    return [json.loads(part.tobytes()) for part in np.split(joined, np.cumsum(lengths)[:-1])]
+
+
+def agree(name: str, value: Any) -> None:
+    """Make sure that `value` is the same on all ranks. Raises `RanksDisagree` on every one."""
+    values = gather(value)
+    for rank, other in enumerate(values):
+        if other != values[0]:
+            raise RanksDisagree(f"{name} differs between ranks: {values[0]} on rank 0, {other} on rank {rank}")
+
+
+def together(action: Callable[[], T]) -> T:
+    """Run `action` on this rank and raise on every rank when it failed on one, so that none waits for a lost peer.
+
+    The rank that met an error raises it; the others raise `BadData` with its text, or `PeerFailed`. No collective
+    may be in `action`.
+    """
+    try:
+        result = action()
+    except Exception as error:
+        gather([isinstance(error, BadData), str(error) or type(error).__name__])
+        raise
+    for rank, trouble in enumerate(gather(None)):
+        if trouble is not None:
+            is_bad_data, text = trouble
+            raise BadData(text) if is_bad_data else PeerFailed(f"rank {rank} cannot go on: {text}")
+    return result
+
+
+def sum_over_ranks(values: Sequence[float]) -> list[float]:
+    """Each value summed over all ranks."""
+    if hvd.size() == 1:
+        return list(values)
+    with tf.device("CPU:0"):
+        total = hvd.allreduce(tf.constant(values, tf.float64), op=hvd.Sum, name="sum").numpy()
+    return [float(value) for value in total]
+
+
+def average_in_step(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Tensors averaged over all ranks, inside a tf.function, as one message: one negotiation, one ring pass.
+
+    What DistributedGradientTape(groups=1) does, but with room for the tally of the step beside the gradients.
+    """
+    if hvd.size() == 1:
+        return tensors
+    averaged: list[tf.Tensor] = hvd.grouped_allreduce(tensors, op=hvd.Average, name="step")
+    return averaged
+
+
+def broadcast(variables: Iterable[Any]) -> None:
+    """Give every rank the values that Keras variables have on rank 0."""
+    if hvd.size() > 1:
+        hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)
+
+
+def agree_on_weights(weights: Iterable[Any], when: str) -> None:
+    """Make sure that all ranks hold the same weights, by their digests. Raises `RanksDisagree` on every one.
+
+    Cheap, and the only way to notice ranks that silently train apart.
+    """
+    digest = hashlib.sha256()
+    for variable in weights:
+        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
+    agree(f"the digest of all weights {when}", digest.hexdigest())

@@ -1,0 +1,80 @@
+"""Why a rank left: the errors of the trainer, and how any error becomes an exit record and an exit code.
+
+    TrainerError
+      BadData          the data, or what the spec asks of it, is wrong; a restart would not help
+      PeerFailed       another rank said that it cannot go on
+      RanksDisagree    ranks resolved different figures or hold different weights
+      Diverged         the loss is NaN or infinite
+"""
+
+import sys
+import traceback
+from enum import StrEnum
+
+BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
+
+
+class TrainerError(Exception):
+    """An error whose text is written for the person who submitted the job."""
+
+
+class BadData(TrainerError):
+    """The data cannot be trained on; the text is one sentence that says what to change."""
+
+
+class PeerFailed(TrainerError):
+    """Another rank cannot go on; the text says which and why."""
+
+
+class RanksDisagree(TrainerError):
+    """Ranks that must be equal are not."""
+
+
+class Diverged(TrainerError):
+    """The loss is no longer a number."""
+
+
+class Outcome(StrEnum):
+    """How a run that did not fail ended; each is an `ExitReason` too."""
+
+    COMPLETED = "completed"
+    EARLY_STOPPED = "early_stopped"
+    STOP_REQUESTED = "stop_requested"
+
+
+def of_outcome(outcome: Outcome) -> tuple[str, str | None, int]:
+    """(reason, message, exit code) of a run that did not fail."""
+    return outcome.value, None, 0
+
+
+def of_error(
+    error: BaseException, *, stop_requested: bool, per_gpu_batch: int | None = None
+) -> tuple[str, str | None, int]:
+    """(reason, message, exit code) of a run that failed; the traceback of what is not foreseen goes to the log."""
+    if isinstance(error, BadData):
+        return "bad_data", str(error), BAD_DATA_CODE
+    traceback.print_exception(error, file=sys.stderr)
+    if _is_out_of_memory(error):
+        return "out_of_memory", _memory_advice(per_gpu_batch), 1
+    if isinstance(error, PeerFailed) or _is_lost_peer(error):
+        if stop_requested:  # the peer saw the same wish a moment earlier
+            return "stop_requested", "a peer left first", 0
+        return "peer_lost", str(error) if isinstance(error, PeerFailed) else "a collective failed: a peer is gone", 1
+    message = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"
+    return "internal_error", message, 1
+
+
+# TensorFlow's errors are told by name: the import of TensorFlow itself may be what failed.
+def _is_out_of_memory(error: BaseException) -> bool:
+    return any(kind.__name__ in ("ResourceExhaustedError", "MemoryError") for kind in type(error).__mro__)
+
+
+def _is_lost_peer(error: BaseException) -> bool:
+    """Whether a collective failed: Horovod's own error, or the one TensorFlow wraps it in."""
+    return type(error).__name__ == "HorovodInternalError" or "Horovod has been shut down" in str(error)
+
+
+def _memory_advice(per_gpu_batch: int | None) -> str:
+    if per_gpu_batch is None or per_gpu_batch == 1:
+        return "out of memory: try a smaller model"
+    return f"out of memory with a batch of {per_gpu_batch} per GPU: try {per_gpu_batch // 2}"

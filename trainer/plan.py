@@ -1,0 +1,40 @@
+"""The plan that counts: resolved from the data that was opened and the ranks that are there. Used by the session.
+
+Pure: that all ranks came to the same plan is checked by `trainer.distributed`.
+"""
+
+from jobs.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
+from jobs.spec import Spec
+from trainer.exits import BadData
+
+EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy")
+
+
+def settle_plan(spec: Spec, sizes: DatasetSizes, *, ranks: int) -> Plan:
+    """Resolve the spec on the opened data. Raises `BadData` where the two do not fit each other."""
+    if spec.early_stopping and spec.early_stopping.monitor not in EPOCH_METRICS:
+        raise BadData(
+            f"early_stopping.monitor: there is no metric {spec.early_stopping.monitor!r}; "
+            f"there are: {', '.join(EPOCH_METRICS)}"
+        )
+    try:
+        return resolve_plan(spec, sizes, gpus=ranks)
+    except UnworkablePlan as error:
+        raise BadData(f"{error.field}: {error}") from None
+
+
+def steps_of(plan: Plan) -> tuple[int, int]:
+    """(steps of an epoch, steps of its validation) of a plan that was resolved from real data."""
+    assert plan.steps_per_epoch is not None and plan.validation_steps is not None
+    return plan.steps_per_epoch, plan.validation_steps
+
+
+def learning_rate_of(plan: Plan, update: int) -> float:
+    """The rate of an update counted from 0: linear from the base rate to the plan's over the warm-up epochs.
+
+    The gradual warm-up of Goyal et al. 2017, arXiv:1706.02677, per step.
+    """
+    warmup_steps = plan.warmup_epochs * steps_of(plan)[0]
+    if update >= warmup_steps:
+        return plan.learning_rate
+    return plan.base_learning_rate + (plan.learning_rate - plan.base_learning_rate) * update / warmup_steps

@@ -1,0 +1,243 @@
+"""A rank's run from top to bottom: connect, data, build, restore, train, finish. Called by `trainer.__main__`.
+
+Importing this module imports TensorFlow, Keras and Horovod.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from jobs.plan import Plan
+from jobs.records import Launch, PhaseEnded, Planned, Summarized, Summary
+from trainer import distributed
+from trainer.callbacks import (
+    Callback,
+    Checkpointing,
+    EarlyStopping,
+    EpochRecording,
+    StepRecording,
+    WarmUp,
+    Weights,
+    weights_of,
+)
+from trainer.checkpoint import Checkpoint, CheckpointStore, State, atomic_write
+from trainer.data import Dataset, open_dataset
+from trainer.distributed import Ranks, together
+from trainer.exits import Outcome
+from trainer.loop import Loop, make_evaluation_step, make_train_step
+from trainer.models import build_model, build_optimizer
+from trainer.plan import settle_plan, steps_of
+from trainer.recorder import NullRecorder, Recorder, Records
+from trainer.stopping import Stage, StopWatch
+
+_SEED_STRIDE = 1_000_003  # between the random numbers of two ranks
+
+
+class Phases:
+    """Records how long each part of the set-up took."""
+
+    def __init__(self, recorder: Records, started_at: float) -> None:
+        self._recorder = recorder
+        self._began_at = self._started_at = started_at
+
+    def end(self, name: str) -> None:
+        """The part that began when the last one ended is over."""
+        now = time.time()
+        self._recorder.write(PhaseEnded(at=now, name=name, duration_s=now - self._began_at))
+        self._began_at = now
+
+    def total_s(self) -> float:
+        """From the start of the process to the end of the last part."""
+        return self._began_at - self._started_at
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is trained, with every variable made."""
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+
+    @property
+    def random_states(self) -> list[keras.Variable]:
+        """The states of the layers' random generators: variables of the model that are not weights."""
+        weights = {id(variable) for variable in self.model.weights}
+        return [variable for variable in self.model.variables if id(variable) not in weights]
+
+
+@dataclass(frozen=True)
+class Session:
+    """All that is there once the set-up is over."""
+
+    launch: Launch
+    ranks: Ranks
+    dataset: Dataset
+    trained: Trained
+    early_stopping: EarlyStopping
+    loop: Loop
+    phases: Phases
+    for_all: Records
+
+
+def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Outcome:
+    """Run this rank of the job. Raises `TrainerError`, or whatever goes wrong in TensorFlow and Horovod."""
+    session = set_up(launch, started_at, recorder, watch)
+    watch.stage = Stage.TRAINING
+    outcome = session.loop.train()
+    if outcome is not Outcome.STOP_REQUESTED:
+        watch.stage = Stage.FINISHING
+        finish(session, outcome)
+    distributed.disconnect()
+    return outcome
+
+
+def set_up(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Session:
+    """Everything before the first step."""
+    spec = launch.spec
+    phases = Phases(recorder, started_at)
+    phases.end("import")
+
+    ranks = distributed.connect(launch)
+    together(lambda: distributed.claim_devices(launch, ranks.local_rank))
+    phases.end("connect")
+
+    dataset = together(lambda: open_dataset(spec.dataset, seed=spec.seed, data_roots=launch.data_roots))
+    plan = together(lambda: settle_plan(spec, dataset.sizes, ranks=ranks.size))
+    distributed.agree("the plan", plan.model_dump(mode="json"))
+    phases.end("data")
+
+    trained = together(lambda: build(launch, plan, dataset))
+    train_step = make_train_step(trained.model, trained.optimizer)
+    evaluation_step = make_evaluation_step(trained.model)
+    together(lambda: evaluation_step(*_blank_batch(plan, dataset)))  # traced here, so that no epoch is charged for it
+    phases.end("build")
+
+    store = CheckpointStore(Path(launch.checkpoints_dir), keep=spec.checkpoint.keep)
+    state, best_weights = restore(store, trained, plan, ranks)
+    if state.progress.step:
+        phases.end("restore")
+    for_all: Records = recorder if ranks.rank == 0 else NullRecorder()
+    progress = state.progress
+    for_all.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
+
+    def weights_now() -> Weights:
+        return weights_of(trained.model.weights)
+
+    def write_checkpoint() -> Path | None:
+        return save(store, trained, early_stopping, state) if ranks.rank == 0 else None
+
+    def on_first_step() -> None:
+        distributed.agree_on_weights(trained.model.weights, "after the first step")
+        phases.end("first_step")
+
+    early_stopping = EarlyStopping(spec.early_stopping, state.stopping, best_weights, weights_now)
+    checkpointing = Checkpointing(write_checkpoint, for_all, progress, spec.checkpoint.every_epochs)
+    warm_up = WarmUp(plan, trained.optimizer)
+    callbacks: list[Callback] = [
+        warm_up,
+        StepRecording(recorder, global_batch=plan.global_batch),
+        early_stopping,
+        EpochRecording(for_all, warm_up),
+        checkpointing,
+    ]
+    loop = Loop(
+        plan=plan,
+        seed=spec.seed,
+        ranks=ranks,
+        dataset=dataset,
+        train_step=train_step,
+        evaluation_step=evaluation_step,
+        state=state,
+        callbacks=callbacks,
+        checkpointing=checkpointing,
+        watch=watch,
+        on_first_step=on_first_step,
+        flush=recorder.flush,
+    )
+    return Session(launch, ranks, dataset, trained, early_stopping, loop, phases, for_all)
+
+
+def build(launch: Launch, plan: Plan, dataset: Dataset) -> Trained:
+    """The network and its optimizer with seeded weights, equal on every rank."""
+    keras.utils.set_random_seed(launch.spec.seed)
+    model = build_model(launch.spec, dataset)
+    return Trained(model, build_optimizer(launch.spec, plan, model))
+
+
+def restore(store: CheckpointStore, trained: Trained, plan: Plan, ranks: Ranks) -> tuple[State, Weights | None]:
+    """Go on from the newest checkpoint, or from the start: the state on every rank, the best weights on rank 0.
+
+    Rank 0 alone reads; what it has is broadcast, on a first start too, so that all ranks begin equal.
+    """
+    groups = {"model": trained.model.variables, "optimizer": trained.optimizer.variables}
+    shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
+    checkpoint = together(lambda: store.newest(shapes) if ranks.rank == 0 else None)
+    if checkpoint:
+        for group, variables in groups.items():
+            for variable, value in zip(variables, checkpoint.arrays[group], strict=True):
+                variable.assign(value)
+        print(f"going on from step {checkpoint.state.progress.step}", flush=True)
+    texts = distributed.gather(checkpoint.state.to_json() if checkpoint else None)
+    distributed.broadcast([*trained.model.variables, *trained.optimizer.variables])
+    for variable in trained.random_states:  # else all ranks would drop out the same units
+        variable.assign_add([ranks.rank * _SEED_STRIDE, 0])
+    state = State.from_json(texts[0]) if texts[0] else State(global_batch=plan.global_batch)
+    best_weights = list(checkpoint.arrays["best"]) if checkpoint and "best" in checkpoint.arrays else None
+    return state.on_plan(global_batch=plan.global_batch, steps_per_epoch=steps_of(plan)[0]), best_weights
+
+
+def save(store: CheckpointStore, trained: Trained, early_stopping: EarlyStopping, state: State) -> Path:
+    """Write what `restore` reads."""
+    arrays = {"model": weights_of(trained.model.variables), "optimizer": weights_of(trained.optimizer.variables)}
+    if early_stopping.best_weights is not None:
+        arrays["best"] = early_stopping.best_weights
+    return store.save(Checkpoint(state, arrays))
+
+
+def finish(session: Session, outcome: Outcome) -> None:
+    """Keep the weights that are to be kept, measure them on the test part, save them, sum up."""
+    weights, early_stopping, loop = session.trained.model.weights, session.early_stopping, session.loop
+    distributed.agree_on_weights(weights, "at the end")
+    if early_stopping.restores:
+        for variable, value in zip(weights, early_stopping.best_weights or (), strict=False):
+            variable.assign(value)
+        distributed.broadcast(weights)  # rank 0 alone has the best weights of an earlier attempt
+    test_loss, test_accuracy = None, None
+    if len(session.dataset.test):
+        test_loss, test_accuracy, _ = loop.evaluate(session.dataset.test)
+    if session.ranks.rank == 0:
+        save_weights(session.trained.model, Path(session.launch.artifacts_dir))
+    progress, kept = loop.progress, early_stopping.kept_metrics
+    session.for_all.write(
+        Summarized(
+            at=time.time(),
+            summary=Summary(
+                best_epoch=early_stopping.state.best_epoch,
+                epochs_run=progress.last_epoch,
+                val_accuracy=kept["val_accuracy"],
+                val_loss=kept["val_loss"],
+                test_accuracy=test_accuracy,
+                test_loss=test_loss,
+                train_samples_per_s=progress.timed_samples / progress.train_s if progress.train_s else 0.0,
+                wall_s=progress.wall_s,
+                setup_s=session.phases.total_s(),
+                parameters=session.trained.model.count_params(),
+                stopped_early=outcome is Outcome.EARLY_STOPPED,
+            ),
+        )
+    )
+
+
+def save_weights(model: keras.Model, folder: Path) -> None:
+    """Write model.weights.h5, whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / "model.weights.h5") as temporary:
+        model.save_weights(temporary)
+
+
+def _blank_batch(plan: Plan, dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    size = plan.per_gpu_batch
+    return np.zeros((size, *dataset.shape), np.uint8), np.zeros(size, np.int32), np.zeros(size, np.float32)
