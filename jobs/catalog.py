@@ -91,6 +91,7 @@ def _unsupported(spec: Spec) -> Iterator[FieldProblem]:
         "dataset.cache": (dataset.cache, "none"),
         "dataset.augment": (dataset.augment, []),
         "model.weights": (model.weights, "none"),
+        "min_gpus": (spec.min_gpus or spec.gpus, spec.gpus),
         "placement": (spec.placement if spec.placement == "spread" else "pack", "pack"),
     }
     for field, (asked, supported) in only.items():

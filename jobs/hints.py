@@ -8,7 +8,6 @@ import logging
 import queue
 import threading
 
-import kombu.exceptions
 from celery import Celery
 
 DISPATCH_TASK = "hora.dispatch"
@@ -73,5 +72,5 @@ class Hints:
                 self._dispatch_pending.clear()
             try:
                 self._app.send_task(task, args, queue=to, retry=False, expires=60)
-            except (OSError, kombu.exceptions.OperationalError) as error:
+            except Exception as error:  # whatever the broker says, the next hint is tried
                 _log.warning("hint %s not sent: %s", task, error)

@@ -89,7 +89,8 @@ def largest_host(session: Session, *, kind: str | None = None) -> int | None:
 
 def jobs_by_status(session: Session) -> dict[Status, int]:
     """How many jobs stand in each status."""
-    counted = dict(session.execute(select(Job.status, func.count()).group_by(Job.status)).tuples().all())
+    rows = session.execute(select(Job.status, func.count()).group_by(Job.status))
+    counted = {status: count for status, count in rows}  # noqa: C416 - a row is no pair to the type checker
     return {status: counted.get(status, 0) for status in Status}
 
 

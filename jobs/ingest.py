@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import psycopg
 from psycopg import errors, sql
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 
@@ -76,18 +77,18 @@ def _copy(session: Session, table: str, columns: Sequence[str], rows: Sequence[t
     connection: psycopg.Connection = session.connection().connection.driver_connection  # type: ignore[assignment]
     with connection.cursor() as cursor:
         try:
-            with (
-                connection.transaction(),
-                cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)) as copy,
-            ):
-                for row in rows:
-                    copy.write_row(row)
-        except errors.UniqueViolation:
-            # COPY cannot skip a row that is there already; this path is for the rare batch that has one.
-            places = sql.SQL(", ").join(sql.Placeholder() * len(columns))
-            cursor.executemany(
-                sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT DO NOTHING").format(
-                    sql.Identifier(table), names, places
-                ),
-                rows,
-            )
+            # Psycopg's own `transaction()` would commit where nothing was asked of the database before.
+            cursor.execute("SAVEPOINT copied")
+            try:
+                with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)) as copy:
+                    for row in rows:
+                        copy.write_row(row)
+            except errors.UniqueViolation:
+                # COPY cannot skip a row that is there already; this path is for the rare batch that has one.
+                cursor.execute("ROLLBACK TO SAVEPOINT copied")
+                places = sql.SQL(", ").join(sql.Placeholder() * len(columns))
+                insert = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT DO NOTHING")
+                cursor.executemany(insert.format(sql.Identifier(table), names, places), rows)
+            cursor.execute("RELEASE SAVEPOINT copied")
+        except psycopg.OperationalError as error:  # callers know a database that is away by SQLAlchemy's name for it
+            raise OperationalError(f"COPY {table}", None, error) from error

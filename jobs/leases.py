@@ -16,7 +16,7 @@ from sqlalchemy import exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from jobs.states import EndReason, EventKind, Status, status_after
-from jobs.store import Lease, add_event, held, transition
+from jobs.store import Lease, add_event, held, storable, transition
 from jobs.tables import Attempt, Host, Job, Slot
 
 
@@ -153,7 +153,7 @@ def end(
     session.execute(
         update(Attempt)
         .where(Attempt.id == lease.attempt_id)
-        .values(ended_at=func.now(), end_reason=reason, error=error)
+        .values(storable({"ended_at": func.now(), "end_reason": reason, "error": error}))
     )
     _tell(session, lease, reason, error, to)
     return to

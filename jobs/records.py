@@ -12,11 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from jobs.plan import Plan
 from jobs.spec import Spec
 
+# As the database can hold them: a line beyond these is damaged, and is no record.
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Epoch = Annotated[int, Field(ge=0, lt=2**31)]
+Metrics = dict[Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=64)], float]
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    at: float
+    at: Annotated[float, Field(ge=0, lt=253_402_300_800)]  # before the year 10000
 
 
 class RankStarted(_Record):
@@ -42,8 +47,8 @@ class Planned(_Record):
 
     kind: Literal["planned"] = "planned"
     plan: Plan
-    start_epoch: int = 0
-    start_step: int = 0
+    start_epoch: Epoch = 0
+    start_step: Count = 0
 
 
 class StepEnded(_Record):
@@ -53,32 +58,32 @@ class StepEnded(_Record):
     """
 
     kind: Literal["step"] = "step"
-    step: int
-    epoch: int
+    step: Count
+    epoch: Epoch
     step_time_s: float
     data_wait_s: float
     samples_per_s: float
-    metrics: dict[str, float]
+    metrics: Metrics
 
 
 class EpochEnded(_Record):
     """Rank 0: one pass is over; `metrics` are averaged over all ranks (loss, accuracy, val_loss, ...)."""
 
     kind: Literal["epoch"] = "epoch"
-    epoch: int
-    step: int
+    epoch: Epoch
+    step: Count
     wall_s: float
     samples_per_s: float
     learning_rate: float
-    metrics: dict[str, float]
+    metrics: Metrics
 
 
 class CheckpointSaved(_Record):
     """Rank 0: a complete checkpoint is on disk under its final name."""
 
     kind: Literal["checkpoint"] = "checkpoint"
-    epoch: int
-    step: int
+    epoch: Epoch
+    step: Count
     path: str
     duration_s: float
 

@@ -6,6 +6,7 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$"
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=255)]
 Source = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=1024)]
+Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=255)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
@@ -44,7 +46,7 @@ class DatasetSpec(_Part):
 
     source: Source
     format: Literal["auto", "images", "parquet", "arrays", "synthetic"] = "auto"
-    label: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "label"
+    label: Column = "label"
     image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False)] = None  # (height, width)
     validation: Share | Source = 0.1
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -151,17 +153,28 @@ class InvalidSpec(ValueError):
         super().__init__("; ".join(f"{p.field}: {p.message}" for p in problems))
 
 
+class _YamlLoader(yaml.SafeLoader):
+    """YAML 1.1 as PyYAML reads it, and 1e-3 is a number as in YAML 1.2 and JSON."""
+
+
+_YamlLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
+# PyYAML's constructors trust what an explicit tag promises: `!!int ""` is an IndexError, `!!bool x` a KeyError.
+_YAML_ERRORS = (
+    yaml.YAMLError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
+
+
 def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -> Spec:
     """Read a spec from JSON or YAML text. Raises `InvalidSpec`."""
     if syntax == "json":
         return _validated(text)
     try:
-        document = yaml.safe_load(text)
-        return _validated(json.dumps(document))
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, InvalidSpec):
-            raise
+        document = json.dumps(yaml.load(text, _YamlLoader))  # noqa: S506 - a safe loader
+    except _YAML_ERRORS as error:
         raise InvalidSpec([FieldProblem("", f"not valid YAML: {error}")]) from None
+    return _validated(document)
 
 
 def spec_from(document: dict[str, Any]) -> Spec:

@@ -144,8 +144,8 @@ def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None
     """
     guard = update(Job).where(Job.id == job_id, Job.status.in_(SOURCES[to]))
     if lease is not None:
-        guard = guard.where(exists(held(lease)))
-    values = _finite({"status": to, "revision": Job.revision + 1, **values})
+        guard = guard.where(Job.id == lease.job_id, exists(held(lease)))
+    values = storable({"status": to, "revision": Job.revision + 1, **values})
     if session.scalar(guard.values(values).returning(Job.id), execution_options=_UNSYNCHRONIZED) is None:
         raise StaleTransition(job_id, to)
 
@@ -153,7 +153,7 @@ def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None
 def touch(session: Session, job_id: str, **values: Any) -> None:
     """Change other columns of a job than its status."""
     session.execute(
-        update(Job).where(Job.id == job_id).values(_finite({"revision": Job.revision + 1, **values})),
+        update(Job).where(Job.id == job_id).values(storable({"revision": Job.revision + 1, **values})),
         execution_options=_UNSYNCHRONIZED,
     )
 
@@ -180,7 +180,7 @@ def add_event(
     """Append to a job's history; `at` where it happened earlier than now."""
     session.execute(
         insert(JobEvent).values(
-            job_id=job_id, kind=kind, attempt=attempt, data=_without_nan(data or {}), at=at or func.now()
+            job_id=job_id, kind=kind, attempt=attempt, data=storable(data or {}), at=at or func.now()
         )
     )
 
@@ -189,14 +189,20 @@ _FRESH: dict[str, Any] = {"populate_existing": True}
 _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
 
 
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: _without_nan(value) if isinstance(value, dict) else value for name, value in values.items()}
+def storable(values: dict[str, Any]) -> dict[str, Any]:
+    """The values as PostgreSQL can hold them.
+
+    JSON has no NaN and no infinity, and a diverged loss is both: they are stored as null. No text there has a NUL,
+    and what a dying rank says may have one.
+    """
+    return {key: _storable_value(value) for key, value in values.items()}
 
 
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN and no infinity, and a diverged loss is both: they are stored as null."""
+def _storable_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
+        return storable(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, str) and "\x00" in value:
+        return value.replace("\x00", "\ufffd")
     return value

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trainer import exits
 from trainer.recorder import Recorder
 from trainer.stopping import StopWatch
 
@@ -58,10 +59,9 @@ def _run_to_exit(
     told: dict[str, Any], started_at: float, recorder: Recorder, watch: StopWatch
 ) -> tuple[str, str | None, int]:
     """(reason, message, exit code) of the run, whatever happens in it."""
-    from trainer import exits  # what is slow comes after the first line
-
     per_gpu_batch = None
     try:
+        # What is slow comes after the first line.
         from jobs.plan import resolve_plan
         from jobs.records import Launch
 
@@ -70,7 +70,7 @@ def _run_to_exit(
         session = _import_session()
         return exits.of_outcome(session.run(launch, started_at, recorder, watch))
     except BaseException as error:
-        return exits.of_error(error, stop_requested=watch.requested.is_set(), per_gpu_batch=per_gpu_batch)
+        return exits.of_error(error, stop_asked=watch.asked_by_file, per_gpu_batch=per_gpu_batch)
 
 
 def _import_session() -> ModuleType:
@@ -86,7 +86,8 @@ def _import_session() -> ModuleType:
 
 
 def _leave_on_request(recorder: Recorder) -> None:
-    _leave("stop_requested", "asked to stop before or after training", 0, recorder)
+    """Leave without asking the peers; the code is not 0, or horovodrun would let them wait for this rank."""
+    _leave("stop_requested", "asked to stop while not training", exits.LEFT_ALONE_CODE, recorder)
 
 
 def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> None:

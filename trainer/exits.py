@@ -12,6 +12,7 @@ import traceback
 from enum import StrEnum
 
 BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
+LEFT_ALONE_CODE = 143  # not 0: on that horovodrun would let the peers wait for ever
 
 
 class TrainerError(Exception):
@@ -48,16 +49,20 @@ def of_outcome(outcome: Outcome) -> tuple[str, str | None, int]:
 
 
 def of_error(
-    error: BaseException, *, stop_requested: bool, per_gpu_batch: int | None = None
+    error: BaseException, *, stop_asked: bool, per_gpu_batch: int | None = None
 ) -> tuple[str, str | None, int]:
-    """(reason, message, exit code) of a run that failed; the traceback of what is not foreseen goes to the log."""
+    """(reason, message, exit code) of a run that failed; the traceback of what is not foreseen goes to the log.
+
+    `stop_asked`: the stop file is there. SIGTERM alone does not count: horovodrun sends it to the peers of a failed
+    rank, and those should say that they lost a peer.
+    """
     if isinstance(error, BadData):
         return "bad_data", str(error), BAD_DATA_CODE
     traceback.print_exception(error, file=sys.stderr)
     if _is_out_of_memory(error):
         return "out_of_memory", _memory_advice(per_gpu_batch), 1
     if isinstance(error, PeerFailed) or _is_lost_peer(error):
-        if stop_requested:  # the peer saw the same wish a moment earlier
+        if stop_asked:  # the peer saw the stop file a moment earlier
             return "stop_requested", "a peer left first", 0
         return "peer_lost", str(error) if isinstance(error, PeerFailed) else "a collective failed: a peer is gone", 1
     message = str(error) if isinstance(error, TrainerError) else f"{type(error).__name__}: {error}"

@@ -27,6 +27,7 @@ class StopWatch(threading.Thread):
     def __init__(self, stop_path: Path, on_leave: Callable[[], None]) -> None:
         super().__init__(name="stop-watch", daemon=True)
         self.requested = threading.Event()
+        self.asked_by_file = False  # else by SIGTERM alone, as when horovodrun ends the peers of a failed rank
         self.stage = Stage.SETTING_UP
         self._stop_path = stop_path
         self._on_leave = on_leave
@@ -43,7 +44,8 @@ class StopWatch(threading.Thread):
         """Wait for SIGTERM and look for the file in between, for as long as the process lives."""
         while True:
             terminated = signal.sigtimedwait({signal.SIGTERM}, POLL_S) is not None
-            if terminated or self._stop_path.exists():
+            self.asked_by_file = self.asked_by_file or self._stop_path.exists()
+            if terminated or self.asked_by_file:
                 self.requested.set()
                 if self.stage is Stage.SETTING_UP or (terminated and self.stage is Stage.FINISHING):
                     self._on_leave()

@@ -87,15 +87,13 @@ def _queue(session: Session) -> list[Waiting]:
 
 
 def _free_slots(session: Session, settings: Settings) -> list[FreeSlots]:
+    free = func.array_agg(Slot.index).filter(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None))
     rows = session.execute(
-        select(Slot.host, Slot.kind, func.array_agg(Slot.index))
+        select(Slot.host, Slot.kind, free, func.count())
         .join(Host, Host.name == Slot.host)
         .where(
-            Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s),
-            Slot.attempt_id.is_(None),
-            Slot.quarantined_at.is_(None),
-            Slot.retired_at.is_(None),
+            Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s), Slot.retired_at.is_(None)
         )
         .group_by(Slot.host, Slot.kind)
     )
-    return [FreeSlots(host, kind, tuple(sorted(indices))) for host, kind, indices in rows]
+    return [FreeSlots(host, kind, tuple(sorted(indices or ())), capacity) for host, kind, indices, capacity in rows]

@@ -34,7 +34,7 @@ from jobs.states import EventKind, Status
 from jobs.store import Lease, add_event, get_job, touch
 from jobs.tables import Attempt
 from worker.launcher import AttemptPaths
-from worker.tail import Tail
+from worker.tail import MAX_READ_BYTES, Tail
 
 ALL_RANKS = -1  # the rank of a value over all ranks
 LAUNCHER = -1  # the rank of a line that the launcher printed
@@ -49,6 +49,7 @@ class Batch:
     events: list[tuple[EventKind, datetime, dict[str, Any]]] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)  # of the job's row
     started: bool = False
+    first_step: bool = False
     resumed_step: int | None = None
 
 
@@ -66,12 +67,15 @@ class Intake:
             attempt = session.get_one(Attempt, lease.attempt_id)
             job = get_job(session, lease.job_id)
         self._plan = Plan.model_validate(job.plan)
-        self._records = {rank: Tail(paths.records / rank_records_name(rank)) for rank in range(ranks)}
+        # A record is never given in pieces: a long message would lose the rank's last word.
+        self._records = {
+            rank: Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES) for rank in range(ranks)
+        }
         self._logs = {rank: Tail(paths.logs / rank_log_name(rank)) for rank in range(ranks)}
         self._logs[LAUNCHER] = Tail(paths.launcher_log)
         for name, tail in self._tails():
             tail.offset = int(attempt.offsets.get(name, 0))
-        self._progress: dict[str, Any] = {"epochs": self._plan.epochs}
+        self._progress: dict[str, Any] = {"epochs": self._plan.epochs, "steps": _steps(self._plan)}
         self._step_time_s: float | None = None
         self._running = job.status is Status.RUNNING
         self._first_step_seen = any(tail.offset for tail in self._records.values())
@@ -98,6 +102,7 @@ class Intake:
         for tail, after in offsets.values():
             tail.offset = after
         self._running |= batch.started
+        self._first_step_seen |= batch.first_step
         return True
 
     def drain(self) -> None:
@@ -135,8 +140,7 @@ class Intake:
                 self._plan = record.plan
                 batch.resumed_step = record.start_step
                 batch.columns["plan"] = record.plan.model_dump(mode="json")
-                steps = record.plan.epochs * (record.plan.steps_per_epoch or 0)
-                self._progress |= {"epochs": record.plan.epochs, "steps": steps}
+                self._progress |= {"epochs": record.plan.epochs, "steps": _steps(record.plan)}
                 self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
             case StepEnded():
                 self._take_step(rank, record, batch)
@@ -159,8 +163,8 @@ class Intake:
             "samples_per_s": record.samples_per_s,
         }
         self._add_points(rank, record.step, record.epoch, record.at, values, batch)
-        if not self._first_step_seen:
-            self._first_step_seen = True
+        if not self._first_step_seen and not batch.first_step:
+            batch.first_step = True
             batch.events.append((EventKind.FIRST_STEP, _time(record.at), {"rank": rank}))
         if rank != 0:
             return
@@ -208,6 +212,10 @@ class Intake:
             touch(session, lease.job_id, **batch.columns)
         ingest.store_metrics(session, batch.metrics)
         ingest.store_logs(session, batch.logs)
+
+
+def _steps(plan: Plan) -> int:
+    return plan.epochs * (plan.steps_per_epoch or 0)
 
 
 def _time(seconds: float) -> datetime:

@@ -2,11 +2,12 @@
 
 The queue is taken in order: priority, then age. A job gets all its slots or none. Of the hosts that can hold it
 the one with the fewest free slots gets it, so that large holes stay for large jobs. A job that fits nowhere may
-be passed by smaller ones until it has waited `patience_s`; from then on nothing passes it, so it cannot starve.
+be passed by others until it has waited `patience_s`; from then on the hosts that can hold it once they are empty
+are kept for it, so it cannot starve, and a job that no host can hold keeps nobody waiting.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,12 @@ class Waiting:
 
 @dataclass(frozen=True)
 class FreeSlots:
-    """The free slots of a host; all of a host's slots are of one kind: gpu or cpu."""
+    """The free slots of a host, of `capacity` that it has; all of a host's slots are of one kind: gpu or cpu."""
 
     host: str
     kind: str
     indices: tuple[int, ...]
+    capacity: int
 
 
 @dataclass(frozen=True)
@@ -40,20 +42,25 @@ class Placement:
 def place_jobs(queue: Sequence[Waiting], hosts: Sequence[FreeSlots], *, patience_s: float) -> list[Placement]:
     """The placements to make now, in the queue's order."""
     free = {host.host: host for host in hosts}
+    kept: set[str] = set()
     placements = []
     for job in queue:
-        host = _best_host(job, list(free.values()))
+        host = _best_host(job, [host for name, host in free.items() if name not in kept])
         if host is None:
             if job.waited_s > patience_s:
-                break
+                kept |= {host.host for host in hosts if _takes(job, host) and host.capacity >= job.gpus}
             continue
         taken, left = host.indices[: job.gpus], host.indices[job.gpus :]
         placements.append(Placement(job.job_id, host.host, taken))
-        free[host.host] = FreeSlots(host.host, host.kind, left)
+        free[host.host] = replace(host, indices=left)
     return placements
+
+
+def _takes(job: Waiting, host: FreeSlots) -> bool:
+    return job.device in ("auto", host.kind)
 
 
 def _best_host(job: Waiting, hosts: Sequence[FreeSlots]) -> FreeSlots | None:
     """The fullest host that can hold the job; a GPU host before a CPU host where the job takes either."""
-    fitting = [host for host in hosts if job.device in ("auto", host.kind) and len(host.indices) >= job.gpus]
+    fitting = [host for host in hosts if _takes(job, host) and len(host.indices) >= job.gpus]
     return min(fitting, key=lambda host: (host.kind == "cpu", len(host.indices), host.host), default=None)

@@ -68,6 +68,8 @@ class RankProcesses:
         self._strangers &= present
         for pid in present - self._ranks.keys() - self._strangers:
             variables = dict(item.split(b"=", 1) for item in environment(pid) if b"=" in item)
+            if not variables:  # in the middle of an exec: the next look will tell
+                continue
             mark, rank = variables.get(MARK.encode()), variables.get(b"HOROVOD_RANK")
             if mark is None:
                 self._strangers.add(pid)

@@ -43,10 +43,10 @@ def supervise(order: SupervisorOrder, launcher: "subprocess.Popen[bytes]") -> in
     configure_logging("supervisor", job=order.job_id, attempt=order.number)
     config = settings()
     sessions = sessions_for(engine_for(config.database_url, pool_size=1))
-    supervision = Supervision(order, launcher, sessions, config)
-    signal.signal(signal.SIGTERM, lambda *_: supervision.leave("the host is shutting down"))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
+        supervision = Supervision(order, launcher, sessions, config)
+        signal.signal(signal.SIGTERM, lambda *_: supervision.leave("the host is shutting down"))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         supervision.run()
     except StaleLease:
         _log.warning("the lease is no longer ours: the ranks are killed, nothing more is written")

@@ -1,18 +1,20 @@
 """Following files that others append to, by whole lines and byte offsets. Used by the supervisor's intake."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 MAX_READ_BYTES = 1024 * 1024  # of one file at once, so that no rank's chatter crowds out the others
-MAX_LINE_BYTES = 16 * 1024  # a longer line is stored in pieces
+MAX_LINE_BYTES = 16 * 1024  # a longer line is given in pieces
 
 
 @dataclass
 class Tail:
-    """Reads on from `offset`; the caller moves it once the lines are stored."""
+    """Reads on from `offset`; the caller moves it once the lines are stored. A piece ends with a whole character."""
 
     path: Path
     offset: int = 0
+    longest: int = MAX_LINE_BYTES
 
     def read(self, *, final: bool = False) -> tuple[list[bytes], int]:
         """New lines without their ends, and the offset after them.
@@ -26,12 +28,29 @@ class Tail:
         except FileNotFoundError:
             return [], self.offset
         end = data.rfind(b"\n") + 1
-        if end == 0 and (final or len(data) >= MAX_LINE_BYTES):
-            end = len(data)
+        if end == 0 and len(data) >= self.longest:
+            end = _before_last_character(data)
         if final and len(data) < MAX_READ_BYTES:
             end = len(data)
         lines = data[:end].split(b"\n")
         if lines and not lines[-1]:
             lines.pop()
-        pieces = [line[i : i + MAX_LINE_BYTES] for line in lines for i in range(0, max(len(line), 1), MAX_LINE_BYTES)]
-        return pieces, self.offset + end
+        return [piece for line in lines for piece in _pieces(line, self.longest)], self.offset + end
+
+
+def _pieces(line: bytes, longest: int) -> Iterator[bytes]:
+    while len(line) > longest:
+        cut = _before_last_character(line[:longest])
+        yield line[:cut]
+        line = line[cut:]
+    yield line
+
+
+def _before_last_character(text: bytes) -> int:
+    """Where the last character of UTF-8 `text` starts, if it has several bytes and so may be torn; else the end."""
+    for back in range(1, min(len(text), 4) + 1):
+        if text[-back] < 0x80:
+            break
+        if text[-back] >= 0xC0:
+            return len(text) - back if len(text) > back else len(text)
+    return len(text)

@@ -1,4 +1,4 @@
-"""The API on a real database of the test's own; no broker listens, which no request notices."""
+"""The API on a real database of the test's own; the broker is in memory."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ from tests.integration.api.given import SPEC, TOKEN
 
 @pytest.fixture
 def configuration(database: str) -> Settings:
-    return Settings(database_url=database, broker_url="redis+socket:///nowhere/broker", token=TOKEN)
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN)
 
 
 @pytest.fixture

@@ -1,0 +1,149 @@
+"""What the service adds to `horovodrun`: time to the first line and the first step, and steady step time.
+
+The same trainer, spec, thread counts and machine, in turns: through the service (from POST), with Horovod's own
+`horovodrun` (from its start), and as one bare process (the floor: no launcher at all can be faster). Run on an
+otherwise idle machine; quote the ratios.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from hora.client import Client
+from hora.stack import Stack
+from jobs.records import Launch, RankStarted, StepEnded, parse_record, rank_records_name
+from jobs.spec import Spec, spec_from
+from worker.launcher import AttemptPaths, paths_of, rank_environment
+
+RANKS = 2
+SPEC = {
+    "dataset": "digits", "model": "lenet5", "batch_size": 256, "learning_rate": 0.001, "gpus": RANKS,
+    "epochs": 200, "early_stopping": None, "checkpoint": {"every_epochs": 1000},
+}  # fmt: skip
+POSTS = 200
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds from the start to rank 0's first line and first step; and the median of its later steps."""
+
+    first_line_s: float
+    first_step_s: float
+    step_s: float
+
+
+def main(*, rounds: int) -> None:
+    """Measure in turns and print the table."""
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="hora-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with Stack(folder / "home", port=0, slots=RANKS) as stack, Client(stack.url, stack.token) as client:
+            client.wait(client.submit({**SPEC, "epochs": 1})["id"])  # the disk's caches are warm for all
+            sides: dict[str, Callable[[int], Timings]] = {
+                "hora": lambda _: _through_the_service(client, stack.home),
+                "horovodrun": lambda n: _bare(folder / f"bare-{n}", _horovodrun_argv(), ranks=RANKS),
+                "one process": lambda n: _bare(folder / f"floor-{n}", [], ranks=1),
+            }
+            measured: dict[str, list[Timings]] = {side: [] for side in sides}
+            for number in range(rounds):
+                for side, run in sides.items():
+                    console.print(f"launch: round {number + 1} of {rounds}, {side}", style="dim")
+                    measured[side].append(run(number))
+            rss_bytes = psutil.Process(stack.pid_of("api")).memory_info().rss
+        with Stack(folder / "no-worker", port=0, parts=("database", "broker", "migrations", "api")) as stack:
+            post_s = _post_latency(stack)
+    console.print(_table(measured))
+    console.print(f"POST /v1/jobs: median {1000 * post_s:.1f} ms over {POSTS}; api: {rss_bytes / 1e6:.0f} MB resident")
+
+
+def _through_the_service(client: Client, home: Path) -> Timings:
+    begun = time.time()
+    job = client.submit(SPEC)
+    ended = client.wait(job["id"])
+    assert ended["status"] == "succeeded", ended
+    return _timings(paths_of(home / "runs", job["id"], 1), begun)
+
+
+def _bare(folder: Path, launcher: list[str], *, ranks: int) -> Timings:
+    paths = AttemptPaths(folder, 1)
+    paths.create()
+    threads = max(1, (os.cpu_count() or 1) // RANKS)
+    spec: Spec = spec_from({**SPEC, "gpus": ranks})
+    paths.launch_file.write_text(_launch(spec, paths, ranks, threads).model_dump_json())
+    environment = rank_environment(os.environ, mark=f"bench.{folder.name}", home=folder, threads=threads, gpu_uuids=[])
+    begun = time.time()
+    subprocess.run(
+        [*launcher, sys.executable, "-m", "trainer", str(paths.launch_file)],
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return _timings(paths, begun)
+
+
+def _horovodrun_argv() -> list[str]:
+    horovodrun = str(Path(sys.executable).with_name("horovodrun"))
+    return [horovodrun, "-np", str(RANKS), "-H", f"localhost:{RANKS}", "--gloo", "--network-interfaces", "lo"]
+
+
+def _launch(spec: Spec, paths: AttemptPaths, ranks: int, threads: int) -> Launch:
+    return Launch(
+        job_id="bench",
+        attempt=1,
+        spec=spec,
+        gpus=ranks,
+        device="cpu",
+        threads_per_rank=threads,
+        data_roots=[],
+        records_dir=str(paths.records),
+        logs_dir=str(paths.logs),
+        checkpoints_dir=str(paths.checkpoints),
+        artifacts_dir=str(paths.artifacts),
+        stop_path=str(paths.stop_file),
+    )
+
+
+def _timings(paths: AttemptPaths, begun: float) -> Timings:
+    lines = (paths.records / rank_records_name(0)).read_bytes().splitlines()
+    records = [parse_record(line) for line in lines]
+    first_line = next(record for record in records if isinstance(record, RankStarted))
+    steps = [record for record in records if isinstance(record, StepEnded)]
+    later = steps[len(steps) // 4 :]
+    return Timings(first_line.at - begun, steps[0].at - begun, median(step.step_time_s for step in later))
+
+
+def _post_latency(stack: Stack) -> float:
+    with Client(stack.url, stack.token) as client:
+        spent = []
+        for _ in range(POSTS):
+            begun = time.perf_counter()
+            client.submit(SPEC)
+            spent.append(time.perf_counter() - begun)
+    return median(spent)
+
+
+def _table(measured: dict[str, list[Timings]]) -> Table:
+    table = Table("", *measured, "hora / horovodrun", title=f"Launch, {RANKS} ranks: median (fastest to slowest)")
+    rows: Iterable[tuple[str, Callable[[Timings], float], str]] = (
+        ("start to first line of rank 0", lambda t: t.first_line_s, "s"),
+        ("start to first training step", lambda t: t.first_step_s, "s"),
+        ("steady step", lambda t: 1000 * t.step_s, "ms"),
+    )
+    for title, figure, unit in rows:
+        values = {side: sorted(map(figure, timings)) for side, timings in measured.items()}
+        ratio = median(values["hora"]) / median(values["horovodrun"])
+        cells = [f"{median(v):.2f} {unit} ({v[0]:.2f} to {v[-1]:.2f})" for v in values.values()]
+        table.add_row(title, *cells, f"{ratio:.3f}")
+    return table

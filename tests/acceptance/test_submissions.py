@@ -1,0 +1,109 @@
+"""Many clients at once, and a broker that is away: no submission is lost, none is dispatched twice.
+
+The hosts are rows: two hundred GPU slots on a machine that is not there, so that the real dispatcher has
+somewhere to put two hundred jobs and nobody trains them.
+"""
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, update
+
+from hora.client import Client
+from hora.parts import broker
+from hora.stack import Stack
+from jobs.database import Sessions, engine_for, sessions_for
+from jobs.registration import SlotInfo, register
+from jobs.tables import Attempt, Host, Job, JobEvent, Slot
+from tests.waiting import until
+
+SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1, "device": "gpu"}
+CLIENTS, JOBS = 8, 200
+
+
+class Broker:
+    """A broker that the test starts and kills."""
+
+    def __init__(self, socket: Path) -> None:
+        self.url = f"redis+socket://{socket}"
+        self._part = broker(socket)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._part.argv, env=dict(self._part.environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until(self._part.is_ready, what="the broker")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def own_broker(short_folder: Path) -> Iterator[Broker]:
+    """A broker outside the stack, running."""
+    own = Broker(short_folder / "broker.sock")
+    own.start()
+    yield own
+    own.kill()
+
+
+@pytest.fixture
+def busy(short_folder: Path, own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """A stack on that broker."""
+    monkeypatch.setenv("HORA_BROKER_URL", own_broker.url)
+    with Stack(short_folder / "home", port=0, slots=1, embedded=False, parts=_ALL_BUT_BROKER) as stack:
+        yield stack
+
+
+_ALL_BUT_BROKER = ("database", "migrations", "api", "worker")
+
+
+@pytest.fixture
+def sessions(busy: Stack) -> Iterator[Sessions]:
+    """The stack's database, with two hundred slots in it."""
+    engine = engine_for(busy.database_url)
+    sessions = sessions_for(engine)
+    with sessions.begin() as session:
+        register(session, "rows", {}, [SlotInfo(index, "gpu", "row", f"GPU-{index}") for index in range(JOBS)])
+        session.execute(
+            update(Host).where(Host.name == "rows").values(heartbeat_at=func.now() + timedelta(hours=1))
+        )
+    yield sessions
+    engine.dispose()
+
+
+def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
+    busy: Stack, own_broker: Broker, sessions: Sessions
+) -> None:
+    with Client(busy.url, busy.token) as client, ThreadPoolExecutor(CLIENTS) as clients:
+
+        def submit(number: int) -> str:
+            return str(client.submit({**SPEC, "name": f"n{number}"})["id"])
+
+        answered = list(clients.map(submit, range(JOBS // 2)))
+        own_broker.kill()
+        answered += clients.map(submit, range(JOBS // 2, JOBS))
+
+    assert len(set(answered)) == JOBS
+
+    def placed() -> bool:
+        with sessions() as session:
+            return session.scalar(select(func.count()).select_from(Job).where(Job.attempt > 0)) == JOBS
+
+    until(placed, within_s=30, what="the placement of all jobs with the broker away")
+    with sessions() as session:
+        jobs = session.scalars(select(Job)).all()
+        attempts = Counter(session.scalars(select(Attempt.job_id)))
+        placements = Counter(session.scalars(select(JobEvent.job_id).where(JobEvent.kind == "placed")))
+        slots = session.scalars(select(Slot.attempt_id).where(Slot.host == "rows")).all()
+    assert {job.id for job in jobs} == set(answered)
+    assert attempts == placements == dict.fromkeys(answered, 1)
+    assert len(set(slots)) == JOBS, "a slot is free or leased twice"

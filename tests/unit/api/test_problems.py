@@ -1,0 +1,66 @@
+"""What each error of the domain and of the database means in HTTP."""
+
+import pytest
+from psycopg import errors as postgres
+from sqlalchemy.exc import DataError, IntegrityError, InternalError, OperationalError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+
+from api.problems import BodyTooLarge, Unauthorized, UnsupportedBody, problem_of
+from jobs.cursors import InvalidCursor
+from jobs.plan import UnworkablePlan
+from jobs.spec import FieldProblem, InvalidSpec
+from jobs.states import Status
+from jobs.store import IdempotencyConflict, JobEnded, JobNotFound
+
+
+def of_database(kind: type, cause: Exception) -> Exception:
+    error: Exception = kind("SELECT", {}, cause)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "slug"),
+    [
+        (JobNotFound("3k9v"), 404, "job-not-found"),
+        (JobEnded("3k9v", Status.FAILED), 409, "job-ended"),
+        (IdempotencyConflict("key"), 409, "idempotency-conflict"),
+        (InvalidSpec([FieldProblem("gpus", "too many")]), 422, "invalid-request"),
+        (UnworkablePlan("batch_size", "too large"), 422, "invalid-request"),
+        (InvalidCursor(), 422, "invalid-request"),
+        (Unauthorized("no"), 401, "unauthorized"),
+        (UnsupportedBody(None, "application/json"), 415, "unsupported-media-type"),
+        (BodyTooLarge(), 413, "body-too-large"),
+        (HTTPException(405), 405, "method-not-allowed"),
+        (HTTPException(404), 404, "not-found"),
+        (of_database(OperationalError, postgres.ConnectionFailure()), 503, "unavailable"),
+        (of_database(OperationalError, postgres.AdminShutdown()), 503, "unavailable"),
+        (of_database(ProgrammingError, postgres.UndefinedTable()), 503, "unavailable"),
+        (of_database(ProgrammingError, postgres.SyntaxError()), 500, "internal-error"),
+        (of_database(IntegrityError, postgres.UniqueViolation()), 500, "internal-error"),
+        (of_database(InternalError, postgres.InternalError()), 500, "internal-error"),
+        (of_database(DataError, postgres.UntranslatableCharacter()), 422, "invalid-request"),
+        (PoolTimeout(), 503, "unavailable"),
+        (KeyError("whatever"), 500, "internal-error"),
+        (RecursionError(), 500, "internal-error"),
+    ],
+)
+def test_each_error_has_its_status(error: Exception, status: int, slug: str) -> None:
+    problem = problem_of(error)
+
+    assert (problem.status, problem.slug) == (status, slug)
+    assert problem.title
+
+
+def test_wrong_fields_are_listed_and_told() -> None:
+    problems = [FieldProblem("gpus", "too many", "9"), FieldProblem("", "not JSON")]
+    problem = problem_of(InvalidSpec(problems))
+
+    assert problem.errors == problems
+    assert problem.detail == "gpus: too many; body: not JSON"
+
+
+def test_a_fault_of_ours_says_nothing_of_its_cause() -> None:
+    problem = problem_of(RuntimeError("swordfish"))
+
+    assert "swordfish" not in f"{problem.title} {problem.detail}"

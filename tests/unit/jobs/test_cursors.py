@@ -1,0 +1,26 @@
+"""Cursors: read back as given, and refused when they are damaged or of another list."""
+
+import pytest
+
+from jobs import cursors
+from jobs.cursors import InvalidCursor
+
+
+@pytest.mark.parametrize("position", [["2030-01-01T00:00:00.000001+00:00", "3k9v"], [2**62], ["é ~"]])
+def test_a_cursor_is_read_back_by_its_list_alone(position: list[str | int]) -> None:
+    cursor = cursors.encode(position, of="list")
+
+    assert cursor.replace("-", "").replace("_", "").isalnum()
+    assert cursors.decode(cursor, of="list") == position
+    with pytest.raises(InvalidCursor):
+        cursors.decode(cursor, of="other list")
+
+
+def test_every_damaged_cursor_is_refused() -> None:
+    cursor = cursors.encode(["2030-01-01", "3k9v"], of="list")
+    shortened = [cursor[:length] for length in range(len(cursor))]
+    altered = [cursor[:i] + ("A" if cursor[i] != "A" else "B") + cursor[i + 1 :] for i in range(len(cursor))]
+
+    for damaged in [*shortened, *altered, cursor + "AAAA", "é", "\x00", "====", "a b"]:
+        with pytest.raises(InvalidCursor):
+            cursors.decode(damaged, of="list")
