@@ -18,8 +18,11 @@ WORKDIR /var/lib/hora
 FROM base AS environment
 WORKDIR /build
 COPY requirements/uv.txt requirements/
-RUN python -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --require-hashes -r requirements/uv.txt
-ENV PATH=/opt/uv/bin:$PATH UV_NO_CACHE=1 UV_NO_PROGRESS=1 UV_LINK_MODE=copy VIRTUAL_ENV=/opt/hora
+RUN python -m venv /opt/uv \
+ && /opt/uv/bin/pip install --no-cache-dir --require-hashes -r requirements/uv.txt \
+ && ln -s /opt/uv/bin/uv /usr/local/bin/uv
+# uv's cache lives outside the layers and from build to build: Horovod is compiled once for a TensorFlow.
+ENV UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy UV_NO_PROGRESS=1 VIRTUAL_ENV=/opt/hora
 RUN uv venv --python /usr/local/bin/python /opt/hora \
  && echo /opt/app > "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/hora.pth"
 
@@ -32,13 +35,15 @@ COPY jobs jobs
 COPY migrations migrations
 COPY trainer trainer
 COPY worker worker
-RUN uv build --wheel --require-hashes --build-constraints requirements/build.txt --out-dir dist \
+RUN --mount=type=cache,target=/var/cache/uv \
+    uv build --wheel --require-hashes --build-constraints requirements/build.txt --out-dir dist \
  && uv pip install --no-deps --target /opt/app dist/*.whl \
  && python -m compileall -q /opt/app
 
 FROM environment AS api-environment
 COPY requirements/api.txt requirements/
-RUN uv pip sync --require-hashes --compile-bytecode requirements/api.txt
+RUN --mount=type=cache,target=/var/cache/uv \
+    uv pip sync --require-hashes --compile-bytecode requirements/api.txt
 
 # ---- api
 
@@ -55,7 +60,8 @@ FROM environment AS worker-environment
 RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*
 COPY requirements/build.txt requirements/worker.txt requirements/
 COPY pyproject.toml .
-RUN MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker.txt
+RUN --mount=type=cache,target=/var/cache/uv \
+    MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker.txt
 
 FROM base AS worker-base
 RUN apt-get update \
@@ -80,7 +86,8 @@ COPY --from=cuda /usr/lib/x86_64-linux-gnu/libnccl_static.a /usr/local/nccl/lib/
 ENV HOROVOD_CUDA_HOME=/usr/local/cuda-12.5 HOROVOD_NCCL_HOME=/usr/local/nccl HOROVOD_NCCL_LINK=STATIC
 COPY requirements/worker-gpu.uv.toml uv.toml
 COPY requirements/build.txt requirements/worker-gpu.txt requirements/
-RUN PATH=$HOROVOD_CUDA_HOME/bin:$PATH MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker-gpu.txt
+RUN --mount=type=cache,target=/var/cache/uv \
+    PATH=$HOROVOD_CUDA_HOME/bin:$PATH MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker-gpu.txt
 
 FROM worker-base AS worker-gpu
 COPY --from=worker-gpu-environment /opt/hora /opt/hora

@@ -18,6 +18,9 @@ def problems(**why: str) -> dict[int | str, dict[str, Any]]:
     return {int(status[1:]): {"description": text, **_PROBLEM} for status, text in why.items()}
 
 
+NO_SUCH_JOB = problems(s404="No such job")
+
+
 def describe(app: FastAPI) -> None:
     """Let `app` answer /openapi.json with the whole document."""
 

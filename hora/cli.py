@@ -161,10 +161,13 @@ def logs(
     from hora.follow import log_lines
     from hora.render import plain
 
-    with connect() as client:
-        for line in log_lines(client, job_id, rank=rank, follow=follow):
-            who = "launcher" if line["rank"] < 0 else line["rank"]
-            print(json.dumps(line) if as_json else f"[{who}] {plain(line['text'])}", flush=follow)
+    try:
+        with connect() as client:
+            for line in log_lines(client, job_id, rank=rank, follow=follow):
+                who = "launcher" if line["rank"] < 0 else line["rank"]
+                print(json.dumps(line) if as_json else f"[{who}] {plain(line['text'])}", flush=follow)
+    except KeyboardInterrupt:
+        raise typer.Exit(NOT_FINISHED) from None
 
 
 @app.command()

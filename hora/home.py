@@ -147,7 +147,10 @@ class Home:
 
         The keeper is patient, since asking who holds the lock means taking it for a moment.
         """
-        descriptor = os.open(self.path / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self.path / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except PermissionError as error:
+            raise StackError(f"The stack in {self.path} belongs to another user.") from error
         deadline = time.monotonic() + patience_s
         try:
             while not (ours := _locked(descriptor)) and time.monotonic() < deadline:

@@ -27,11 +27,12 @@ ALREADY_RUNNING = 3  # exit code: another keeper has the home
 READY_WITHIN_S = 120.0
 BACKOFF_S = (0.2, 10.0)  # first and longest pause before a part is started again
 SETTLED_S = 30.0  # a part that lived for so long starts again without a pause
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 LOG_LIMIT_BYTES = 16 * 1024 * 1024
 
 
 class _StopRequested(Exception):
-    """SIGTERM, SIGINT, or the end of the process that this one was told to go with."""
+    """A stop signal, or the end of the process that this one was told to go with."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,6 @@ class Keeper:
         self.say(f"{part.name} started, pid {process.pid}")
 
     def _stop_all(self, failure: str | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half a stack
         self._tell(phase="stopping")
         done = teardown(self.order.home, self.state.parts, self.say)
         for running in self.running.values():
@@ -206,7 +206,7 @@ class Keeper:
         ready, _, _ = select.select(watched, [], [], seconds)
         if self.goes_with in ready and os.read(self.goes_with, 1024) == b"":
             raise _StopRequested
-        if self.wake in ready and {signal.SIGTERM, signal.SIGINT} & set(os.read(self.wake, 1024)):
+        if self.wake in ready and STOP_SIGNALS & set(os.read(self.wake, 1024)):
             raise _StopRequested
 
     def _report(self, part: Part, what: str) -> str:
@@ -242,9 +242,9 @@ def last_lines(path: Path, count: int = 15) -> list[str]:
 
 
 def _wake_on_signals() -> int:
-    """Make SIGTERM, SIGINT and SIGCHLD readable, a byte each, from the returned descriptor."""
+    """Make the signals of a stop and SIGCHLD readable, a byte each, from the returned descriptor."""
     read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+    for number in (*STOP_SIGNALS, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     return read

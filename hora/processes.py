@@ -6,7 +6,7 @@ Used by the keeper and by `hora down`. Linux only: everything is read from /proc
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,10 +90,10 @@ def end_attempts(home: Path, *, grace_s: float) -> str | None:
     running = attempts_of(home)
     if not running:
         return None
-    for process in running:
-        if SUPERVISOR in _words(process.pid, "cmdline"):
-            process.signal(signal.SIGTERM)
-    _wait_while(lambda: bool(attempts_of(home)), grace_s)
+    supervisors = [process for process in running if SUPERVISOR in _words(process.pid, "cmdline")]
+    for process in supervisors:
+        process.signal(signal.SIGTERM)
+    wait_ended(supervisors, grace_s)
     killed = set()
     deadline = time.monotonic() + 5
     while (left := attempts_of(home)) and time.monotonic() < deadline:
@@ -105,12 +105,6 @@ def end_attempts(home: Path, *, grace_s: float) -> str | None:
     return f"{attempts} running {'attempt' if attempts == 1 else 'attempts'} stopped" + (
         f", {len(killed)} {'process' if len(killed) == 1 else 'processes'} killed" if killed else ""
     )
-
-
-def _wait_while(condition: Callable[[], bool], within_s: float) -> None:
-    deadline = time.monotonic() + within_s
-    while condition() and time.monotonic() < deadline:
-        time.sleep(5 * POLL_S)
 
 
 def _started(pid: int) -> int | None:

@@ -9,6 +9,7 @@ The work is done by the keeper (`hora.keeper`), a process of its own.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -49,6 +50,10 @@ def order_from_environment(*, parts: Iterable[str] = PARTS) -> Order:
         broker_url=settings.broker_url if "broker_url" in given else None,
         parts=tuple(parts),
     )
+
+
+class _Ended(Exception):
+    """The keeper that had the home has ended."""
 
 
 @dataclass
@@ -112,12 +117,18 @@ class Stack:
         if os.geteuid() == 0 and "database" in self.parts:
             home.refuse_home_folder()
         home.create()
-        keeper = None
-        if not home.is_kept():
-            keeper = self._spawn_keeper(stays)
-        ours = self._wait_ready(keeper, on_phase)
-        self._keeper = keeper if ours and not stays else None
-        return ours
+        deadline = time.monotonic() + READY_WITHIN_S + 10
+        while True:
+            if not home.is_kept():
+                self._reap()
+                self._keeper = self._spawn_keeper(stays)
+            try:
+                return self._wait_ready(deadline, on_phase)
+            except _Ended:
+                continue  # the one that was there was about to stop; now it is our turn
+            except StackError:
+                self._reap(only_ended=True)
+                raise
 
     def stop(self) -> list[str]:
         """Stop everything of this stack, whoever started it; returns what was done, a line each."""
@@ -129,16 +140,17 @@ class Stack:
         while time.monotonic() < deadline:
             with home.lock() as ours:
                 if ours:
+                    self._reap()
                     return list(home.read_state().stopped) if asked else self._clear(home)
             keeper = home.read_state().keeper
             if keeper is not None and keeper != asked and keeper.is_alive:
-                keeper.signal(15)
+                keeper.signal(signal.SIGTERM)
                 asked = keeper
             time.sleep(POLL_S)
-            self._reap()
         if asked is not None:
-            asked.signal(9)
+            asked.signal(signal.SIGKILL)
             wait_ended([asked], 5)
+            self._reap()
         with home.lock() as ours:
             return self._clear(home) if ours else ["another process holds the stack's lock; nothing was stopped"]
 
@@ -150,7 +162,6 @@ class Stack:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        self._reap(wait=True)
 
     def _spawn_keeper(self, stays: bool) -> subprocess.Popen[bytes]:
         environment = dict(os.environ)
@@ -175,24 +186,24 @@ class Stack:
         finally:
             os.close(log)
 
-    def _wait_ready(self, keeper: subprocess.Popen[bytes] | None, on_phase: Callable[[str], None]) -> bool:
-        """Wait until the stack is ready; True when it was `keeper` who made it so. Raises `StackError`."""
-        deadline, told = time.monotonic() + READY_WITHIN_S + 10, ""
+    def _wait_ready(self, deadline: float, on_phase: Callable[[str], None]) -> bool:
+        """Wait until the stack is ready; True when our own keeper made it so. Raises `StackError`."""
+        keeper, told = self._keeper, ""
         while time.monotonic() < deadline:
-            code = None if keeper is None else keeper.poll()
             state = self.state
+            code = None if keeper is None else keeper.poll()
             if code == ALREADY_RUNNING:
                 keeper = None  # another one was faster
             elif code is not None:
                 raise StackError(state.failure or "\n".join(last_lines(self._home.log_file("keeper"))))
+            elif keeper is None and not self._home.is_kept():
+                raise _Ended
             elif state.keeper is not None and state.keeper.is_alive and (not keeper or state.keeper.pid == keeper.pid):
                 if state.phase == "ready":
                     return keeper is not None
                 if state.phase != told:
                     told = state.phase
                     on_phase(told)
-            elif keeper is None and not self._home.is_kept():
-                raise StackError(state.failure or "The stack ended while it was starting.")
             time.sleep(POLL_S)
         raise StackError(f"The stack is not ready yet; its logs are in {self._home.path / 'logs'}.")
 
@@ -204,13 +215,13 @@ class Stack:
         home.url_file.unlink(missing_ok=True)
         return done
 
-    def _reap(self, *, wait: bool = False) -> None:
-        if self._keeper is None:
-            return
-        if wait:
-            self._keeper.wait(10)
-        if self._keeper.poll() is not None and self._keeper.stdin is not None:
-            self._keeper.stdin.close()
+    def _reap(self, *, only_ended: bool = False) -> None:
+        """Forget the keeper that this process started; it has ended, or is about to."""
+        if self._keeper is not None and not (only_ended and self._keeper.poll() is None):
+            self._keeper.wait(STOPPED_WITHIN_S)
+            if self._keeper.stdin is not None:
+                self._keeper.stdin.close()
+            self._keeper = None
 
 
 def _known(value: str | None, part: str) -> str:

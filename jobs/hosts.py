@@ -81,7 +81,7 @@ def largest_host(session: Session, *, kind: str | None = None) -> int | None:
     sizes = select(func.count().label("slots")).where(Slot.retired_at.is_(None)).group_by(Slot.host, Slot.kind)
     if kind is not None:
         sizes = sizes.where(Slot.kind == kind)
-    largest = session.scalar(select(func.max(sizes.subquery().c.slots)))
+    largest: int | None = session.scalar(select(func.max(sizes.subquery().c.slots)))
     if largest is None and session.scalar(select(Host.name).limit(1)) is not None:
         return 0
     return largest

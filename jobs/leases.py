@@ -16,7 +16,7 @@ from sqlalchemy import exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from jobs.states import EndReason, EventKind, Status, status_after
-from jobs.store import Lease, add_event, held, storable, transition
+from jobs.store import Lease, add_event, held, is_good, storable, transition
 from jobs.tables import Attempt, Host, Job, Slot
 
 
@@ -94,7 +94,7 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
     """Hold the attempt for another `lease_s` seconds. Raises `StaleLease`."""
     renewed = session.scalar(
         update(Attempt)
-        .where(Attempt.id.in_(held(lease)))
+        .where(is_good(lease))  # of the row itself: a subquery would not see that it ended while this waited for it
         .values(lease_expires_at=func.now() + timedelta(seconds=lease_s))
         .returning(Attempt.id)
     )

@@ -1,25 +1,37 @@
 """The reading side of the series: metrics and utilization samples. Called by the api; `jobs.ingest` writes them.
 
-Rows are streamed, and a series is thinned as soon as it is complete, so that memory holds one at a time.
+The database hands over each series as arrays, one series at a time: a tenth of the work that rows are.
 """
 
 import math
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Float, Row, cast, func, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Select,
+    SQLColumnExpression,
+    Subquery,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    type_coerce,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.types import NullType
 
 from jobs.tables import Attempt, Job, MetricPoint, Sample
 from jobs.thinning import kept
 
 Axis = Literal["step", "epoch", "time"]
 
-ALL_RANKS = -1  # the rank of a value over all ranks: one a epoch
+ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
 UNITS = {
     "gpu_percent": "percent",
     "gpu_memory_bytes": "bytes",
@@ -29,13 +41,12 @@ UNITS = {
     "cpu_percent": "percent",
     "memory_bytes": "bytes",
 }
-_BATCH = 5000  # rows fetched at once
-_NAN = math.nan
+_ONE_AT_A_TIME = {"yield_per": 1}
 
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """A metric of one rank (-1: over all ranks, one point a epoch). A value that is no number is None."""
+    """A metric of one rank (-1: over all ranks, one point an epoch). A value that is no number is None."""
 
     name: str
     rank: int
@@ -61,25 +72,21 @@ class SampleSeries:
 def metrics(
     session: Session, job: Job, *, names: Sequence[str] = (), axis: Axis = "step", max_points: int = 1000
 ) -> list[MetricSeries]:
-    """The metrics of a job, ordered by name and rank; the epoch axis has only those that are one a epoch.
+    """The metrics of a job, ordered by name and rank; the epoch axis has only those that are one an epoch.
 
     What an attempt wrote beyond the step from which a later one went on is void and left out.
     """
-    valid_until = _valid_until(session, job.id)
-    point = MetricPoint
-    query = select(point.name, point.rank, point.step, point.attempt, point.value, _x(job, axis).label("x"))
-    query = query.where(point.job_id == job.id).order_by(point.name, point.rank, point.step, point.attempt)
-    if names:
-        query = query.where(point.name.in_(names))
-    if axis == "epoch":
-        query = query.where(point.rank == ALL_RANKS)
-    rows = session.execute(query, execution_options={"yield_per": _BATCH})
+    points = _valid_points(job, names, axis).subquery()
+    by_step = points.c.step
+    query = (
+        select(points.c.name, points.c.rank, _array(points.c.x, by_step), _array(points.c.value, by_step))
+        .group_by(points.c.name, points.c.rank)
+        .order_by(points.c.name, points.c.rank)
+    )
     found = []
-    for (name, rank), points in groupby(rows, key=lambda row: (row.name, row.rank)):
-        x, y = _valid_points(points, valid_until)
-        if x:
-            keep = kept(y, max_points)
-            found.append(MetricSeries(name, rank, [x[i] for i in keep], [_finite(y[i]) for i in keep]))
+    for name, rank, x, y in session.execute(query, execution_options=_ONE_AT_A_TIME):
+        keep = kept(y, max_points)
+        found.append(MetricSeries(name, rank, [x[i] for i in keep], [_finite(y[i]) for i in keep]))
     return found
 
 
@@ -87,20 +94,14 @@ def utilization(
     session: Session, job: Job, *, wanted: Sequence[str] = tuple(UNITS), max_points: int = 1000
 ) -> list[SampleSeries]:
     """The samples of a job's slots, ordered by attempt and rank; a metric that no sample has is left out."""
+    key = (Sample.attempt, Sample.rank, Sample.host, Sample.slot)
     columns: list[InstrumentedAttribute[Any]] = [getattr(Sample, metric) for metric in wanted]
-    query = (
-        select(
-            Sample.attempt, Sample.rank, Sample.host, Sample.slot, Sample.step, _since_start(job, Sample.at), *columns
-        )
-        .where(Sample.job_id == job.id)
-        .order_by(Sample.attempt, Sample.rank, Sample.at)
-    )
-    rows = session.execute(query, execution_options={"yield_per": _BATCH})
-    found: list[SampleSeries] = []
-    for (attempt, rank, host, slot), samples in groupby(rows, key=lambda row: (row[0], row[1], row[2], row[3])):
-        steps, x, values = _columns_of(samples, len(wanted))
+    arrays = [_array(column, Sample.at) for column in (_since_start(job, Sample.at), Sample.step, *columns)]
+    query = select(*key, *arrays).where(Sample.job_id == job.id).group_by(*key).order_by(*key)
+    found = []
+    for attempt, rank, host, slot, x, steps, *values in session.execute(query, execution_options=_ONE_AT_A_TIME):
         for metric, y in zip(wanted, values, strict=True):
-            if not all(map(math.isnan, y)):
+            if any(value is not None for value in y):
                 keep = kept(y, max_points)
                 found.append(
                     SampleSeries(
@@ -118,6 +119,31 @@ def utilization(
     return found
 
 
+def _valid_points(job: Job, names: Sequence[str], axis: Axis) -> Select[Any]:
+    """The points of each name and rank that count, one a step: where two attempts wrote it, the later one's."""
+    point = MetricPoint
+    until = _valid_until(job)
+    query = (
+        select(point.name, point.rank, point.step, point.value, _x(job, axis).label("x"))
+        .outerjoin(until, until.c.number == point.attempt)
+        .where(point.job_id == job.id, or_(until.c.step.is_(None), point.step <= until.c.step))
+        .ext(distinct_on(point.name, point.rank, point.step))
+        .order_by(point.name, point.rank, point.step, point.attempt.desc())
+    )
+    if names:
+        query = query.where(point.name.in_(names))
+    return query.where(point.rank == ALL_RANKS) if axis == "epoch" else query
+
+
+def _valid_until(job: Job) -> Subquery:
+    """For each attempt the last step that no later attempt ran again; null: all of them.
+
+    An attempt says from where it goes on before it writes any point, so one that has not said so voids nothing.
+    """
+    later = func.min(Attempt.resumed_step).over(order_by=Attempt.number, rows=(1, None))
+    return select(Attempt.number, later.label("step")).where(Attempt.job_id == job.id).subquery()
+
+
 def _x(job: Job, axis: Axis) -> ColumnElement[Any]:
     match axis:
         case "step":
@@ -133,48 +159,10 @@ def _since_start(job: Job, at: InstrumentedAttribute[datetime]) -> ColumnElement
     return cast(func.extract("epoch", at - start), Float(53))
 
 
-def _valid_until(session: Session, job_id: str) -> dict[int, float]:
-    """For each attempt the last step that no later attempt ran again.
-
-    An attempt says from where it goes on before it writes any point, so one that has not said so voids nothing.
-    """
-    query = select(Attempt.number, Attempt.resumed_step).where(Attempt.job_id == job_id)
-    until: dict[int, float] = {}
-    limit = math.inf
-    for number, resumed_step in session.execute(query.order_by(Attempt.number.desc())):
-        until[number] = limit
-        if resumed_step is not None:
-            limit = min(limit, resumed_step)
-    return until
+def _array(column: SQLColumnExpression[Any], order: SQLColumnExpression[Any]) -> ColumnElement[Any]:
+    # Without a type SQLAlchemy leaves the list as psycopg's C code made it, and does not visit each value.
+    return type_coerce(func.array_agg(aggregate_order_by(column, order)), NullType())
 
 
-def _valid_points(points: Iterable[Row[Any]], valid_until: dict[int, float]) -> tuple[Sequence[float], Sequence[float]]:
-    x, y = array("d"), array("d")
-    newest_step = None
-    for _, _, step, attempt, value, at_x in points:
-        if step > valid_until.get(attempt, math.inf):
-            continue
-        if step == newest_step:  # rows of a step come in the order of attempts: the later one counts
-            x[-1], y[-1] = at_x, value
-            continue
-        x.append(at_x)
-        y.append(value)
-        newest_step = step
-    return x, y
-
-
-def _columns_of(
-    samples: Iterator[Row[Any]], metrics: int
-) -> tuple[list[int | None], "array[float]", list["array[float]"]]:
-    steps: list[int | None] = []
-    x, values = array("d"), [array("d") for _ in range(metrics)]
-    for _, _, _, _, step, seconds, *measured in samples:
-        steps.append(step)
-        x.append(seconds)
-        for column, value in zip(values, measured, strict=True):
-            column.append(_NAN if value is None else value)
-    return steps, x, values
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from jobs.plan import Plan
@@ -160,7 +160,12 @@ def touch(session: Session, job_id: str, **values: Any) -> None:
 
 def held(lease: Lease) -> Select[int]:
     """The attempt's row, while the lease on it is good."""
-    return select(Attempt.id).where(
+    return select(Attempt.id).where(is_good(lease))
+
+
+def is_good(lease: Lease) -> ColumnElement[bool]:
+    """Whether an attempt's row is the one that the lease is on, and the lease is good."""
+    return and_(
         Attempt.id == lease.attempt_id,
         Attempt.token == lease.token,
         Attempt.job_id == lease.job_id,

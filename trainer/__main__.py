@@ -33,7 +33,7 @@ def main(launch_path: str) -> None:
             {"kind": "rank_started", "at": started_at, "rank": rank, "local_rank": local_rank, "host": host, "pid": pid}
         )
     )
-    watch = StopWatch(Path(told["stop_path"]), on_leave=lambda: _leave_on_request(recorder))
+    watch = StopWatch(Path(told["stop_path"]), on_leave=lambda why: _leave_alone(why, recorder))
     watch.start()
     _leave(*_run_to_exit(told, started_at, recorder, watch), recorder)
 
@@ -85,9 +85,9 @@ def _import_session() -> ModuleType:
         del sys.modules["sklearn"]
 
 
-def _leave_on_request(recorder: Recorder) -> None:
+def _leave_alone(why: str, recorder: Recorder) -> None:
     """Leave without asking the peers; the code is not 0, or horovodrun would let them wait for this rank."""
-    _leave("stop_requested", "asked to stop while not training", exits.LEFT_ALONE_CODE, recorder)
+    _leave("stop_requested", why, exits.LEFT_ALONE_CODE, recorder)
 
 
 def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> None:

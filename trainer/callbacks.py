@@ -1,10 +1,10 @@
 """What happens around steps and epochs: one class, one job. Called by the loop, in the order the session lists them.
 
-    WarmUp            sets the learning rate
-    StepRecording     records every step of this rank
-    EarlyStopping     remembers the best epoch and says when to stop
-    EpochRecording    records every epoch of the job
-    Checkpointing     saves what a restart goes on from
+WarmUp            sets the learning rate
+StepRecording     records every step of this rank
+EarlyStopping     remembers the best epoch and says when to stop
+EpochRecording    records every epoch of the job
+Checkpointing     saves what a restart goes on from
 """
 
 import math
@@ -183,7 +183,9 @@ class Checkpointing(Callback):
     `write` writes the checkpoint and gives its path, or None on a rank that saves nothing.
     """
 
-    def __init__(self, write: Callable[[], Path | None], recorder: Records, progress: Progress, every_epochs: int) -> None:
+    def __init__(
+        self, write: Callable[[], Path | None], recorder: Records, progress: Progress, every_epochs: int
+    ) -> None:
         self._write = write
         self._recorder = recorder
         self._progress = progress

@@ -125,7 +125,8 @@ class CheckpointStore:
         members["state"] = np.frombuffer(checkpoint.state.to_json().encode(), np.uint8)
         with atomic_write(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, **members)
-        for old in self._newest_first()[self._keep :]:
+        left_by_the_killed = self._folder.glob(f".tmp-{_PREFIX}*")
+        for old in (*self._newest_first()[self._keep :], *left_by_the_killed):
             old.unlink(missing_ok=True)
         return path
 
@@ -143,7 +144,8 @@ class CheckpointStore:
 
 
 def _read(path: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint:
-    with np.load(path, allow_pickle=False) as file:
+    # Opened here, as NumPy leaves a file that is no zip file open.
+    with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
         state = State.from_json(file["state"].tobytes().decode())
         groups: dict[str, list[NDArray[Any]]] = {}
         for name in file.files:

@@ -1,14 +1,13 @@
 """Why a rank left: the errors of the trainer, and how any error becomes an exit record and an exit code.
 
-    TrainerError
-      BadData          the data, or what the spec asks of it, is wrong; a restart would not help
-      PeerFailed       another rank said that it cannot go on
-      RanksDisagree    ranks resolved different figures or hold different weights
-      Diverged         the loss is NaN or infinite
+TrainerError
+  BadData          the data, or what the spec asks of it, is wrong; a restart would not help
+  PeerFailed       another rank said that it cannot go on
+  RanksDisagree    ranks resolved different figures or hold different weights
+  Diverged         the loss is NaN or infinite
 """
 
 import sys
-import traceback
 from enum import StrEnum
 
 BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
@@ -58,7 +57,7 @@ def of_error(
     """
     if isinstance(error, BadData):
         return "bad_data", str(error), BAD_DATA_CODE
-    traceback.print_exception(error, file=sys.stderr)
+    sys.excepthook(type(error), error, error.__traceback__)  # as `traceback` prints, without importing it
     if _is_out_of_memory(error):
         return "out_of_memory", _memory_advice(per_gpu_batch), 1
     if isinstance(error, PeerFailed) or _is_lost_peer(error):

@@ -26,7 +26,10 @@ from trainer.stopping import StopWatch
 _NO, _YES = np.zeros((), np.float32), np.ones((), np.float32)  # arrays: a tensor here would start TensorFlow
 
 
-def make_train_step(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Callable[..., tf.Tensor]:
+StepFunction = Callable[..., tf.Tensor]
+
+
+def make_train_step(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> StepFunction:
     """A step: (pixels, labels, wish to stop) -> own loss, own accuracy, loss, accuracy and wish over all ranks.
 
     The loss, the accuracy and the wish to stop travel with the gradients: agreeing on them costs no message, and
@@ -49,7 +52,7 @@ def make_train_step(model: keras.Model, optimizer: keras.optimizers.Optimizer) -
     return train_step  # type: ignore[no-any-return]
 
 
-def make_evaluation_step(model: keras.Model) -> Callable[..., tf.Tensor]:
+def make_evaluation_step(model: keras.Model) -> StepFunction:
     """A step: (pixels, labels, weights) -> sums of loss, of hits and of weights on this rank."""
     losses_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
 
@@ -79,8 +82,8 @@ class Loop:
     seed: int
     ranks: Ranks
     dataset: Dataset
-    train_step: Callable[..., tf.Tensor]
-    evaluation_step: Callable[..., tf.Tensor]
+    train_step: StepFunction
+    evaluation_step: StepFunction
     state: State
     callbacks: Sequence[Callback]
     checkpointing: Checkpointing
@@ -116,7 +119,8 @@ class Loop:
         sums = [0.0, 0.0, 0.0]
         ranks, per_rank = self.ranks, self.plan.per_gpu_batch
         for batch in evaluation_batches(part, per_rank=per_rank, rank=ranks.rank, ranks=ranks.size):
-            sums = [total + float(value) for total, value in zip(sums, self.evaluation_step(*batch).numpy(), strict=True)]
+            values = self.evaluation_step(*batch).numpy().tolist()
+            sums = [total + value for total, value in zip(sums, values, strict=True)]
         loss, hits, samples, wishes = distributed.sum_over_ranks([*sums, float(self.watch.requested.is_set())])
         return loss / samples, hits / samples, wishes > 0
 
@@ -132,7 +136,8 @@ class Loop:
             for callback in self.callbacks:
                 callback.on_step_begin(progress.step)
             wish = _YES if self.watch.requested.is_set() else _NO
-            own_loss, own_accuracy, loss, accuracy, wishes = self.train_step(batch.pixels, batch.labels, wish).numpy().tolist()
+            tally = self.train_step(batch.pixels, batch.labels, wish)
+            own_loss, own_accuracy, loss, accuracy, wishes = tally.numpy().tolist()
             before, ended = ended, time.perf_counter()
             self._count(loss, accuracy, ended - before)
             step = Step(
@@ -168,7 +173,8 @@ class Loop:
         progress.step += 1
         progress.epoch_step += 1
         if not math.isfinite(loss):  # the average over all ranks, so that all leave here together
-            raise Diverged(f"the loss is {loss} at step {progress.step} (epoch {progress.epoch}): try a lower learning rate")
+            place = f"step {progress.step} (epoch {progress.epoch})"
+            raise Diverged(f"the loss is {loss} at {place}: try a lower learning rate")
         progress.loss_sum += loss
         progress.accuracy_sum += accuracy
         if self._made_first_step:

@@ -76,7 +76,7 @@ _ELU = {"activation": "elu", "kernel_initializer": "he_normal"}
 _HIDDEN: dict[str, Callable[[tuple[int, int, int], float], Iterator[layers.Layer]]] = {"lenet5": _lenet5, "mlp": _mlp}
 
 _OPTIMIZERS: dict[str, Callable[[float], keras.optimizers.Optimizer]] = {
-    "adam": lambda rate: keras.optimizers.Adam(rate),
-    "nadam": lambda rate: keras.optimizers.Nadam(rate),
+    "adam": keras.optimizers.Adam,
+    "nadam": keras.optimizers.Nadam,
     "sgd": lambda rate: keras.optimizers.SGD(rate, momentum=0.9),
 }

@@ -25,7 +25,8 @@ def settle_plan(spec: Spec, sizes: DatasetSizes, *, ranks: int) -> Plan:
 
 def steps_of(plan: Plan) -> tuple[int, int]:
     """(steps of an epoch, steps of its validation) of a plan that was resolved from real data."""
-    assert plan.steps_per_epoch is not None and plan.validation_steps is not None
+    assert plan.steps_per_epoch is not None
+    assert plan.validation_steps is not None
     return plan.steps_per_epoch, plan.validation_steps
 
 

@@ -27,7 +27,7 @@ from trainer.checkpoint import Checkpoint, CheckpointStore, State, atomic_write
 from trainer.data import Dataset, open_dataset
 from trainer.distributed import Ranks, together
 from trainer.exits import Outcome
-from trainer.loop import Loop, make_evaluation_step, make_train_step
+from trainer.loop import Loop, StepFunction, make_evaluation_step, make_train_step
 from trainer.models import build_model, build_optimizer
 from trainer.plan import settle_plan, steps_of
 from trainer.recorder import NullRecorder, Recorder, Records
@@ -56,10 +56,12 @@ class Phases:
 
 @dataclass(frozen=True)
 class Trained:
-    """What is trained, with every variable made."""
+    """What is trained, with every variable made, and the two steps on it."""
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
+    train_step: StepFunction
+    evaluation_step: StepFunction
 
     @property
     def random_states(self) -> list[keras.Variable]:
@@ -70,31 +72,35 @@ class Trained:
 
 @dataclass(frozen=True)
 class Session:
-    """All that is there once the set-up is over."""
+    """All that is there once the set-up is over; `best_weights` on rank 0 alone, from an earlier attempt."""
 
     launch: Launch
     ranks: Ranks
     dataset: Dataset
+    plan: Plan
     trained: Trained
-    early_stopping: EarlyStopping
-    loop: Loop
+    store: CheckpointStore
+    state: State
+    best_weights: Weights | None
     phases: Phases
-    for_all: Records
+    recorder: Records  # of this rank
+    job_recorder: Records  # of the whole job: writes on rank 0
 
 
 def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Outcome:
     """Run this rank of the job. Raises `TrainerError`, or whatever goes wrong in TensorFlow and Horovod."""
-    session = set_up(launch, started_at, recorder, watch)
+    session = set_up(launch, started_at, recorder)
+    loop, early_stopping = make_loop(session, watch)
     watch.stage = Stage.TRAINING
-    outcome = session.loop.train()
+    outcome = loop.train()
     if outcome is not Outcome.STOP_REQUESTED:
         watch.stage = Stage.FINISHING
-        finish(session, outcome)
+        finish(session, loop, early_stopping, outcome)
     distributed.disconnect()
     return outcome
 
 
-def set_up(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Session:
+def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     """Everything before the first step."""
     spec = launch.spec
     phases = Phases(recorder, started_at)
@@ -110,61 +116,70 @@ def set_up(launch: Launch, started_at: float, recorder: Recorder, watch: StopWat
     phases.end("data")
 
     trained = together(lambda: build(launch, plan, dataset))
-    train_step = make_train_step(trained.model, trained.optimizer)
-    evaluation_step = make_evaluation_step(trained.model)
-    together(lambda: evaluation_step(*_blank_batch(plan, dataset)))  # traced here, so that no epoch is charged for it
     phases.end("build")
 
     store = CheckpointStore(Path(launch.checkpoints_dir), keep=spec.checkpoint.keep)
     state, best_weights = restore(store, trained, plan, ranks)
-    if state.progress.step:
-        phases.end("restore")
-    for_all: Records = recorder if ranks.rank == 0 else NullRecorder()
     progress = state.progress
-    for_all.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
+    if progress.step:
+        phases.end("restore")
 
-    def weights_now() -> Weights:
-        return weights_of(trained.model.weights)
-
-    def write_checkpoint() -> Path | None:
-        return save(store, trained, early_stopping, state) if ranks.rank == 0 else None
-
-    def on_first_step() -> None:
-        distributed.agree_on_weights(trained.model.weights, "after the first step")
-        phases.end("first_step")
-
-    early_stopping = EarlyStopping(spec.early_stopping, state.stopping, best_weights, weights_now)
-    checkpointing = Checkpointing(write_checkpoint, for_all, progress, spec.checkpoint.every_epochs)
-    warm_up = WarmUp(plan, trained.optimizer)
-    callbacks: list[Callback] = [
-        warm_up,
-        StepRecording(recorder, global_batch=plan.global_batch),
-        early_stopping,
-        EpochRecording(for_all, warm_up),
-        checkpointing,
-    ]
-    loop = Loop(
-        plan=plan,
-        seed=spec.seed,
-        ranks=ranks,
-        dataset=dataset,
-        train_step=train_step,
-        evaluation_step=evaluation_step,
-        state=state,
-        callbacks=callbacks,
-        checkpointing=checkpointing,
-        watch=watch,
-        on_first_step=on_first_step,
-        flush=recorder.flush,
-    )
-    return Session(launch, ranks, dataset, trained, early_stopping, loop, phases, for_all)
+    job_recorder: Records = recorder if ranks.rank == 0 else NullRecorder()
+    job_recorder.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
+    return Session(launch, ranks, dataset, plan, trained, store, state, best_weights, phases, recorder, job_recorder)
 
 
 def build(launch: Launch, plan: Plan, dataset: Dataset) -> Trained:
     """The network and its optimizer with seeded weights, equal on every rank."""
     keras.utils.set_random_seed(launch.spec.seed)
     model = build_model(launch.spec, dataset)
-    return Trained(model, build_optimizer(launch.spec, plan, model))
+    optimizer = build_optimizer(launch.spec, plan, model)
+    evaluation_step = make_evaluation_step(model)
+    size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch is charged for it
+    evaluation_step(np.zeros((size, *dataset.shape), np.uint8), np.zeros(size, np.int32), np.zeros(size, np.float32))
+    return Trained(model, optimizer, make_train_step(model, optimizer), evaluation_step)
+
+
+def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
+    """The loop with its callbacks, in the order in which they are called."""
+    spec, plan, trained, state = session.launch.spec, session.plan, session.trained, session.state
+
+    def write_checkpoint() -> Path | None:
+        return save(session, early_stopping) if session.ranks.rank == 0 else None
+
+    def on_first_step() -> None:
+        distributed.agree_on_weights(trained.model.weights, "after the first step")
+        session.phases.end("first_step")
+
+    early_stopping = EarlyStopping(
+        spec.early_stopping, state.stopping, session.best_weights, lambda: weights_of(trained.model.weights)
+    )
+    warm_up = WarmUp(plan, trained.optimizer)
+    checkpointing = Checkpointing(
+        write_checkpoint, session.job_recorder, state.progress, every_epochs=spec.checkpoint.every_epochs
+    )
+    callbacks: list[Callback] = [
+        warm_up,
+        StepRecording(session.recorder, global_batch=plan.global_batch),
+        early_stopping,
+        EpochRecording(session.job_recorder, warm_up),
+        checkpointing,
+    ]
+    loop = Loop(
+        plan=plan,
+        seed=spec.seed,
+        ranks=session.ranks,
+        dataset=session.dataset,
+        train_step=trained.train_step,
+        evaluation_step=trained.evaluation_step,
+        state=state,
+        callbacks=callbacks,
+        checkpointing=checkpointing,
+        watch=watch,
+        on_first_step=on_first_step,
+        flush=session.recorder.flush,
+    )
+    return loop, early_stopping
 
 
 def restore(store: CheckpointStore, trained: Trained, plan: Plan, ranks: Ranks) -> tuple[State, Weights | None]:
@@ -189,46 +204,47 @@ def restore(store: CheckpointStore, trained: Trained, plan: Plan, ranks: Ranks) 
     return state.on_plan(global_batch=plan.global_batch, steps_per_epoch=steps_of(plan)[0]), best_weights
 
 
-def save(store: CheckpointStore, trained: Trained, early_stopping: EarlyStopping, state: State) -> Path:
+def save(session: Session, early_stopping: EarlyStopping) -> Path:
     """Write what `restore` reads."""
+    trained = session.trained
     arrays = {"model": weights_of(trained.model.variables), "optimizer": weights_of(trained.optimizer.variables)}
     if early_stopping.best_weights is not None:
         arrays["best"] = early_stopping.best_weights
-    return store.save(Checkpoint(state, arrays))
+    return session.store.save(Checkpoint(session.state, arrays))
 
 
-def finish(session: Session, outcome: Outcome) -> None:
+def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome: Outcome) -> None:
     """Keep the weights that are to be kept, measure them on the test part, save them, sum up."""
-    weights, early_stopping, loop = session.trained.model.weights, session.early_stopping, session.loop
-    distributed.agree_on_weights(weights, "at the end")
+    model, progress, kept = session.trained.model, loop.progress, early_stopping.kept_metrics
+    distributed.agree_on_weights(model.weights, "at the end")
     if early_stopping.restores:
-        for variable, value in zip(weights, early_stopping.best_weights or (), strict=False):
-            variable.assign(value)
-        distributed.broadcast(weights)  # rank 0 alone has the best weights of an earlier attempt
+        keep_best_weights(model, early_stopping.best_weights if session.ranks.rank == 0 else None)
     test_loss, test_accuracy = None, None
     if len(session.dataset.test):
         test_loss, test_accuracy, _ = loop.evaluate(session.dataset.test)
-    if session.ranks.rank == 0:
-        save_weights(session.trained.model, Path(session.launch.artifacts_dir))
-    progress, kept = loop.progress, early_stopping.kept_metrics
-    session.for_all.write(
-        Summarized(
-            at=time.time(),
-            summary=Summary(
-                best_epoch=early_stopping.state.best_epoch,
-                epochs_run=progress.last_epoch,
-                val_accuracy=kept["val_accuracy"],
-                val_loss=kept["val_loss"],
-                test_accuracy=test_accuracy,
-                test_loss=test_loss,
-                train_samples_per_s=progress.timed_samples / progress.train_s if progress.train_s else 0.0,
-                wall_s=progress.wall_s,
-                setup_s=session.phases.total_s(),
-                parameters=session.trained.model.count_params(),
-                stopped_early=outcome is Outcome.EARLY_STOPPED,
-            ),
-        )
+    together(lambda: save_weights(model, Path(session.launch.artifacts_dir)) if session.ranks.rank == 0 else None)
+    summary = Summary(
+        best_epoch=early_stopping.state.best_epoch,
+        epochs_run=progress.last_epoch,
+        val_accuracy=kept["val_accuracy"],
+        val_loss=kept["val_loss"],
+        test_accuracy=test_accuracy,
+        test_loss=test_loss,
+        train_samples_per_s=progress.timed_samples / progress.train_s if progress.train_s else 0.0,
+        wall_s=progress.wall_s,
+        setup_s=session.phases.total_s(),
+        parameters=model.count_params(),
+        stopped_early=outcome is Outcome.EARLY_STOPPED,
     )
+    session.job_recorder.write(Summarized(at=time.time(), summary=summary))
+
+
+def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:
+    """Give every rank the best weights of rank 0, which alone has those of an earlier attempt."""
+    if best_weights is not None:
+        for variable, value in zip(model.weights, best_weights, strict=True):
+            variable.assign(value)
+    distributed.broadcast(model.weights)
 
 
 def save_weights(model: keras.Model, folder: Path) -> None:
@@ -236,8 +252,3 @@ def save_weights(model: keras.Model, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / "model.weights.h5") as temporary:
         model.save_weights(temporary)
-
-
-def _blank_batch(plan: Plan, dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    size = plan.per_gpu_batch
-    return np.zeros((size, *dataset.shape), np.uint8), np.zeros(size, np.int32), np.zeros(size, np.float32)

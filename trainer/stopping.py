@@ -24,7 +24,7 @@ class Stage(Enum):
 class StopWatch(threading.Thread):
     """Sets `requested` when the stop file appears or SIGTERM comes, and leaves where `stage` says so."""
 
-    def __init__(self, stop_path: Path, on_leave: Callable[[], None]) -> None:
+    def __init__(self, stop_path: Path, on_leave: Callable[[str], None]) -> None:
         super().__init__(name="stop-watch", daemon=True)
         self.requested = threading.Event()
         self.asked_by_file = False  # else by SIGTERM alone, as when horovodrun ends the peers of a failed rank
@@ -43,9 +43,10 @@ class StopWatch(threading.Thread):
     def run(self) -> None:
         """Wait for SIGTERM and look for the file in between, for as long as the process lives."""
         while True:
-            terminated = signal.sigtimedwait({signal.SIGTERM}, POLL_S) is not None
+            term = signal.sigtimedwait({signal.SIGTERM}, POLL_S)
             self.asked_by_file = self.asked_by_file or self._stop_path.exists()
-            if terminated or self.asked_by_file:
+            if term or self.asked_by_file:
                 self.requested.set()
-                if self.stage is Stage.SETTING_UP or (terminated and self.stage is Stage.FINISHING):
-                    self._on_leave()
+                if self.stage is Stage.SETTING_UP or (term and self.stage is Stage.FINISHING):
+                    by = f"SIGTERM from process {term.si_pid}" if term else "the stop file"
+                    self._on_leave(f"asked to stop while not training, by {by}")

@@ -91,9 +91,7 @@ def _free_slots(session: Session, settings: Settings) -> list[FreeSlots]:
     rows = session.execute(
         select(Slot.host, Slot.kind, free, func.count())
         .join(Host, Host.name == Slot.host)
-        .where(
-            Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s), Slot.retired_at.is_(None)
-        )
+        .where(Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s), Slot.retired_at.is_(None))
         .group_by(Slot.host, Slot.kind)
     )
     return [FreeSlots(host, kind, tuple(sorted(indices or ())), capacity) for host, kind, indices, capacity in rows]

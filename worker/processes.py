@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 
 MARK = "HORA_ATTEMPT"
+_EMPTY_LOOKS = 3
+_EXEC_LIMIT_S = 1.0  # an exec takes a millisecond
 
 
 def mark_of(job_id: str, number: int) -> str:
@@ -32,11 +34,24 @@ def pids() -> Iterator[int]:
 
 
 def environment(pid: int) -> frozenset[bytes]:
-    """The `KEY=value` items a process was started with; empty where it is gone or not ours to read."""
+    """The `KEY=value` items a process was started with; empty where it is gone or not ours to read.
+
+    In the middle of an `exec` a process has no environment, or only that of a memory that is just being given up. So
+    an empty one is believed only when it stays so beside arguments that are there: one look in twenty-five missed a
+    process that was becoming another, and the slots below a living rank would be given back.
+    """
+    root = Path(f"/proc/{pid}")
+    give_up_at, seen_empty = time.monotonic() + _EXEC_LIMIT_S, 0
     try:
-        return frozenset(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+        while not (content := (root / "environ").read_bytes()):
+            (root / "exe").readlink()  # raises for a zombie and for a thread of the kernel, which have none
+            seen_empty += bool((root / "cmdline").read_bytes())
+            if seen_empty == _EMPTY_LOOKS or time.monotonic() > give_up_at:
+                break
+            time.sleep(0.001)
     except OSError:
         return frozenset()
+    return frozenset(content.split(b"\0"))
 
 
 def signal_marked(mark: str, number: signal.Signals) -> int:

@@ -22,6 +22,7 @@ from api.deps import (
     router,
     schema_body,
 )
+from api.openapi import NO_SUCH_JOB, problems
 from api.problems import invalid
 from api.views import JobView, Listed, Preview
 from jobs import store
@@ -54,6 +55,10 @@ _SPECS = {
 }
 _CHANGES = {"larger batch": {"value": {"batch_size": 128, "dataset": {"validation": 0.2}}}}
 
+_DRY_RUN: dict[int | str, dict[str, Any]] = {200: {"model": Preview, "description": "With `dry_run`: what would run"}}
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "Unchanged"}}
+_BODY = {"s413": "The body is too large", "s415": "The body is not JSON"}
+
 DryRun = Annotated[bool, Query(description="Only say what would run; nothing is stored")]
 Key = Annotated[
     str | None,
@@ -69,7 +74,7 @@ Key = Annotated[
     "/jobs",
     status_code=201,
     response_model=JobView,
-    responses={200: {"model": Preview, "description": "With `dry_run`: what would run"}},
+    responses=_DRY_RUN | problems(s409="The key came before with another body", **_BODY),
     openapi_extra=schema_body("Spec", JSON, required=True, examples=_SPECS),
 )
 def submit_job(
@@ -87,7 +92,7 @@ def submit_job(
     "/jobs/{job_id}/clone",
     status_code=201,
     response_model=JobView,
-    responses={200: {"model": Preview, "description": "With `dry_run`: what would run"}},
+    responses=_DRY_RUN | problems(s404="No such job", s409="The key came before with another body", **_BODY),
     openapi_extra=schema_body("SpecChanges", JSON, MERGE_PATCH, required=False, examples=_CHANGES),
 )
 def clone_job(
@@ -203,7 +208,7 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, _, value in (text.partition(":") for text in given))
 
 
-@routes.get("/jobs/{job_id}", response_model=JobView, responses={304: {"description": "Unchanged"}})
+@routes.get("/jobs/{job_id}", response_model=JobView, responses=_UNCHANGED | NO_SUCH_JOB)
 def get_job(
     job_id: JobId,
     services: ServicesHere,
@@ -220,7 +225,11 @@ def get_job(
     return as_json(job, headers={"ETag": _etag(job.revision)})
 
 
-@routes.post("/jobs/{job_id}/cancel", status_code=202)
+@routes.post(
+    "/jobs/{job_id}/cancel",
+    status_code=202,
+    responses=problems(s404="No such job", s409="The job ended otherwise"),
+)
 def cancel_job(job_id: JobId, services: ServicesHere, caller: Caller, response: Response) -> JobView:
     """Ask for a job's end. A queued job is cancelled at once, a running one within seconds; asking again is fine."""
     with services.sessions.begin() as session:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 
 from api.deps import Caller, JobId, SafeText, ServicesHere, router
+from api.openapi import NO_SUCH_JOB
 from api.views import AttemptView, EventView, Listed, LogView, MetricsView, UtilizationView
 from jobs import history, series
 from jobs.spec import MAX_GPUS
@@ -31,7 +32,7 @@ SampleMetric = Literal[
 ]
 
 
-@routes.get("/jobs/{job_id}/metrics")
+@routes.get("/jobs/{job_id}/metrics", responses=NO_SUCH_JOB)
 def get_metrics(
     job_id: JobId,
     services: ServicesHere,
@@ -49,7 +50,7 @@ def get_metrics(
     return MetricsView.model_validate({"series": found})
 
 
-@routes.get("/jobs/{job_id}/utilization")
+@routes.get("/jobs/{job_id}/utilization", responses=NO_SUCH_JOB)
 def get_utilization(
     job_id: JobId,
     services: ServicesHere,
@@ -64,7 +65,7 @@ def get_utilization(
     return UtilizationView.model_validate({"series": found})
 
 
-@routes.get("/jobs/{job_id}/logs")
+@routes.get("/jobs/{job_id}/logs", responses=NO_SUCH_JOB)
 def get_logs(
     job_id: JobId,
     services: ServicesHere,
@@ -81,7 +82,7 @@ def get_logs(
     return LogView.model_validate(found)
 
 
-@routes.get("/jobs/{job_id}/events")
+@routes.get("/jobs/{job_id}/events", responses=NO_SUCH_JOB)
 def list_events(
     job_id: JobId, services: ServicesHere, caller: Caller, limit: Limit = 1000, cursor: Cursor = None
 ) -> Listed[EventView]:
@@ -92,7 +93,7 @@ def list_events(
     return Listed[EventView].model_validate(page)
 
 
-@routes.get("/jobs/{job_id}/attempts")
+@routes.get("/jobs/{job_id}/attempts", responses=NO_SUCH_JOB)
 def list_attempts(
     job_id: JobId, services: ServicesHere, caller: Caller, limit: Limit = 100, cursor: Cursor = None
 ) -> Listed[AttemptView]:

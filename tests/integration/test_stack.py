@@ -270,9 +270,10 @@ def test_root_opens_no_folder_to_the_database(short_folder: Path, monkeypatch: p
     assert spec.origin is not None
     closed = short_folder / "closed"
     closed.mkdir(mode=0o700)
-    installation = f"pginstall{postgres.SERVER_VERSION}"
-    shutil.copytree(Path(spec.origin).parent / installation, closed / installation, symlinks=True)
-    spec.origin = str(closed / "__init__.py")
+    package = Path(spec.origin).parent
+    for folder in (f"{package.name}/pginstall{postgres.SERVER_VERSION}", f"{package.name}.libs"):
+        shutil.copytree(package.parent / folder, closed / folder, symlinks=True)
+    spec.origin = str(closed / package.name / "__init__.py")
     monkeypatch.setattr(postgres, "find_spec", lambda _: spec)
     home = Home.at(short_folder / "home")
     home.create()
@@ -294,7 +295,7 @@ def test_a_home_below_a_closed_folder_is_one_sentence(short_folder: Path) -> Non
 def test_the_whole_stack(stack: Stack, client: Client) -> None:
     assert client.is_ready()
     (host,) = client.hosts()
-    assert [slot["state"] for slot in host["slots"]] == ["free", "free"]
+    assert [slot["kind"] for slot in host["slots"]] == ["cpu", "cpu"]
     assert listening(stack) == {int(stack.url.rpartition(":")[2])}
     assert (stack.home / "url").read_text() == stack.url + "\n"
 

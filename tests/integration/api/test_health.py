@@ -1,5 +1,7 @@
 """Hosts, the catalog, readiness, Prometheus's figures and the OpenAPI document."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 from fastapi.testclient import TestClient
@@ -88,3 +90,11 @@ def test_the_document_describes_specs_problems_and_who_may_ask(api: TestClient) 
 
 def test_a_browser_is_sent_to_the_docs(api: TestClient) -> None:
     assert api.get("/", follow_redirects=False).headers["location"] == "/docs"
+
+
+def test_the_service_starts_without_what_ranks_and_workers_import() -> None:
+    heavy = ["keras", "horovod", "numpy", "psutil", "sklearn", "tensorflow"]
+    program = f"import sys, api.main; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,123 @@
+"""What the tests of the store and of the workers start from, made as the service makes it."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, select, update
+
+from jobs import leases, registration
+from jobs.database import Sessions
+from jobs.plan import resolve_plan
+from jobs.registration import SlotInfo
+from jobs.spec import spec_from
+from jobs.states import EventKind, Status
+from jobs.store import Lease, get_job, submit, transition
+from jobs.tables import Attempt, Host, Job, JobEvent, Slot
+
+SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+
+
+def a_job(sessions: Sessions, **fields: Any) -> str:
+    """Submit a job; says its id."""
+    spec = spec_from(SPEC | fields)
+    with sessions.begin() as session:
+        return submit(session, spec=spec, plan=resolve_plan(spec, None), owner="me").job.id
+
+
+def a_host(sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = "cpu") -> None:
+    """Register a host with free slots."""
+    found = [SlotInfo(index, kind, kind, f"{name}-{index}" if kind == "gpu" else None) for index in range(slots)]
+    with sessions.begin() as session:
+        registration.register(session, name, {}, found)
+
+
+def an_attempt(sessions: Sessions, job_id: str, *, host: str = "ha", slots: Sequence[int] = (0, 1)) -> Lease:
+    """Place a job."""
+    with sessions.begin() as session:
+        return leases.place(session, job_id, host=host, slots=slots, lease_s=60)
+
+
+def a_claimed_attempt(sessions: Sessions, **fields: Any) -> Lease:
+    """A job of two slots on host `ha`, placed and claimed."""
+    a_host(sessions)
+    lease = an_attempt(sessions, a_job(sessions, **fields))
+    with sessions.begin() as session:
+        assert leases.claim(session, lease.attempt_id, lease_s=60) == lease
+    return lease
+
+
+def a_running_attempt(sessions: Sessions, **fields: Any) -> Lease:
+    """The same, with its first rank up."""
+    lease = a_claimed_attempt(sessions, **fields)
+    with sessions.begin() as session:
+        leases.first_rank_started(session, lease)
+    return lease
+
+
+def a_job_that_is(sessions: Sessions, status: Status) -> str:
+    """A job that was brought to `status` by legal transitions."""
+    ways = {
+        Status.QUEUED: [],
+        Status.LAUNCHING: [Status.LAUNCHING],
+        Status.RUNNING: [Status.LAUNCHING, Status.RUNNING],
+        Status.SUCCEEDED: [Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED],
+        Status.FAILED: [Status.LAUNCHING, Status.FAILED],
+        Status.CANCELLED: [Status.CANCELLED],
+    }
+    job_id = a_job(sessions)
+    with sessions.begin() as session:
+        for step in ways[status]:
+            transition(session, job_id, step)
+    return job_id
+
+
+def the_job(sessions: Sessions, job_id: str) -> Job:
+    """A job's row as it is now."""
+    with sessions() as session:
+        return get_job(session, job_id)
+
+
+def the_attempt(sessions: Sessions, lease: Lease) -> Attempt:
+    """An attempt's row as it is now."""
+    with sessions() as session:
+        return session.get_one(Attempt, lease.attempt_id)
+
+
+def the_slots(sessions: Sessions, host: str = "ha") -> list[Slot]:
+    """A host's slots by index."""
+    with sessions() as session:
+        return list(session.scalars(select(Slot).where(Slot.host == host).order_by(Slot.index)))
+
+
+def holders(sessions: Sessions, host: str = "ha") -> list[int | None]:
+    """Which attempt holds each slot of a host."""
+    return [slot.attempt_id for slot in the_slots(sessions, host)]
+
+
+def kinds(sessions: Sessions, job_id: str) -> list[EventKind]:
+    """A job's history, oldest first."""
+    with sessions() as session:
+        query = select(JobEvent.kind).where(JobEvent.job_id == job_id).order_by(JobEvent.id)
+        return list(session.scalars(query))
+
+
+def count(sessions: Sessions, table: type[Any]) -> int:
+    """How many rows a table has."""
+    with sessions() as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0
+
+
+def lease_ran_out(sessions: Sessions, lease: Lease) -> None:
+    """Nobody has renewed the lease for too long."""
+    with sessions.begin() as session:
+        past = func.now() - timedelta(seconds=1)
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(lease_expires_at=past))
+
+
+def host_went_silent(sessions: Sessions, name: str = "ha", *, for_s: float = 3600) -> None:
+    """The host's last heartbeat is so long ago."""
+    with sessions.begin() as session:
+        session.execute(
+            update(Host).where(Host.name == name).values(heartbeat_at=func.now() - timedelta(seconds=for_s))
+        )

@@ -1,0 +1,168 @@
+"""What follows from the end of an attempt, and who ends the attempts that nobody looks after."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, update
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.leases import StaleLease
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import Lease, request_cancel
+from jobs.tables import Attempt, Job
+from tests.integration.jobs import given
+
+
+def end(sessions: Sessions, lease: Lease, reason: EndReason, **values: object) -> Status:
+    with sessions.begin() as session:
+        return leases.end(session, lease, reason, **values)  # type: ignore[arg-type]
+
+
+def launched_again(sessions: Sessions, old: Lease) -> Lease:
+    with sessions.begin() as session:
+        leases.release(session, old.attempt_id)
+        session.execute(update(Job).where(Job.id == old.job_id).values(not_before=None))
+    return given.an_attempt(sessions, old.job_id)
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["launching", "running"])
+def test_each_reason_leads_to_its_status(sessions: Sessions, running: bool) -> None:
+    given.a_host(sessions)
+    for reason in EndReason:
+        lease = given.an_attempt(sessions, given.a_job(sessions))
+        if running:
+            with sessions.begin() as session:
+                leases.first_rank_started(session, lease)
+        outcome = reason.outcome
+        expected = Status.QUEUED if outcome.retried else outcome.status
+        assert end(sessions, lease, reason, error="why") is expected
+        job, attempt = given.the_job(sessions, lease.job_id), given.the_attempt(sessions, lease)
+        assert (job.status, attempt.end_reason, attempt.error) == (expected, reason, "why")
+        assert attempt.ended_at is not None
+        assert job.restarts == (1 if outcome.counts else 0)
+        last = given.kinds(sessions, lease.job_id)[-2:]
+        if expected is Status.QUEUED:
+            assert (job.end_reason, job.error, job.ended_at) == (None, None, None)
+            assert last == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]
+        else:
+            assert (job.end_reason, job.error) == (reason, "why")
+            assert job.ended_at is not None
+            assert last == [EventKind.ATTEMPT_ENDED, EventKind.ENDED]
+        with sessions.begin() as session:
+            leases.release(session, lease.attempt_id)
+
+
+@pytest.mark.parametrize("reason", EndReason)
+def test_a_requested_cancel_wins(sessions: Sessions, reason: EndReason) -> None:
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        request_cancel(session, lease.job_id)
+    assert end(sessions, lease, reason, error="not this") is Status.CANCELLED
+    job = given.the_job(sessions, lease.job_id)
+    assert (job.status, job.end_reason, job.error) == (Status.CANCELLED, EndReason.CANCELLED, None)
+    assert given.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
+
+
+def test_restarts_are_used_up_and_the_pause_doubles_up_to_its_limit(sessions: Sessions) -> None:
+    lease = given.a_claimed_attempt(sessions, max_restarts=4)
+    pauses = []
+    for restart in range(1, 5):
+        status = end(sessions, lease, EndReason.RANK_FAILED, backoff_s=100, backoff_limit_s=500)
+        job = given.the_job(sessions, lease.job_id)
+        assert (status, job.restarts) == (Status.QUEUED, restart)
+        assert job.not_before is not None
+        pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
+        lease = launched_again(sessions, lease)
+    for pause, expected in zip(pauses, [100, 200, 400, 500], strict=True):
+        assert expected - 30 < pause <= expected
+    assert lease.number == 5
+    assert end(sessions, lease, EndReason.RANK_FAILED, error="again") is Status.FAILED
+    assert given.the_job(sessions, lease.job_id).error == "again"
+
+
+def test_a_lost_host_costs_no_restart_and_no_pause(sessions: Sessions) -> None:
+    lease = given.a_claimed_attempt(sessions, max_restarts=0)
+    for _ in range(3):
+        assert end(sessions, lease, EndReason.HOST_LOST, backoff_s=100, backoff_limit_s=500) is Status.QUEUED
+        job = given.the_job(sessions, lease.job_id)
+        assert job.restarts == 0
+        assert job.not_before is not None
+        assert job.not_before <= datetime.now(UTC) + timedelta(seconds=1)
+        lease = launched_again(sessions, lease)
+
+
+def test_an_error_may_hold_a_nul(sessions: Sessions) -> None:
+    lease = given.a_claimed_attempt(sessions)
+    end(sessions, lease, EndReason.BAD_DATA, error="torn\x00file")
+    assert given.the_job(sessions, lease.job_id).error == "torn\ufffdfile"
+    assert given.the_attempt(sessions, lease).error == "torn\ufffdfile"
+
+
+def test_an_end_that_is_rolled_back_changes_nothing(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    with sessions() as session:
+        leases.end(session, lease, EndReason.COMPLETED)
+        session.rollback()
+    assert given.the_job(sessions, lease.job_id).status is Status.RUNNING
+    assert given.the_attempt(sessions, lease).ended_at is None
+
+
+def abandoned(sessions: Sessions, **limits: float) -> list[leases.Abandoned]:
+    with sessions() as session:
+        return leases.abandoned(session, **{"host_timeout_s": 30, "claim_timeout_s": 60} | limits)
+
+
+def test_an_attempt_that_is_looked_after_is_not_abandoned(sessions: Sessions) -> None:
+    given.a_running_attempt(sessions)
+    assert abandoned(sessions) == []
+
+
+def test_a_host_that_is_silent_while_the_lease_is_good_is_left_alone(sessions: Sessions) -> None:
+    """Its worker may be dead and its supervisor alive."""
+    given.a_running_attempt(sessions)
+    given.host_went_silent(sessions)
+    assert abandoned(sessions) == []
+
+
+def test_a_lease_that_ran_out(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    given.lease_ran_out(sessions, lease)
+    (found,) = abandoned(sessions)
+    assert (found.lease, found.host, found.reason) == (lease, "ha", EndReason.LEASE_EXPIRED)
+
+
+def test_a_lease_that_ran_out_on_a_lost_host(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    given.lease_ran_out(sessions, lease)
+    given.host_went_silent(sessions, for_s=31)
+    (found,) = abandoned(sessions)
+    assert (found.lease, found.reason) == (lease, EndReason.HOST_LOST)
+
+
+def test_a_placement_that_no_supervisor_took(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    assert abandoned(sessions) == []
+    with sessions.begin() as session:
+        placed = func.now() - timedelta(seconds=61)
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
+    (found,) = abandoned(sessions)
+    assert (found.lease, found.reason) == (lease, EndReason.LAUNCH_FAILED)
+
+
+def test_an_ended_attempt_is_not_abandoned(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    end(sessions, lease, EndReason.COMPLETED)
+    given.lease_ran_out(sessions, lease)
+    assert abandoned(sessions) == []
+
+
+def test_the_reaper_takes_what_is_abandoned_and_not_what_was_renewed(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    given.lease_ran_out(sessions, lease)
+    with sessions.begin() as session:
+        leases.fence_expired(session, lease)
+        leases.renew(session, lease, lease_s=60)
+        with pytest.raises(StaleLease):
+            leases.fence_expired(session, lease)

@@ -1,0 +1,213 @@
+"""The life of an attempt and of the slots it holds."""
+
+import dataclasses
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import select
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.leases import SlotTaken, StaleLease
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import Lease, StaleTransition, request_cancel
+from jobs.tables import Attempt, Job, Slot
+from tests.integration.jobs import given
+
+
+def place(sessions: Sessions, job_id: str, slots: list[int], *, host: str = "ha") -> Lease:
+    with sessions.begin() as session:
+        return leases.place(session, job_id, host=host, slots=slots, lease_s=60)
+
+
+def test_a_placement_leases_every_slot_and_launches_the_job(sessions: Sessions) -> None:
+    given.a_host(sessions, slots=4)
+    job_id = given.a_job(sessions)
+    lease = place(sessions, job_id, [1, 3])
+    job, attempt = given.the_job(sessions, job_id), given.the_attempt(sessions, lease)
+    assert (job.status, job.attempt, job.not_before) == (Status.LAUNCHING, 1, None)
+    assert (attempt.number, attempt.host, attempt.gpus, str(attempt.token)) == (1, "ha", 2, lease.token)
+    assert (attempt.claimed_at, attempt.ended_at) == (None, None)
+    assert [(slot.attempt_id, slot.rank) for slot in given.the_slots(sessions)] == [
+        (None, None),
+        (lease.attempt_id, 0),
+        (None, None),
+        (lease.attempt_id, 1),
+    ]
+    assert given.kinds(sessions, job_id)[-1] is EventKind.PLACED
+
+
+@pytest.mark.parametrize("why", ["leased", "quarantined", "retired", "unknown"])
+def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sessions, why: str) -> None:
+    given.a_host(sessions, slots=2 if why == "unknown" else 3)
+    if why == "leased":
+        place(sessions, given.a_job(sessions, gpus=1), [2])
+    elif why != "unknown":
+        with sessions.begin() as session:
+            slot = session.get_one(Slot, ("ha", 2))
+            column = f"{why}_at"
+            setattr(slot, column, session.get_one(Job, given.a_job(sessions)).created_at)
+    job_id = given.a_job(sessions)
+    before, held = given.count(sessions, Attempt), given.holders(sessions)
+    with pytest.raises(SlotTaken):
+        place(sessions, job_id, [1, 2])
+    job = given.the_job(sessions, job_id)
+    assert (job.status, job.attempt, job.revision) == (Status.QUEUED, 0, 1)
+    assert given.count(sessions, Attempt) == before
+    assert given.holders(sessions) == held
+    assert given.kinds(sessions, job_id) == [EventKind.SUBMITTED]
+
+
+def test_a_job_that_was_cancelled_meanwhile_is_not_placed(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    job_id = given.a_job(sessions)
+    with sessions.begin() as session:
+        request_cancel(session, job_id)
+    with pytest.raises(StaleTransition):
+        place(sessions, job_id, [0, 1])
+    assert given.holders(sessions) == [None, None]
+
+
+def test_an_attempt_is_claimed_once(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    with sessions.begin() as session:
+        assert leases.claim(session, lease.attempt_id, lease_s=60) == lease
+        assert leases.claim(session, lease.attempt_id, lease_s=60) is None
+        assert leases.claim(session, lease.attempt_id + 1, lease_s=60) is None
+
+
+def test_an_ended_attempt_is_not_claimed(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LAUNCH_FAILED)
+        assert leases.claim(session, lease.attempt_id, lease_s=60) is None
+
+
+def test_a_claim_and_a_renewal_move_the_end_of_the_lease(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    ends = [given.the_attempt(sessions, lease).lease_expires_at]
+    for lease_s, step in ((1000, leases.claim), (2000, leases.renew)):
+        with sessions.begin() as session:
+            step(session, lease.attempt_id if step is leases.claim else lease, lease_s=lease_s)
+        ends.append(given.the_attempt(sessions, lease).lease_expires_at)
+    assert 900 < (ends[1] - ends[0]).total_seconds() < 1100
+    assert 900 < (ends[2] - ends[1]).total_seconds() < 1100
+
+
+def test_the_supervisor_is_recorded(sessions: Sessions) -> None:
+    lease = given.a_claimed_attempt(sessions)
+    with sessions.begin() as session:
+        leases.record_supervisor(session, lease, pid=42, process_started_at=1.5)
+    attempt = given.the_attempt(sessions, lease)
+    assert (attempt.supervisor_pid, attempt.supervisor_started_at) == (42, 1.5)
+    assert given.kinds(sessions, lease.job_id)[-1] is EventKind.LAUNCHED
+
+
+def test_a_supervisor_is_told_of_a_cancel(sessions: Sessions) -> None:
+    lease = given.a_claimed_attempt(sessions)
+    with sessions.begin() as session:
+        assert not leases.orders(session, lease).cancel_requested
+        request_cancel(session, lease.job_id)
+        assert leases.orders(session, lease).cancel_requested
+
+
+@pytest.mark.parametrize("stale", ["ended", "token"])
+def test_a_writer_without_the_lease_is_sent_away(sessions: Sessions, stale: str) -> None:
+    lease = given.a_claimed_attempt(sessions)
+    if stale == "ended":
+        with sessions.begin() as session:
+            leases.end(session, lease, EndReason.LEASE_EXPIRED)
+    else:
+        lease = dataclasses.replace(lease, token=str(uuid4()))
+    before = given.the_attempt(sessions, lease)
+    with sessions() as session:
+        for writes in (
+            lambda: leases.renew(session, lease, lease_s=1),
+            lambda: leases.orders(session, lease),
+            lambda: leases.fence(session, lease),
+            lambda: leases.fence(session, lease, ending=True),
+            lambda: leases.fence_expired(session, lease),
+            lambda: leases.end(session, lease, EndReason.COMPLETED),
+        ):
+            with pytest.raises(StaleLease):
+                writes()
+        session.commit()
+    after = given.the_attempt(sessions, lease)
+    assert (after.ended_at, after.end_reason) == (before.ended_at, before.end_reason)
+    assert after.lease_expires_at == before.lease_expires_at
+
+
+def test_the_first_rank_starts_the_job_and_the_attempt(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    job, attempt = given.the_job(sessions, lease.job_id), given.the_attempt(sessions, lease)
+    assert job.status is Status.RUNNING
+    assert job.started_at is not None
+    assert attempt.started_at is not None
+
+
+def test_a_later_attempt_leaves_the_jobs_first_start(sessions: Sessions) -> None:
+    first = given.a_running_attempt(sessions)
+    started = given.the_job(sessions, first.job_id).started_at
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.RANK_FAILED)
+        leases.release(session, first.attempt_id)
+    second = given.an_attempt(sessions, first.job_id)
+    with sessions.begin() as session:
+        leases.first_rank_started(session, second)
+        leases.resumed(session, second, 120)
+    assert given.the_job(sessions, first.job_id).started_at == started
+    attempt = given.the_attempt(sessions, second)
+    assert (attempt.number, attempt.resumed_step) == (2, 120)
+    assert attempt.started_at is not None
+    assert attempt.started_at > started
+
+
+def test_slots_are_released_only_after_the_end(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        leases.release(session, lease.attempt_id)
+    assert given.holders(sessions) == [lease.attempt_id] * 2
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.COMPLETED)
+    assert given.holders(sessions) == [lease.attempt_id] * 2
+    with sessions.begin() as session:
+        leases.release(session, lease.attempt_id)
+    assert [(slot.attempt_id, slot.rank) for slot in given.the_slots(sessions)] == [(None, None)] * 2
+
+
+def test_a_release_leaves_the_slots_of_others(sessions: Sessions) -> None:
+    given.a_host(sessions, slots=2)
+    ended, live = (place(sessions, given.a_job(sessions, gpus=1), [index]) for index in (0, 1))
+    with sessions.begin() as session:
+        leases.end(session, ended, EndReason.COMPLETED)
+        leases.release(session, ended.attempt_id)
+    assert given.holders(sessions) == [None, live.attempt_id]
+
+
+def test_a_quarantined_slot_is_free_again_only_by_its_release(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.CANCELLED)
+        leases.quarantine(session, lease.attempt_id)
+    first = [slot.quarantined_at for slot in given.the_slots(sessions)]
+    with sessions.begin() as session:
+        leases.quarantine(session, lease.attempt_id)
+    assert None not in first
+    assert [slot.quarantined_at for slot in given.the_slots(sessions)] == first  # since when, not when last seen
+    with pytest.raises(SlotTaken):
+        place(sessions, given.a_job(sessions), [0, 1])
+    with sessions.begin() as session:
+        leases.release(session, lease.attempt_id)
+    place(sessions, given.a_job(sessions), [0, 1])
+
+
+def test_a_job_has_one_live_attempt(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    given.a_host(sessions, "hb")
+    with pytest.raises(StaleTransition):
+        place(sessions, lease.job_id, [0, 1], host="hb")
+    with sessions() as session:
+        assert len(session.scalars(select(Attempt).where(Attempt.job_id == lease.job_id)).all()) == 1

@@ -1,0 +1,167 @@
+"""Several at once: threads with connections of their own, on one database."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import OperationalError
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.leases import SlotTaken, StaleLease
+from jobs.states import TERMINAL, EndReason, Status
+from jobs.store import JobEnded, StaleTransition, request_cancel
+from jobs.tables import Attempt
+from tests.integration.jobs import given
+
+T = TypeVar("T")
+THREADS = 8
+
+
+def at_once(actions: list[Callable[[], T]]) -> list[T]:
+    """Run the actions in threads that start together."""
+    start = Barrier(len(actions))
+
+    def run(action: Callable[[], T]) -> T:
+        start.wait(10)
+        return action()
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return [one.result() for one in [pool.submit(run, action) for action in actions]]
+
+
+def test_eight_claims_let_one_through(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    for _ in range(10):
+        lease = given.an_attempt(sessions, given.a_job(sessions))
+
+        def claim(attempt_id: int = lease.attempt_id) -> object:
+            with sessions.begin() as session:
+                return leases.claim(session, attempt_id, lease_s=60)
+
+        found = at_once([claim] * THREADS)
+        assert [one for one in found if one is not None] == [lease]
+        with sessions.begin() as session:
+            leases.end(session, lease, EndReason.COMPLETED)
+            leases.release(session, lease.attempt_id)
+
+
+def test_eight_placements_of_the_same_slots_let_one_through(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    for _ in range(10):
+
+        def place(job_id: str) -> bool:
+            try:
+                given.an_attempt(sessions, job_id)
+            except SlotTaken:
+                return False
+            return True
+
+        jobs = [given.a_job(sessions) for _ in range(THREADS)]
+        won = at_once([lambda job_id=job_id: place(job_id) for job_id in jobs])
+        assert sum(won) == 1
+        holder, other = given.holders(sessions)
+        assert holder == other
+        assert [given.the_job(sessions, job_id).status for job_id in jobs].count(Status.QUEUED) == THREADS - 1
+        with sessions.begin() as session:
+            lease = _live_lease(sessions)
+            leases.end(session, lease, EndReason.COMPLETED)
+            leases.release(session, lease.attempt_id)
+
+
+def _live_lease(sessions: Sessions) -> leases.Lease:
+    with sessions() as session:
+        one = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None))).one()
+        return leases.Lease(one.id, str(one.token), one.job_id, one.number)
+
+
+def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> None:
+    for index in range(THREADS):
+        given.a_host(sessions, f"h{index}")
+    job_id = given.a_job(sessions)
+
+    def place(host: str) -> bool:
+        try:
+            given.an_attempt(sessions, job_id, host=host)
+        except StaleTransition:
+            return False
+        return True
+
+    won = at_once([lambda host=f"h{index}": place(host) for index in range(THREADS)])
+    assert sum(won) == 1
+    assert given.count(sessions, Attempt) == 1
+
+
+def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:
+    for _ in range(10):
+        lease = given.a_running_attempt(sessions)
+
+        def cancel(job_id: str = lease.job_id) -> str:
+            try:
+                with sessions.begin() as session:
+                    request_cancel(session, job_id)
+            except JobEnded:
+                return "too late"
+            return "asked"
+
+        def complete(lease: leases.Lease = lease) -> str:
+            with sessions.begin() as session:
+                return leases.end(session, lease, EndReason.COMPLETED)
+
+        asked, status = at_once([cancel, complete])
+        job = given.the_job(sessions, lease.job_id)
+        assert job.status == status
+        assert job.status in TERMINAL
+        assert (job.status is Status.CANCELLED) == (asked == "asked") == (job.cancel_requested_at is not None)
+        with sessions.begin() as session:
+            leases.release(session, lease.attempt_id)
+
+
+def test_a_renewal_and_the_reaper_at_once_agree(sessions: Sessions) -> None:
+    for _ in range(10):
+        lease = given.a_running_attempt(sessions)
+        given.lease_ran_out(sessions, lease)
+
+        def renew(lease: leases.Lease = lease) -> bool:
+            try:
+                with sessions.begin() as session:
+                    leases.renew(session, lease, lease_s=60)
+            except StaleLease:
+                return False
+            return True
+
+        def reap(lease: leases.Lease = lease) -> bool:
+            try:
+                with sessions.begin() as session:
+                    leases.fence_expired(session, lease)
+                    leases.end(session, lease, EndReason.LEASE_EXPIRED)
+            except StaleLease:
+                return False
+            return True
+
+        renewed, reaped = at_once([renew, reap])
+        assert renewed != reaped
+        assert (given.the_attempt(sessions, lease).ended_at is not None) == reaped
+        if renewed:
+            with sessions.begin() as session:
+                leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        with sessions.begin() as session:
+            leases.release(session, lease.attempt_id)
+
+
+def test_nobody_ends_an_attempt_while_its_writer_holds_the_fence(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as writer:
+        leases.fence(writer, lease)
+        with sessions() as session:
+            session.execute(text("SET LOCAL lock_timeout = '50ms'"))
+            leases.fence(session, lease)  # another writer may hold it too: the sampler beside the intake
+            session.commit()
+            session.execute(text("SET LOCAL lock_timeout = '50ms'"))
+            with pytest.raises(OperationalError):
+                leases.end(session, lease, EndReason.LEASE_EXPIRED)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)

@@ -1,0 +1,184 @@
+"""Whoever dispatches, and however many: a job is placed once, in its turn, on slots that nobody holds."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+import redis
+from sqlalchemy import func, select, text, update
+
+from jobs import leases
+from jobs.database import Sessions, engine_for, sessions_for
+from jobs.hints import Hints, host_queue
+from jobs.settings import Settings
+from jobs.states import EndReason, Status
+from jobs.store import Lease, request_cancel
+from jobs.tables import Attempt, Job
+from tests.integration.jobs import given
+from tests.waiting import until
+from worker.dispatcher import Dispatcher
+
+NOWHERE = "redis+socket:///nowhere/broker.sock"
+Make = Callable[..., Dispatcher]
+
+
+@pytest.fixture
+def make(database: str) -> Iterator[Make]:
+    """Make a dispatcher with connections and hints of its own, as every worker has; the broker is away."""
+    made = []
+
+    def make(broker_url: str = NOWHERE, **values: float) -> Dispatcher:
+        engine, hints = engine_for(database), Hints(broker_url)
+        made.append((engine, hints))
+        return Dispatcher(sessions_for(engine), hints, Settings(backfill_patience_s=300, **values))
+
+    yield make
+    for engine, hints in made:
+        hints.close()
+        engine.dispose()
+
+
+def live(sessions: Sessions) -> list[Lease]:
+    with sessions() as session:
+        query = select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id)
+        return [Lease(one.id, str(one.token), one.job_id, one.number) for one in session.scalars(query)]
+
+
+def placed(sessions: Sessions) -> list[str]:
+    return [lease.job_id for lease in live(sessions)]
+
+
+def over(sessions: Sessions, lease: Lease) -> None:
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.COMPLETED)
+        leases.release(session, lease.attempt_id)
+
+
+def test_a_job_is_placed_and_its_host_told(sessions: Sessions, make: Make, broker: str) -> None:
+    given.a_host(sessions)
+    job_id = given.a_job(sessions)
+    assert make(broker).run() == 1
+    (lease,) = live(sessions)
+    assert lease.job_id == job_id
+    assert given.holders(sessions) == [lease.attempt_id] * 2
+    with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
+        until(lambda: connection.llen(host_queue("ha")) == 1, what="the host's hint")
+
+
+def test_a_broker_that_is_away_keeps_no_job_waiting(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions)
+    job_id = given.a_job(sessions)
+    assert make().run() == 1
+    assert given.the_job(sessions, job_id).status is Status.LAUNCHING
+
+
+def test_the_queue_goes_by_priority_then_age(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=3)
+    jobs = [given.a_job(sessions, gpus=1, priority=priority) for priority in (50, 90, 50, 10)]
+    assert make().run() == 3
+    assert placed(sessions) == [jobs[1], jobs[0], jobs[2]]
+
+
+def test_a_job_waits_out_its_pause(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions)
+    job_id = given.a_job(sessions)
+
+    def pause_ends(in_s: float) -> None:
+        with sessions.begin() as session:
+            at = func.now() + timedelta(seconds=in_s)
+            session.execute(update(Job).where(Job.id == job_id).values(not_before=at))
+
+    pause_ends(60)
+    dispatcher = make()
+    assert dispatcher.run() == 0
+    pause_ends(-1)
+    assert dispatcher.run() == 1
+
+
+def test_a_host_that_is_silent_gets_nothing(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, "dead", slots=2)
+    given.a_host(sessions, "alive", slots=8)
+    given.host_went_silent(sessions, "dead", for_s=31)
+    given.a_job(sessions)
+    assert make(host_timeout_s=30.0).run() == 1
+    assert given.holders(sessions, "dead") == [None, None]
+
+
+@pytest.mark.parametrize("column", ["quarantined_at", "retired_at"])
+def test_a_slot_that_is_not_to_be_used_is_not(sessions: Sessions, make: Make, column: str) -> None:
+    given.a_host(sessions)
+    given.a_job(sessions)
+    with sessions.begin() as session:
+        session.execute(text(f"UPDATE slots SET {column} = now() WHERE index = 1"))  # noqa: S608 - from this test
+    assert make().run() == 0
+    with sessions.begin() as session:
+        session.execute(text(f"UPDATE slots SET {column} = NULL"))  # noqa: S608
+    assert make().run() == 1
+
+
+def test_a_job_that_waits_too_long_is_passed_by_none(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=4)
+    busy = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[0])
+    large = given.a_job(sessions, gpus=4)
+    with sessions.begin() as session:
+        past = func.now() - timedelta(seconds=301)
+        session.execute(update(Job).where(Job.id == large).values(created_at=past))
+    small = given.a_job(sessions, gpus=1)
+    dispatcher = make()
+    assert dispatcher.run() == 0
+    over(sessions, busy)
+    assert dispatcher.run() == 1
+    assert placed(sessions) == [large]
+    over(sessions, live(sessions)[0])
+    assert dispatcher.run() == 1
+    assert placed(sessions) == [small]
+
+
+def test_a_cancelled_job_is_not_placed(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions)
+    job_id = given.a_job(sessions)
+    with sessions.begin() as session:
+        request_cancel(session, job_id)
+    assert make().run() == 0
+
+
+def test_eight_dispatchers_never_lease_a_slot_twice(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, "ha", slots=3)
+    given.a_host(sessions, "hb", slots=2)
+    dispatchers = [make() for _ in range(8)]
+    waiting = {given.a_job(sessions, gpus=1 + number % 3) for number in range(24)}
+    served: list[str] = []
+    with ThreadPoolExecutor(8) as pool:
+        while waiting:
+            counts = list(pool.map(lambda dispatcher: dispatcher.run(), dispatchers))
+            found = live(sessions)
+            assert sum(counts) == len(found) > 0
+            held = [holder for host in ("ha", "hb") for holder in given.holders(sessions, host)]
+            for lease in found:
+                assert held.count(lease.attempt_id) == given.the_job(sessions, lease.job_id).gpus
+                served.append(lease.job_id)
+                waiting.remove(lease.job_id)
+                over(sessions, lease)
+    assert len(served) == len(set(served)) == 24
+    assert given.count(sessions, Attempt) == 24
+
+
+def test_calls_that_come_together_are_merged(sessions: Sessions, make: Make) -> None:
+    """One pass runs, one waits for it, and the others leave: they would see nothing that the waiting one does not."""
+    given.a_host(sessions)
+    dispatcher = make()
+    results: list[int] = []
+    with sessions() as session:
+        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})  # a pass elsewhere
+        threads = [threading.Thread(target=lambda: results.append(dispatcher.run())) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(results) == 8, what="the calls that have nothing to add")
+        given.a_job(sessions)  # comes after the calls, before the passes
+        session.commit()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(results) == [0] * 9 + [1]
+    assert len(live(sessions)) == 1

@@ -1,0 +1,266 @@
+"""What ranks wrote comes into the database once, in fenced batches, whoever reads on."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import select, text
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.leases import StaleLease
+from jobs.plan import DatasetSizes, resolve_plan
+from jobs.records import (
+    CheckpointSaved,
+    EpochEnded,
+    ExitReason,
+    Planned,
+    RankExited,
+    RankStarted,
+    StepEnded,
+    Summarized,
+    Summary,
+    rank_log_name,
+    rank_records_name,
+)
+from jobs.spec import spec_from
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import Lease
+from jobs.tables import JobEvent, LogLine, MetricPoint
+from tests.integration.jobs import given
+from worker.intake import Intake
+from worker.launcher import AttemptPaths, paths_of
+
+PLAN = resolve_plan(spec_from(given.SPEC), DatasetSizes(train=1350, validation=150))  # 30 epochs of 10 steps
+SUMMARY = Summary(
+    best_epoch=1, epochs_run=2, val_accuracy=0.9, val_loss=math.nan, train_samples_per_s=9.0, wall_s=1.0, setup_s=1.0,
+    parameters=10, stopped_early=False,
+)  # fmt: skip
+
+
+@pytest.fixture
+def lease(sessions: Sessions) -> Lease:
+    return given.a_claimed_attempt(sessions)
+
+
+@pytest.fixture
+def paths(tmp_path: Path, lease: Lease) -> AttemptPaths:
+    paths = paths_of(tmp_path, lease.job_id, lease.number)
+    paths.create()
+    return paths
+
+
+@pytest.fixture
+def intake(sessions: Sessions, lease: Lease, paths: AttemptPaths) -> Intake:
+    return Intake(sessions, lease, paths, ranks=2)
+
+
+def write(paths: AttemptPaths, rank: int, *records: Any) -> None:
+    with (paths.records / rank_records_name(rank)).open("a") as file:
+        file.writelines(record.model_dump_json() + "\n" for record in records)
+
+
+def write_log(paths: AttemptPaths, rank: int, data: bytes) -> None:
+    with (paths.logs / rank_log_name(rank)).open("ab") as file:
+        file.write(data)
+
+
+def started(rank: int) -> RankStarted:
+    return RankStarted(at=1.0, rank=rank, local_rank=rank, host="ha", pid=100 + rank)
+
+
+def step(number: int, loss: float = 1.0) -> StepEnded:
+    return StepEnded(
+        at=float(number), step=number, epoch=1, step_time_s=0.5, data_wait_s=0.1, samples_per_s=256.0,
+        metrics={"loss": loss},
+    )  # fmt: skip
+
+
+def losses(sessions: Sessions) -> list[tuple[int, int]]:
+    """(rank, step) of every stored loss."""
+    point = MetricPoint
+    with sessions() as session:
+        query = select(point.rank, point.step).where(point.name == "loss").order_by(point.rank, point.step)
+        return [(rank, step) for rank, step in session.execute(query)]
+
+
+def lines(sessions: Sessions) -> list[tuple[int, str]]:
+    with sessions() as session:
+        return [(one.rank, one.text) for one in session.scalars(select(LogLine).order_by(LogLine.id))]
+
+
+def test_nothing_new_asks_nothing(intake: Intake) -> None:
+    assert not intake.store_new()
+    intake.drain()
+
+
+def test_the_first_rank_starts_the_job_and_every_rank_is_told_of(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, started(0))
+    assert intake.store_new()
+    assert given.the_job(sessions, lease.job_id).status is Status.RUNNING
+    write(paths, 1, started(1))
+    intake.store_new()
+    assert intake.pids == {0: 100, 1: 101}
+    assert given.kinds(sessions, lease.job_id).count(EventKind.RANK_STARTED) == 2
+
+
+def test_every_line_is_stored_once_over_two_readers(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    for number in range(1, 51):
+        write(paths, number % 2, step(number))
+        write_log(paths, number % 2, b"step %d\n" % number)
+        if number % 7 == 0:
+            intake.store_new()
+    successor = Intake(sessions, lease, paths, ranks=2)  # the first one was killed
+    write(paths, 0, step(52))
+    successor.drain()
+    assert losses(sessions) == sorted((number % 2, number) for number in [*range(1, 51), 52])
+    assert sorted(line for _, line in lines(sessions)) == sorted(f"step {number}" for number in range(1, 51))
+    assert given.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
+    assert not Intake(sessions, lease, paths, ranks=2).store_new(final=True)
+
+
+@pytest.mark.parametrize("why", ["ended", "taken"])
+def test_without_the_lease_nothing_is_stored_and_no_offset_moves(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, why: str
+) -> None:
+    write(paths, 0, started(0), step(1))
+    intake.store_new()
+    offsets = given.the_attempt(sessions, lease).offsets
+    with sessions.begin() as session:
+        if why == "ended":
+            leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        else:
+            session.execute(text("UPDATE attempts SET token = gen_random_uuid()"))
+    history, revision = given.kinds(sessions, lease.job_id), given.the_job(sessions, lease.job_id).revision
+    write(paths, 0, step(2), Summarized(at=1.0, summary=SUMMARY))
+    write_log(paths, 0, b"late\n")
+    with pytest.raises(StaleLease):
+        intake.store_new()
+    assert losses(sessions) == [(0, 1)]
+    assert lines(sessions) == []
+    assert given.the_attempt(sessions, lease).offsets == offsets
+    assert given.kinds(sessions, lease.job_id) == history
+    assert given.the_job(sessions, lease.job_id).revision == revision
+
+
+@pytest.fixture
+def no_table_for_metrics(sessions: Sessions) -> Iterator[None]:
+    """A database in which the last statement of a batch fails; it is well again after the `with`."""
+    with sessions.begin() as session:
+        session.execute(text("ALTER TABLE metric_points RENAME TO away"))
+
+
+def test_a_batch_that_failed_is_stored_whole_the_next_time(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, no_table_for_metrics: None
+) -> None:
+    write(paths, 0, started(0), step(1))
+    write_log(paths, 0, b"one\n")
+    with pytest.raises(psycopg.ProgrammingError):
+        intake.store_new()
+    assert given.the_job(sessions, lease.job_id).status is Status.LAUNCHING
+    assert given.the_attempt(sessions, lease).offsets == {}
+    with sessions.begin() as session:
+        session.execute(text("ALTER TABLE away RENAME TO metric_points"))
+    assert intake.store_new()
+    assert losses(sessions) == [(0, 1)]
+    assert lines(sessions) == [(0, "one")]
+    assert given.the_job(sessions, lease.job_id).status is Status.RUNNING
+    history = given.kinds(sessions, lease.job_id)
+    assert (history.count(EventKind.RANK_STARTED), history.count(EventKind.FIRST_STEP)) == (1, 1)
+
+
+def test_a_torn_last_line_is_read_when_it_is_whole_or_over(
+    sessions: Sessions, paths: AttemptPaths, intake: Intake
+) -> None:
+    whole = step(1).model_dump_json()
+    records = paths.records / rank_records_name(0)
+    records.write_text(whole[:20])
+    write_log(paths, 1, b"Traceback")
+    assert not intake.store_new()
+    with records.open("a") as file:
+        file.write(whole[20:] + "\n" + whole[:30])
+    assert intake.store_new()
+    assert losses(sessions) == [(0, 1)]
+    intake.drain()
+    assert lines(sessions) == [(1, "Traceback")]  # a torn record is none, a torn line is the last word
+
+
+def test_the_plan_that_the_ranks_agreed_on_counts(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    assert given.the_job(sessions, lease.job_id).plan["steps_per_epoch"] is None
+    write(paths, 0, Planned(at=1.0, plan=PLAN, start_epoch=2, start_step=20))
+    intake.store_new()
+    assert given.the_job(sessions, lease.job_id).plan == PLAN.model_dump(mode="json")
+    assert given.the_attempt(sessions, lease).resumed_step == 20
+
+
+def progress(sessions: Sessions, lease: Lease) -> dict[str, Any]:
+    return given.the_job(sessions, lease.job_id).progress or {}
+
+
+def test_progress_follows_rank_zero_also_for_the_next_reader(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, started(0), Planned(at=1.0, plan=PLAN), *(step(number) for number in range(1, 4)))
+    write(paths, 1, step(9))
+    intake.store_new()
+    expected = {"epoch": 1, "epochs": 30, "step": 3, "steps": 300, "samples_per_s": 256.0, "eta_s": 148.5}
+    assert progress(sessions, lease) == expected
+    write(paths, 0, step(4))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    assert progress(sessions, lease) == expected | {"step": 4, "eta_s": 148.0}
+
+
+def test_an_epoch_is_a_point_over_all_ranks_and_an_event(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    metrics = {"loss": 0.5, "val_loss": math.inf}
+    epoch = EpochEnded(at=5.0, epoch=1, step=10, wall_s=2.0, samples_per_s=640.0, learning_rate=0.001, metrics=metrics)
+    write(paths, 0, epoch, CheckpointSaved(at=6.0, epoch=1, step=10, path="/x", duration_s=0.2))
+    intake.store_new()
+    with sessions() as session:
+        found = {point.name: point.value for point in session.scalars(select(MetricPoint)) if point.rank == -1}
+        events = {event.kind: event for event in session.scalars(select(JobEvent))}
+    assert found == metrics | {"learning_rate": 0.001, "samples_per_s": 640.0, "epoch_s": 2.0}
+    assert events[EventKind.EPOCH_ENDED].data["val_loss"] is None
+    assert events[EventKind.EPOCH_ENDED].at.timestamp() == 5.0
+    assert events[EventKind.CHECKPOINT_SAVED].data == {"epoch": 1, "step": 10, "duration_s": 0.2}
+    assert progress(sessions, lease)["metrics"] == {"loss": 0.5, "val_loss": None}
+
+
+def test_the_summary_and_what_the_ranks_said_last(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    long = RankExited(at=9.0, reason=ExitReason.BAD_DATA, message="x" * 100_000)
+    write(paths, 0, Summarized(at=8.0, summary=SUMMARY), RankExited(at=9.0, reason=ExitReason.COMPLETED))
+    write(paths, 1, long)
+    intake.drain()
+    assert intake.exits == {0: RankExited(at=9.0, reason=ExitReason.COMPLETED), 1: long}
+    assert given.the_job(sessions, lease.job_id).summary == SUMMARY.model_dump() | {"val_loss": None}
+
+
+def test_lines_are_stored_as_postgresql_can_hold_them(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
+    write_log(paths, 0, b"nul\x00 \xff gr\xc3\xbcn\r\n\n" + b"\xe2\x82\xac" * 10_000 + b"\n")
+    paths.launcher_log.write_bytes(b"from the launcher\n")
+    intake.drain()
+    stored = lines(sessions)
+    assert (0, "nul\ufffd \ufffd grün") in stored
+    assert (0, "") in stored
+    assert (-1, "from the launcher") in stored
+    assert "".join(line for _, line in stored if "€" in line) == "€" * 10_000
+
+
+def test_garbage_between_records_is_passed_over(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
+    with (paths.records / rank_records_name(0)).open("wb") as file:
+        file.write(b"\x00\xff\n{}\n" + step(1).model_dump_json().encode() + b'\n{"kind": "step", "at": 1e300}\n')
+    write(paths, 0, step(2))
+    intake.store_new()
+    assert losses(sessions) == [(0, 1), (0, 2)]

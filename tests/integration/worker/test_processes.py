@@ -1,0 +1,119 @@
+"""Every process of an attempt is found and ended, whoever its parents are; nothing else is."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from tests.integration.worker.conftest import Start
+from tests.waiting import until
+from worker.processes import environment, is_alive, mark_of, marked, signal_marked, started_at, sweep
+
+
+def marked_count(mark: str, count: int) -> list[int]:
+    return until(lambda: found if len(found := marked(mark)) == count else [], what=f"{count} marked processes")
+
+
+def test_the_mark_names_the_job_and_the_attempt() -> None:
+    assert mark_of("abc", 3) == "abc.3"
+
+
+def test_marked_finds_what_carries_the_mark_and_nothing_else(mark: str, start: Start) -> None:
+    child = start("exec sleep 60")
+    longer = start("exec sleep 60", HORA_ATTEMPT=f"{mark}0")
+    until(lambda: marked(f"{mark}0"))
+    assert marked(mark) == [child.pid]
+    assert marked(mark[:-1]) == []
+    assert marked(f"{mark}0") == [longer.pid]
+    longer.kill()
+
+
+def test_a_grandchild_whose_parent_is_gone_is_found_and_ended(mark: str, start: Start) -> None:
+    parent = start("sleep 60 & sleep 60 & exit 0")
+    parent.wait(10)
+    orphans = marked_count(mark, 2)
+    assert parent.pid not in orphans
+    assert sweep(mark)
+    assert not any(psutil.pid_exists(pid) and started_at(pid) for pid in orphans)
+
+
+def test_a_process_in_a_session_of_its_own_is_found_and_ended(mark: str, start: Start) -> None:
+    parent = start("setsid sleep 60 & exec sleep 60")
+    pids = marked_count(mark, 2)
+    assert len({os.getsid(pid) for pid in pids}) == 2
+    assert sweep(mark)
+    assert marked(mark) == []
+    assert parent.wait(10) == -signal.SIGKILL
+
+
+def test_a_process_that_ignores_sigterm_is_ended(mark: str, start: Start, tmp_path: Path) -> None:
+    child = start(f"trap '' TERM; touch {tmp_path}/deaf; exec sleep 60")
+    until((tmp_path / "deaf").exists)
+    assert signal_marked(mark, signal.SIGTERM) == 1
+    assert is_alive(child.pid, started_at(child.pid) or 0.0)
+    assert sweep(mark)
+    assert child.wait(10) == -signal.SIGKILL
+
+
+def test_processes_that_are_started_while_others_are_killed_are_ended_too(mark: str, start: Start) -> None:
+    start("while true; do sleep 60 & sleep 0.01; done")
+    until(lambda: len(marked(mark)) > 5)
+    assert sweep(mark)
+    assert marked(mark) == []
+
+
+def test_a_process_that_is_becoming_another_is_not_missed(mark: str, start: Start, tmp_path: Path) -> None:
+    restless = tmp_path / "restless"
+    restless.write_text('#!/bin/sh\nexec "$0"\n')
+    restless.chmod(0o755)
+    start([str(restless)])
+    until(lambda: marked(mark))
+    assert [look for look in range(300) if not marked(mark)] == []
+
+
+def test_a_zombie_does_not_count(mark: str, start: Start) -> None:
+    child = start("exec sleep 60")
+    until(lambda: marked(mark))
+    since = started_at(child.pid)
+    assert since is not None
+    assert is_alive(child.pid, since)
+    child.kill()
+    until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
+    assert marked(mark) == []
+    assert sweep(mark, timeout_s=0)
+    assert started_at(child.pid) is None
+    assert not is_alive(child.pid, since)
+
+
+def test_a_reused_pid_is_not_the_process_of_before(start: Start) -> None:
+    child = start("exec sleep 60")
+    since = started_at(child.pid)
+    assert since is not None
+    assert is_alive(child.pid, since)
+    assert not is_alive(child.pid, since - 2)
+    assert not is_alive(child.pid, since + 2)
+
+
+def test_a_pid_that_nobody_has_is_not_alive(start: Start) -> None:
+    child = start("exit 0")
+    child.wait(10)
+    assert started_at(child.pid) is None
+    assert not is_alive(child.pid, 0.0)
+    assert environment(child.pid) == frozenset()
+
+
+def test_an_empty_environment_is_read_as_such() -> None:
+    with subprocess.Popen(["sleep", "60"], env={}) as child:
+        until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"))
+        assert environment(child.pid) == {b""}
+        child.kill()
+
+
+def test_what_is_there_to_sweep_is_nothing_once_it_is_swept(mark: str, start: Start) -> None:
+    start([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+    until(lambda: marked(mark))
+    assert sweep(mark)
+    assert signal_marked(mark, signal.SIGKILL) == 0

@@ -1,0 +1,116 @@
+"""What a rank writes is read back, and what is no record is None and never an error."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.plan import resolve_plan
+from jobs.records import (
+    CheckpointSaved,
+    EpochEnded,
+    ExitReason,
+    Launch,
+    PhaseEnded,
+    Planned,
+    RankExited,
+    RankStarted,
+    Record,
+    StepEnded,
+    Summarized,
+    Summary,
+    parse_record,
+)
+from jobs.spec import spec_from
+
+SPEC = spec_from({"dataset": "digits", "gpus": 2})
+SUMMARY = Summary(
+    best_epoch=3,
+    epochs_run=6,
+    val_accuracy=0.97,
+    val_loss=0.1,
+    train_samples_per_s=9000.0,
+    wall_s=12.5,
+    setup_s=3.0,
+    parameters=61706,
+    stopped_early=True,
+)
+STEP = StepEnded(
+    at=1.5, step=1, epoch=1, step_time_s=0.1, data_wait_s=0.01, samples_per_s=1280.0, metrics={"loss": 2.3}
+)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RankStarted(at=1.0, rank=1, local_rank=1, host="ha", pid=42),
+        PhaseEnded(at=1.0, name="import", duration_s=2.5),
+        Planned(at=1.0, plan=resolve_plan(SPEC, None), start_epoch=2, start_step=20),
+        STEP,
+        EpochEnded(at=1.0, epoch=1, step=9, wall_s=1.0, samples_per_s=9.0, learning_rate=0.1, metrics={"loss": 1.0}),
+        CheckpointSaved(at=1.0, epoch=1, step=10, path="/runs/x", duration_s=0.1),
+        Summarized(at=1.0, summary=SUMMARY),
+        RankExited(at=1.0, reason=ExitReason.BAD_DATA, message="no such file: Zürich"),
+    ],
+    ids=lambda record: record.kind,
+)  # fmt: skip
+def test_every_kind_of_record_is_read_back(record: Record) -> None:
+    line = record.model_dump_json()
+    assert parse_record(line) == record
+    assert parse_record(line.encode()) == record
+    assert "\n" not in line
+
+
+def test_a_diverged_loss_is_still_a_record() -> None:
+    record = parse_record(json.dumps(STEP.model_dump() | {"metrics": {"loss": math.nan, "gradient": math.inf}}))
+    assert isinstance(record, StepEnded)
+    assert math.isnan(record.metrics["loss"])
+    assert math.isinf(record.metrics["gradient"])
+
+
+def changed(**values: Any) -> str:
+    return json.dumps(STEP.model_dump() | values)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"", b" ", b"null", b"3", b"[]", b"{}", b'"step"', b"\x00\xff\xfe", b"Epoch 1/30", b"{" * 10_000,
+        b'{"kind": "step"}', b'{"kind": "unheard_of", "at": 1}', b'{"kind": 7, "at": 1}',
+        STEP.model_dump_json().encode()[:-1],  # killed while writing
+        STEP.model_dump_json().encode()[1:],
+        STEP.model_dump_json().encode() * 2,
+        changed(surplus=1), changed(step="one"), changed(metrics={"loss": "low"}),
+        # More than the database can hold, so that one damaged line cannot end a supervision:
+        changed(step=2**63), changed(step=10**400), changed(epoch=2**31), changed(step=-1),
+        changed(at=math.nan), changed(at=math.inf), changed(at=1e300), changed(at=-1),
+        changed(metrics={"n" * 65: 1.0}), changed(metrics={"lo\x00ss": 1.0}),
+    ],
+    ids=lambda line: str(line)[:40],
+)  # fmt: skip
+def test_what_is_no_record_is_none(line: bytes) -> None:
+    assert parse_record(line) is None
+
+
+@settings(deadline=None)
+@given(st.text() | st.binary())
+def test_no_line_raises(line: str | bytes) -> None:
+    assert parse_record(line) is None
+
+
+@settings(deadline=None)
+@given(st.integers(0, 400))
+def test_a_line_torn_anywhere_is_none(length: int) -> None:
+    line = STEP.model_dump_json()
+    assert parse_record(line[: min(length, len(line) - 1)]) is None
+
+
+def test_the_launch_file_is_read_back() -> None:
+    launch = Launch(
+        job_id="j", attempt=1, spec=SPEC, gpus=2, device="cpu", threads_per_rank=1, data_roots=["/data"],
+        records_dir="/r", logs_dir="/l", checkpoints_dir="/c", artifacts_dir="/a", stop_path="/s",
+    )  # fmt: skip
+    assert Launch.model_validate_json(launch.model_dump_json(indent=2)) == launch

@@ -1,0 +1,122 @@
+"""The callbacks, one by one, on made-up epochs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.spec import EarlyStopping as EarlyStoppingSpec
+from trainer.callbacks import Checkpointing, EarlyStopping, Epoch, Step, StepRecording
+from trainer.checkpoint import Progress, Stopping
+from trainer.recorder import Serializable
+
+
+class ListRecorder:
+    """Keeps records in a list."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+
+    def write(self, record: Serializable) -> None:
+        self.records.append(record)
+
+    def buffer(self, record: Serializable) -> None:
+        self.records.append(record)
+
+    def flush(self) -> None: ...
+
+
+def epoch(number: int, metrics: dict[str, float], *, is_last: bool = False) -> Epoch:
+    return Epoch(epoch=number, step=number * 10, wall_s=1.0, samples_per_s=100.0, metrics=metrics, is_last=is_last)
+
+
+def stopping(spec: EarlyStoppingSpec | None, **series: list[float]) -> EarlyStopping:
+    """Early stopping after epochs with these metrics; the weights of an epoch are its number."""
+    now = [0]
+    early_stopping = EarlyStopping(spec, Stopping(), None, lambda: [np.array(now[0])])
+    (name, values) = next(iter(series.items()))
+    for number, value in enumerate(values, start=1):
+        now[0] = number
+        early_stopping.on_epoch_end(epoch(number, {name: value}))
+    return early_stopping
+
+
+def test_it_stops_after_patience_epochs_without_a_gain() -> None:
+    spec = EarlyStoppingSpec(patience=2)
+    assert not stopping(spec, val_accuracy=[0.5, 0.6, 0.6]).state.stopped
+    after = stopping(spec, val_accuracy=[0.5, 0.6, 0.6, 0.6005])  # a gain below min_delta is none
+    assert after.state.stopped
+    assert after.state.best_epoch == 2
+
+
+def test_a_gain_resets_the_wait() -> None:
+    assert not stopping(EarlyStoppingSpec(patience=2), val_accuracy=[0.5, 0.4, 0.6, 0.5]).state.stopped
+
+
+def test_a_loss_is_better_when_it_is_lower() -> None:
+    after = stopping(EarlyStoppingSpec(monitor="val_loss", patience=2), val_loss=[1.0, 0.5, 0.7, 0.6])
+    assert (after.state.best, after.state.best_epoch, after.state.stopped) == (0.5, 2, True)
+
+
+def test_nan_is_never_better() -> None:
+    after = stopping(EarlyStoppingSpec(monitor="val_loss"), val_loss=[1.0, float("nan")])
+    assert (after.state.best_epoch, after.state.wait) == (1, 1)
+
+
+def test_the_weights_and_metrics_of_the_best_epoch_are_kept() -> None:
+    after = stopping(EarlyStoppingSpec(), val_accuracy=[0.5, 0.9, 0.7])
+    assert after.restores
+    assert after.best_weights is not None
+    assert after.best_weights[0] == 2
+    assert after.kept_metrics == {"val_accuracy": 0.9}
+
+
+@pytest.mark.parametrize("spec", [None, EarlyStoppingSpec(restore_best_weights=False)])
+def test_without_restoring_the_last_epoch_is_kept_and_the_best_one_named(spec: EarlyStoppingSpec | None) -> None:
+    after = stopping(spec, val_accuracy=[0.5, 0.9, 0.7])
+    assert not after.restores
+    assert after.best_weights is None
+    assert after.kept_metrics == {"val_accuracy": 0.7}
+    assert after.state.best_epoch == 2
+
+
+def test_turned_off_it_never_stops() -> None:
+    assert not stopping(None, val_accuracy=[0.5] * 50).state.stopped
+
+
+def saved_steps(every_epochs: int, epochs: int) -> list[int]:
+    steps: list[int] = []
+    progress = Progress()
+
+    def write() -> Path:
+        steps.append(progress.step)
+        return Path("checkpoint")
+
+    checkpointing = Checkpointing(write, ListRecorder(), progress, every_epochs)
+    for number in range(1, epochs + 1):
+        progress.step = number * 10
+        checkpointing.on_epoch_end(epoch(number, {}, is_last=number == epochs))
+    checkpointing.save()  # a stop at the end of the last epoch: nothing new
+    return steps
+
+
+def test_a_checkpoint_every_so_many_epochs_and_at_the_last() -> None:
+    assert saved_steps(every_epochs=1, epochs=3) == [10, 20, 30]
+    assert saved_steps(every_epochs=2, epochs=5) == [20, 40, 50]
+
+
+def test_a_checkpoint_is_recorded_where_one_is_written() -> None:
+    progress = Progress(epoch=3, epoch_step=4, step=24)
+    writing, not_writing = ListRecorder(), ListRecorder()
+    Checkpointing(lambda: Path("/c/x.npz"), writing, progress, 1).save()
+    Checkpointing(lambda: None, not_writing, progress, 1).save()
+    assert [(record.epoch, record.step, record.path) for record in writing.records] == [(3, 24, "/c/x.npz")]
+    assert not_writing.records == []
+
+
+def test_a_step_is_recorded_with_the_throughput_of_all_ranks() -> None:
+    recorder = ListRecorder()
+    step = Step(step=5, epoch=1, step_time_s=0.5, data_wait_s=0.1, metrics={"loss": 1.0})
+    StepRecording(recorder, global_batch=128).on_step_end(step)
+    assert recorder.records[0].samples_per_s == 256

@@ -1,0 +1,73 @@
+"""What is started, with which arguments and which environment."""
+
+import re
+from pathlib import Path
+
+from jobs.store import Lease
+from worker.launcher import SupervisorOrder, horovodrun_argv, paths_of, rank_environment
+
+SECRETS = {
+    "HORA_TOKEN": "t0p", "HORA_DATABASE_URL": "postgresql://u:t0p@h/d", "HORA_BROKER_URL": "redis://:t0p@h",
+    "AWS_ACCESS_KEY_ID": "t0p", "AWS_SECRET_ACCESS_KEY": "t0p", "AWS_SESSION_TOKEN": "t0p", "PGPASSWORD": "t0p",
+    "HORA_DATA_ROOTS": "t0p", "SSH_AUTH_SOCK": "t0p", "BASH_FUNC_x%%": "t0p", "x;touch /tmp/t0p;": "t0p",
+    "LD_PRELOAD": "t0p", "HORA_ATTEMPT": "t0p", "CUDA_VISIBLE_DEVICES": "t0p", "HOROVOD_RANK": "t0p",
+}  # fmt: skip
+
+
+def test_the_command_that_starts_the_ranks() -> None:
+    assert horovodrun_argv(ranks=2, launch_file=Path("/runs/j/attempt-1/launch.json"), python="/venv/bin/python") == [
+        "/venv/bin/python", "-m", "worker.horovodrun",
+        "-np", "2", "-H", "localhost:2",
+        "--gloo", "--disable-cache", "--network-interfaces", "lo",
+        "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch.json",
+    ]  # fmt: skip
+
+
+def environment(inherited: dict[str, str], *, gpu_uuids: list[str] | None = None) -> dict[str, str]:
+    return rank_environment(inherited, mark="j.1", home=Path("/home"), threads=2, gpu_uuids=gpu_uuids or [])
+
+
+def test_the_environment_of_the_ranks() -> None:
+    assert environment({"PATH": "/bin", "LANG": "C.UTF-8", "EDITOR": "vi"}) == {
+        "PATH": "/bin",
+        "LANG": "C.UTF-8",
+        "HORA_ATTEMPT": "j.1",
+        "HORA_HOME": "/home",
+        "HOME": "/home",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": "2",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
+
+
+def test_the_ranks_see_the_gpus_of_their_slots_in_the_order_of_ranks() -> None:
+    assert environment({}, gpu_uuids=["GPU-b", "GPU-a"])["CUDA_VISIBLE_DEVICES"] == "GPU-b,GPU-a"
+
+
+def test_no_secret_reaches_the_environment_of_the_ranks() -> None:
+    given = environment(SECRETS | {"PATH": "/bin"})
+    assert not any("t0p" in f"{key}={value}" for key, value in given.items())
+    assert given.keys().isdisjoint({"HORA_TOKEN", "HORA_DATABASE_URL", "HORA_BROKER_URL"})
+
+
+def test_every_key_is_safe_to_write_into_a_shell_command() -> None:
+    given = environment(SECRETS | {"PATH": "/bin", "PYTHONPATH": "/src"}, gpu_uuids=["GPU-a"])
+    assert all(re.fullmatch(r"[A-Z_][A-Z0-9_]*", key) for key in given)
+
+
+def test_attempts_share_checkpoints_and_artifacts_and_nothing_else() -> None:
+    first, second = (paths_of(Path("/runs"), "j", number) for number in (1, 2))
+    assert (first.checkpoints, first.artifacts) == (second.checkpoints, second.artifacts)
+    own = [
+        {paths.records, paths.logs, paths.launch_file, paths.launcher_log, paths.supervisor_log, paths.stop_file}
+        for paths in (first, second)
+    ]
+    assert own[0].isdisjoint(own[1])
+    assert first.launch_file == Path("/runs/j/attempt-1/launch.json")
+
+
+def test_a_supervisors_order_carries_its_lease() -> None:
+    order = SupervisorOrder(7, "token", "j", 2, ["true"], {}, "/log")
+    assert order.lease == Lease(7, "token", "j", 2)
+    assert SupervisorOrder(**order.__dict__) == order

@@ -1,0 +1,137 @@
+"""Following a file by whole lines: nothing twice, nothing lost, nothing torn."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.tail import MAX_LINE_BYTES, MAX_READ_BYTES, Tail
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "rank-0.log"
+
+
+def append(file: Path, data: bytes) -> None:
+    with file.open("ab") as output:
+        output.write(data)
+
+
+def everything(tail: Tail) -> list[bytes]:
+    """All lines, the offset moved on as a caller does."""
+    found: list[bytes] = []
+    while True:
+        lines, after = tail.read()
+        if after == tail.offset:
+            break
+        found += lines
+        tail.offset = after
+    lines, tail.offset = tail.read(final=True)
+    return found + lines
+
+
+def test_whole_lines_come_without_their_ends(file: Path) -> None:
+    append(file, b"one\ntwo\n\nfour\n")
+    assert Tail(file).read() == ([b"one", b"two", b"", b"four"], 14)
+
+
+def test_reading_moves_nothing_by_itself(file: Path) -> None:
+    append(file, b"one\n")
+    tail = Tail(file)
+    assert tail.read() == tail.read() == ([b"one"], 4)
+    assert tail.offset == 0
+
+
+def test_reading_goes_on_at_the_offset(file: Path) -> None:
+    append(file, b"one\ntwo\n")
+    assert Tail(file, offset=4).read() == ([b"two"], 8)
+    assert Tail(file, offset=8).read() == ([], 8)
+
+
+def test_a_torn_last_line_waits_for_its_end(file: Path) -> None:
+    append(file, b"one\ntw")
+    tail = Tail(file)
+    lines, tail.offset = tail.read()
+    assert (lines, tail.offset) == ([b"one"], 4)
+    assert tail.read() == ([], 4)
+    append(file, b"o\n")
+    assert tail.read() == ([b"two"], 8)
+
+
+def test_a_torn_last_line_is_given_at_the_end(file: Path) -> None:
+    append(file, b"one\ntw")
+    assert Tail(file).read(final=True) == ([b"one", b"tw"], 6)
+    assert Tail(file, offset=6).read(final=True) == ([], 6)
+
+
+def test_a_file_that_is_not_there_yet_is_read_once_it_is(file: Path) -> None:
+    tail = Tail(file)
+    assert tail.read() == tail.read(final=True) == ([], 0)
+    append(file, b"late\n")
+    assert tail.read() == ([b"late"], 5)
+
+
+def test_a_long_line_comes_in_pieces(file: Path) -> None:
+    append(file, b"a" * (2 * MAX_LINE_BYTES + 5) + b"\nnext\n")
+    lines, _ = Tail(file).read()
+    assert [len(line) for line in lines] == [MAX_LINE_BYTES, MAX_LINE_BYTES, 5, 4]
+
+
+def test_a_long_line_without_an_end_is_not_waited_for(file: Path) -> None:
+    append(file, b"a" * MAX_LINE_BYTES)
+    assert Tail(file).read() == ([b"a" * MAX_LINE_BYTES], MAX_LINE_BYTES)
+
+
+def test_a_longer_limit_keeps_a_long_line_whole(file: Path) -> None:
+    line = b"a" * (5 * MAX_LINE_BYTES)
+    append(file, line)
+    tail = Tail(file, longest=MAX_READ_BYTES)
+    assert tail.read() == ([], 0)
+    append(file, b"\n")
+    assert tail.read()[0] == [line]
+
+
+def test_one_reading_is_bounded_and_the_next_goes_on(file: Path) -> None:
+    line = b"x" * 99 + b"\n"
+    append(file, line * 20_000)
+    tail = Tail(file)
+    first, after = tail.read()
+    assert 0 < after <= MAX_READ_BYTES
+    assert after == 100 * len(first)
+    assert len(everything(tail)) == 20_000
+
+
+@pytest.mark.parametrize("letter", ["é", "€", "😀"])
+@pytest.mark.parametrize("shift", [0, 1, 2, 3])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_character_is_never_torn(file: Path, letter: str, shift: int, end: str) -> None:
+    text = "a" * shift + letter * MAX_LINE_BYTES
+    append(file, (text + end).encode())
+    pieces = everything(Tail(file))
+    assert all(len(piece) <= MAX_LINE_BYTES for piece in pieces)
+    assert "".join(piece.decode() for piece in pieces) == text
+
+
+@pytest.mark.parametrize("byte", [b"\x80", b"\xff", b"\xf0"])
+def test_bytes_that_are_no_text_do_not_stop_it(file: Path, byte: bytes) -> None:
+    append(file, byte * (3 * MAX_LINE_BYTES + 1))
+    assert b"".join(everything(Tail(file))) == byte * (3 * MAX_LINE_BYTES + 1)
+
+
+@settings(deadline=None, max_examples=50)
+@given(chunks=st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"a", b"\n")), max_size=12))
+def test_every_byte_comes_once_however_the_writes_fall(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes]
+) -> None:
+    file = tmp_path_factory.mktemp("tail") / "log"
+    tail = Tail(file)
+    lines: list[bytes] = []
+    for chunk in chunks:
+        append(file, chunk)
+        new, tail.offset = tail.read()
+        lines += new
+    lines += everything(tail)
+    expected = b"".join(chunks).split(b"\n")
+    assert lines == (expected if expected[-1] else expected[:-1])

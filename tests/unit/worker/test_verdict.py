@@ -1,0 +1,104 @@
+"""Why an attempt ended, from what its ranks said last."""
+
+import pytest
+
+from jobs.records import ExitReason, RankExited
+from jobs.states import EndReason
+from worker.verdict import Verdict, verdict
+
+
+def judged(
+    *said: ExitReason | None,
+    started: int | None = None,
+    stopped_for: Verdict | None = None,
+    messages: dict[int, str] | None = None,
+    launcher_code: int | None = 1,
+    launcher_says: str = "",
+) -> Verdict:
+    exits = {
+        rank: RankExited(at=1.0, reason=reason, message=(messages or {}).get(rank))
+        for rank, reason in enumerate(said)
+        if reason is not None
+    }
+    return verdict(
+        exits,
+        ranks=len(said),
+        started=len(said) if started is None else started,
+        stopped_for=stopped_for,
+        launcher_code=launcher_code,
+        launcher_says=launcher_says,
+    )
+
+
+E = ExitReason
+
+
+def test_all_ranks_completed() -> None:
+    assert judged(E.COMPLETED, E.COMPLETED, launcher_code=0) == Verdict(EndReason.COMPLETED)
+
+
+def test_all_ranks_stopped_early() -> None:
+    assert judged(E.EARLY_STOPPED, E.EARLY_STOPPED) == Verdict(EndReason.EARLY_STOPPED)
+
+
+def test_what_the_ranks_say_outweighs_the_launchers_code() -> None:
+    assert judged(E.COMPLETED, E.COMPLETED, launcher_code=1).reason is EndReason.COMPLETED
+    assert judged(E.COMPLETED, None, launcher_code=0).reason is EndReason.RANK_FAILED
+
+
+def test_a_run_that_came_to_its_end_is_completed_even_when_it_was_being_stopped() -> None:
+    stopped = Verdict(EndReason.TIME_LIMIT, "still running")
+    assert judged(E.COMPLETED, E.COMPLETED, stopped_for=stopped).reason is EndReason.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (E.BAD_DATA, EndReason.BAD_DATA),
+        (E.OUT_OF_MEMORY, EndReason.OUT_OF_MEMORY),
+        (E.INTERNAL_ERROR, EndReason.INTERNAL_ERROR),
+    ],
+)
+def test_one_ranks_own_fault_explains_the_attempt(fault: ExitReason, reason: EndReason) -> None:
+    assert judged(E.PEER_LOST, fault, messages={1: "because"}) == Verdict(reason, "because")
+    assert judged(None, fault).reason is reason
+    assert judged(E.COMPLETED, fault).error == f"rank 1 ended: {fault}"
+    assert judged(fault, None, stopped_for=Verdict(EndReason.STALLED, "no step")).reason is reason
+
+
+def test_bad_data_explains_more_than_the_errors_that_follow_from_it() -> None:
+    found = judged(E.INTERNAL_ERROR, E.OUT_OF_MEMORY, E.BAD_DATA, messages={2: "torn file"})
+    assert found == Verdict(EndReason.BAD_DATA, "torn file")
+    assert judged(E.INTERNAL_ERROR, E.OUT_OF_MEMORY).reason is EndReason.OUT_OF_MEMORY
+
+
+def test_the_lowest_rank_speaks_for_those_with_the_same_fault() -> None:
+    assert judged(E.BAD_DATA, E.BAD_DATA, messages={0: "mine", 1: "also mine"}).error == "mine"
+
+
+@pytest.mark.parametrize("reason", [EndReason.CANCELLED, EndReason.TIME_LIMIT, EndReason.STALLED, EndReason.HOST_LOST])
+def test_an_attempt_that_was_stopped_ends_for_that(reason: EndReason) -> None:
+    stopped = Verdict(reason, "asked to")
+    assert judged(E.STOP_REQUESTED, E.STOP_REQUESTED, stopped_for=stopped) == stopped
+    assert judged(E.PEER_LOST, None, stopped_for=stopped) == stopped
+    assert judged(None, None, started=0, stopped_for=stopped) == stopped
+
+
+def test_no_rank_that_came_up_is_a_failed_launch_in_the_launchers_words() -> None:
+    found = judged(None, None, started=0, launcher_says="no route to host")
+    assert found.reason is EndReason.LAUNCH_FAILED
+    assert "no route to host" in (found.error or "")
+    assert "nothing" in (judged(None, started=0).error or "")
+
+
+def test_a_rank_that_died_without_a_word_is_named() -> None:
+    found = judged(E.PEER_LOST, None, E.PEER_LOST, launcher_code=137)
+    assert found.reason is EndReason.RANK_FAILED
+    assert "rank 1 " in (found.error or "")
+    assert "137" in (found.error or "")
+
+
+def test_ranks_that_all_left_before_the_end_have_failed() -> None:
+    assert judged(E.STOP_REQUESTED, E.STOP_REQUESTED).reason is EndReason.RANK_FAILED
+    assert judged(E.PEER_LOST, E.PEER_LOST).reason is EndReason.RANK_FAILED
+    assert judged(E.COMPLETED, E.PEER_LOST).reason is EndReason.RANK_FAILED
