@@ -10,11 +10,11 @@ JSON and nothing else.
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hora.client import HoraError, Json
+from hora.client import Client, HoraError, Json
 from hora.explain import ERROR, NOT_FINISHED, OUTCOME, explain
 from hora.home import StackError
 
@@ -244,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _watch(client: Any, job_id: str, as_json: bool, timeout_s: float | None) -> None:
+def _watch(client: Client, job_id: str, as_json: bool, timeout_s: float | None) -> None:
     """Watch a job to its end, show what it came to, and leave with its exit code."""
     from hora.follow import follow
     from hora.render import results_table
@@ -255,7 +255,7 @@ def _watch(client: Any, job_id: str, as_json: bool, timeout_s: float | None) -> 
     except KeyboardInterrupt:
         _say(f"\nThe job goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
         raise typer.Exit(NOT_FINISHED) from None
-    _print_json(job) if as_json else _show(results_table(job))
+    _print_json(job) if as_json else _show(results_table(job, f"{client.url}/v1/jobs/{job_id}"))
     raise typer.Exit(OUTCOME[job["status"]])
 
 

@@ -122,10 +122,10 @@ def job_details(job: Json, now: datetime | None = None) -> Table:
     return _facts({**rows, **_results(job)})
 
 
-def results_table(job: Json) -> Table:
-    """What a job came to."""
+def results_table(job: Json, address: str) -> Table:
+    """What a job came to, and where the service has the rest."""
     head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
-    table = _facts({**head, **_results(job)})
+    table = _facts({**head, **_results(job), "address": address})
     table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
     table.title_justify = "left"
     return table

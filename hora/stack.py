@@ -195,7 +195,7 @@ class Stack:
             if code == ALREADY_RUNNING:
                 keeper = None  # another one was faster
             elif code is not None:
-                raise StackError(state.failure or "\n".join(last_lines(self._home.log_file("keeper"))))
+                raise StackError(self._why_it_ended(keeper, code))
             elif keeper is None and not self._home.is_kept():
                 raise _Ended
             elif state.keeper is not None and state.keeper.is_alive and (not keeper or state.keeper.pid == keeper.pid):
@@ -206,6 +206,13 @@ class Stack:
                     on_phase(told)
             time.sleep(POLL_S)
         raise StackError(f"The stack is not ready yet; its logs are in {self._home.path / 'logs'}.")
+
+    def _why_it_ended(self, keeper: subprocess.Popen[bytes] | None, code: int) -> str:
+        if code == 0:
+            return "The stack was stopped while it was starting."
+        state = self.state
+        ours = keeper is not None and state.keeper is not None and state.keeper.pid == keeper.pid
+        return (ours and state.failure) or "\n".join(last_lines(self._home.log_file("keeper")))
 
     def _clear(self, home: Home) -> list[str]:
         """Stop what a keeper that was killed has left. The lock is ours."""

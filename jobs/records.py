@@ -19,7 +19,8 @@ Metrics = dict[Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=6
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A diverged loss is NaN. Pydantic would write null, which is no float, and the record would be lost.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     at: Annotated[float, Field(ge=0, lt=253_402_300_800)]  # before the year 10000
 
@@ -94,7 +95,7 @@ class Summary(BaseModel):
     `metrics` are those of the weights that were kept, `test_*` on held-out data among them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     best_epoch: int
     epochs_run: int

@@ -219,7 +219,8 @@ def get_job(
     with services.sessions() as session:
         if if_none_match is not None:
             tag = _etag(revision_of(session, job_id))
-            if tag.removeprefix("W/") in {part.strip().removeprefix("W/") for part in if_none_match.split(",")}:
+            known = {part.strip().removeprefix("W/") for part in if_none_match.split(",")}
+            if known & {"*", tag.removeprefix("W/")}:
                 return Response(status_code=304, headers={"ETag": tag})
         job = JobView.of(store.get_job(session, job_id))
     return as_json(job, headers={"ETag": _etag(job.revision)})

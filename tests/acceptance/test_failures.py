@@ -1,4 +1,4 @@
-"""What can die while a job trains: a rank, its supervisor, the worker, the broker. And a person's cancel."""
+"""What can die while a job trains: a rank, its supervisor, the worker, broker or database. And a person's cancel."""
 
 import os
 import signal
@@ -64,13 +64,14 @@ def test_a_killed_process_of_the_attempt_costs_one_restart_from_the_last_checkpo
     no_process_left(operator, job["id"])
 
 
-@pytest.mark.parametrize("part", ["worker", "broker"])
-def test_a_killed_worker_or_broker_does_not_disturb_the_run(operator: Client, breakable: Stack, part: str) -> None:
+@pytest.mark.parametrize("part", ["worker", "broker", "database"])
+def test_a_killed_part_of_the_stack_does_not_disturb_the_run(operator: Client, breakable: Stack, part: str) -> None:
     job = operator.submit(LONG)
     trains(operator, job["id"], epochs=5)
     pid = breakable.pid_of(part)
     os.kill(pid, signal.SIGKILL)
     until(lambda: breakable.pid_of(part) != pid, within_s=60, what=f"a new {part}")
+    until(operator.is_ready, within_s=60, what="the stack's recovery")
     assert operator.job(job["id"])["status"] == "running", "the job was over before its test began"
     ended = operator.wait(job["id"], timeout_s=150)
 

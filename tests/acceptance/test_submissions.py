@@ -73,9 +73,7 @@ def sessions(busy: Stack) -> Iterator[Sessions]:
     sessions = sessions_for(engine)
     with sessions.begin() as session:
         register(session, "rows", {}, [SlotInfo(index, "gpu", "row", f"GPU-{index}") for index in range(JOBS)])
-        session.execute(
-            update(Host).where(Host.name == "rows").values(heartbeat_at=func.now() + timedelta(hours=1))
-        )
+        session.execute(update(Host).where(Host.name == "rows").values(heartbeat_at=func.now() + timedelta(hours=1)))
     yield sessions
     engine.dispose()
 

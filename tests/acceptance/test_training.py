@@ -75,9 +75,7 @@ def test_both_slots_were_sampled_over_the_whole_run(client: Client, two_ranks: J
     assert len(events) > 0
 
 
-def test_one_and_two_ranks_agree_at_the_same_global_batch(
-    client: Client, two_ranks: Json, one_rank: Json
-) -> None:
+def test_one_and_two_ranks_agree_at_the_same_global_batch(client: Client, two_ranks: Json, one_rank: Json) -> None:
     assert one_rank["status"] == "succeeded"
     assert one_rank["plan"]["global_batch"] == two_ranks["plan"]["global_batch"]
     assert abs(one_rank["summary"]["val_accuracy"] - two_ranks["summary"]["val_accuracy"]) <= 0.02

@@ -25,18 +25,18 @@ Make = Callable[..., Dispatcher]
 
 
 @pytest.fixture
-def make(database: str) -> Iterator[Make]:
-    """Make a dispatcher with connections and hints of its own, as every worker has; the broker is away."""
+def make(database: str, broker: str) -> Iterator[Make]:
+    """Make a dispatcher with connections and hints of its own, as every worker has."""
     made = []
 
-    def make(broker_url: str = NOWHERE, **values: float) -> Dispatcher:
+    def make(broker_url: str = broker, **values: float) -> Dispatcher:
         engine, hints = engine_for(database), Hints(broker_url)
         made.append((engine, hints))
         return Dispatcher(sessions_for(engine), hints, Settings(backfill_patience_s=300, **values))
 
     yield make
     for engine, hints in made:
-        hints.close()
+        hints.close(0.2)
         engine.dispose()
 
 
@@ -59,7 +59,7 @@ def over(sessions: Sessions, lease: Lease) -> None:
 def test_a_job_is_placed_and_its_host_told(sessions: Sessions, make: Make, broker: str) -> None:
     given.a_host(sessions)
     job_id = given.a_job(sessions)
-    assert make(broker).run() == 1
+    assert make().run() == 1
     (lease,) = live(sessions)
     assert lease.job_id == job_id
     assert given.holders(sessions) == [lease.attempt_id] * 2
@@ -70,7 +70,7 @@ def test_a_job_is_placed_and_its_host_told(sessions: Sessions, make: Make, broke
 def test_a_broker_that_is_away_keeps_no_job_waiting(sessions: Sessions, make: Make) -> None:
     given.a_host(sessions)
     job_id = given.a_job(sessions)
-    assert make().run() == 1
+    assert make(NOWHERE).run() == 1
     assert given.the_job(sessions, job_id).status is Status.LAUNCHING
 
 

@@ -1,7 +1,6 @@
 """What ranks wrote comes into the database once, in fenced batches, whoever reads on."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +150,8 @@ def test_without_the_lease_nothing_is_stored_and_no_offset_moves(
 
 
 @pytest.fixture
-def no_table_for_metrics(sessions: Sessions) -> Iterator[None]:
-    """A database in which the last statement of a batch fails; it is well again after the `with`."""
+def no_table_for_metrics(sessions: Sessions) -> None:
+    """A database in which one of the last statements of a batch fails."""
     with sessions.begin() as session:
         session.execute(text("ALTER TABLE metric_points RENAME TO away"))
 

@@ -69,7 +69,7 @@ def test_the_list_has_a_line_for_a_job() -> None:
 
 
 def test_the_results_of_a_job() -> None:
-    assert shown(results_table(JOB)).splitlines() == [
+    assert shown(results_table(JOB, "http://here/v1/jobs/0abc")).splitlines() == [
         "Job 0abc (digits-2)",
         "status         succeeded (early_stopped)",
         "best epoch     4",
@@ -79,6 +79,7 @@ def test_the_results_of_a_job() -> None:
         "samples/s      12,506",
         "training time  3 min 05 s",
         "epochs run     7 of 30, stopped early",
+        "address        http://here/v1/jobs/0abc",
     ]
 
 

@@ -1,0 +1,268 @@
+"""The agent keeps the rows and the processes of its host in step."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, update
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.hints import Hints
+from jobs.records import RankStarted, rank_records_name
+from jobs.settings import Settings
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import Lease
+from jobs.tables import Attempt, Host, LogLine
+from tests.integration.jobs import given
+from tests.integration.worker.conftest import Start
+from tests.waiting import until
+from worker.agent import Agent
+from worker.dispatcher import Dispatcher
+from worker.launcher import Launcher, paths_of
+from worker.processes import mark_of, marked, started_at, sweep
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database: str, broker: str) -> Settings:
+    return Settings(
+        home=tmp_path, database_url=database, broker_url=broker, host_name="ha", slots=2, restart_backoff_s=100,
+        restart_backoff_limit_s=1000, reconcile_period_s=0.05,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def hints(broker: str) -> Iterator[Hints]:
+    hints = Hints(broker)
+    yield hints
+    hints.close()
+
+
+def agent_of(
+    sessions: Sessions, settings: Settings, hints: Hints, *, launcher: Launcher | None = None, **values: Any
+) -> Agent:
+    settings = settings.model_copy(update=values)
+    return Agent(
+        sessions,
+        settings,
+        launcher=launcher or Launcher(sessions, settings),
+        dispatcher=Dispatcher(sessions, hints, settings),
+        gpus=[],
+    )
+
+
+@pytest.fixture
+def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
+    return agent_of(sessions, settings, hints)
+
+
+def supervised_by(sessions: Sessions, lease: Lease, pid: int, since: float) -> None:
+    with sessions.begin() as session:
+        leases.record_supervisor(session, lease, pid=pid, process_started_at=since)
+
+
+def dead_process() -> tuple[int, float]:
+    """A pid that was a process, and when that started."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        since = started_at(child.pid)
+        assert since is not None
+        child.kill()
+    return child.pid, since
+
+
+def test_the_host_and_its_slots_come_and_go_with_what_it_has(
+    sessions: Sessions, settings: Settings, hints: Hints
+) -> None:
+    agent_of(sessions, settings, hints, slots=3).reconcile()
+    assert [(slot.kind, slot.retired_at) for slot in given.the_slots(sessions)] == [("cpu", None)] * 3
+    lease = given.an_attempt(sessions, given.a_job(sessions), slots=[1, 2])
+    with sessions.begin() as session:
+        leases.claim(session, lease.attempt_id, lease_s=60)
+    agent_of(sessions, settings, hints, slots=2).reconcile()  # started again with one slot less
+    slots = given.the_slots(sessions)
+    assert [slot.retired_at is None for slot in slots] == [True, True, False]
+    assert given.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
+    agent_of(sessions, settings, hints, slots=3).reconcile()
+    assert [slot.retired_at for slot in given.the_slots(sessions)] == [None] * 3
+
+
+def test_each_pass_is_a_heartbeat(sessions: Sessions, agent: Agent) -> None:
+    agent.reconcile()
+    given.host_went_silent(sessions)
+    agent.reconcile()
+    with sessions() as session:
+        age = session.query(func.now() - Host.heartbeat_at).scalar()
+    assert age < timedelta(seconds=60)
+
+
+def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
+    sessions: Sessions, settings: Settings, agent: Agent, start: Start
+) -> None:
+    lease = given.a_running_attempt(sessions)
+    supervised_by(sessions, lease, *dead_process())
+    mark = mark_of(lease.job_id, lease.number)
+    rank = start("trap '' TERM; exec sleep 60", HORA_ATTEMPT=mark)
+    until(lambda: marked(mark))
+    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
+    paths.create()
+    (paths.logs / "rank-0.log").write_text("the last word")
+    agent.reconcile()
+    rank.wait(10)
+    attempt, job = given.the_attempt(sessions, lease), given.the_job(sessions, lease.job_id)
+    assert (attempt.end_reason, job.status, job.restarts) == (EndReason.LEASE_EXPIRED, Status.LAUNCHING, 0)
+    assert job.attempt == 2  # and placed again in the same pass, on the slots that are free now
+    with sessions() as session:
+        assert [line.text for line in session.query(LogLine)] == ["the last word"]
+
+
+def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions: Sessions, agent: Agent) -> None:
+    lease = given.a_claimed_attempt(sessions)
+    supervised_by(sessions, lease, *dead_process())
+    agent.reconcile()
+    job = given.the_job(sessions, lease.job_id)
+    assert (job.status, job.restarts) == (Status.QUEUED, 1)
+    assert given.the_attempt(sessions, lease).end_reason is EndReason.LAUNCH_FAILED
+    assert given.holders(sessions) == [None, None]
+
+
+def test_what_the_ranks_wrote_last_counts_for_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
+    """The rank came up, and the supervisor died before it stored that."""
+    lease = given.a_claimed_attempt(sessions)
+    supervised_by(sessions, lease, *dead_process())
+    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
+    paths.create()
+    record = RankStarted(at=1.0, rank=0, local_rank=0, host="ha", pid=1)
+    (paths.records / rank_records_name(0)).write_text(record.model_dump_json() + "\n")
+    agent.reconcile()
+    assert EventKind.RANK_STARTED in given.kinds(sessions, lease.job_id)
+    assert given.the_attempt(sessions, lease).started_at is not None
+
+
+def test_a_supervisor_that_lives_is_left_alone(sessions: Sessions, agent: Agent, start: Start) -> None:
+    lease = given.a_running_attempt(sessions)
+    supervisor = start("exec sleep 60")
+    supervised_by(sessions, lease, supervisor.pid, started_at(supervisor.pid) or 0.0)
+    agent.reconcile()
+    assert given.the_attempt(sessions, lease).ended_at is None
+    assert supervisor.poll() is None
+
+
+def test_a_pid_that_another_process_has_now_is_not_the_supervisor(sessions: Sessions, agent: Agent) -> None:
+    lease = given.a_running_attempt(sessions)
+    supervised_by(sessions, lease, os.getpid(), (started_at(os.getpid()) or 0.0) - 100)
+    agent.reconcile()
+    assert given.the_attempt(sessions, lease).end_reason is EndReason.LEASE_EXPIRED
+
+
+def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
+    sessions: Sessions, agent: Agent, start: Start
+) -> None:
+    lease = given.a_running_attempt(sessions)
+    mark = mark_of(lease.job_id, lease.number)
+    left = start("trap '' TERM; exec sleep 60", HORA_ATTEMPT=mark)
+    until(lambda: marked(mark))
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.CANCELLED)
+        leases.quarantine(session, lease.attempt_id)
+    agent.reconcile()
+    assert left.wait(10) == -signal.SIGKILL
+    assert [(slot.attempt_id, slot.quarantined_at) for slot in given.the_slots(sessions)] == [(None, None)] * 2
+
+
+def test_slots_below_a_process_that_stays_are_quarantined(sessions: Sessions, agent: Agent, start: Start) -> None:
+    """A process that SIGKILL does not end is stuck in the kernel; these come back as often as they are killed."""
+    lease = given.a_running_attempt(sessions)
+    mark = mark_of(lease.job_id, lease.number)
+    undying = [
+        start(f"while true; do HORA_ATTEMPT={mark} sleep 60; done", HORA_ATTEMPT="of-nobody.1") for _ in range(6)
+    ]
+    until(lambda: len(marked(mark)) == 6)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.CANCELLED)
+    waiting = given.a_job(sessions)
+    agent.reconcile()
+    assert all(slot.quarantined_at for slot in given.the_slots(sessions))
+    assert given.holders(sessions) == [lease.attempt_id] * 2
+    assert given.the_job(sessions, waiting).status is Status.QUEUED
+    for process in undying:
+        process.kill()
+        process.wait(10)
+    agent.reconcile()
+    assert given.the_job(sessions, waiting).status is Status.LAUNCHING
+
+
+def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: Settings, hints: Hints) -> None:
+    launcher = Launcher(sessions, settings)
+    agent = agent_of(sessions, settings, hints, launcher=launcher)
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    elsewhere = given.an_attempt(sessions, given.a_job(sessions, gpus=1), host=_host_b(sessions), slots=[0])
+    agent.reconcile()
+    attempt = given.the_attempt(sessions, lease)
+    assert attempt.claimed_at is not None
+    assert attempt.supervisor_pid is not None
+    assert paths_of(settings.runs_dir, lease.job_id, 1).launch_file.exists()
+    assert given.the_attempt(sessions, elsewhere).claimed_at is None
+    mark = mark_of(lease.job_id, lease.number)
+    until(lambda: marked(mark), what="horovodrun")  # from here on nobody else starts one
+    os.kill(attempt.supervisor_pid, signal.SIGKILL)
+    until(lambda: started_at(attempt.supervisor_pid or 0) is None)
+    assert sweep(mark)
+    launcher.reap()
+
+
+def _host_b(sessions: Sessions) -> str:
+    given.a_host(sessions, "hb", slots=1)
+    return "hb"
+
+
+@pytest.mark.parametrize("in_contact", [False, True], ids=["just-in-contact", "long-in-contact"])
+def test_what_another_host_abandoned_is_ended_once_its_owner_had_its_chance(
+    sessions: Sessions, settings: Settings, hints: Hints, in_contact: bool
+) -> None:
+    given.a_host(sessions, "hb")
+    lease = given.an_attempt(sessions, given.a_job(sessions), host="hb")
+    with sessions.begin() as session:
+        leases.claim(session, lease.attempt_id, lease_s=60)
+    given.lease_ran_out(sessions, lease)
+    given.host_went_silent(sessions, "hb")
+    agent = agent_of(sessions, settings, hints, slots=1, **({"lease_s": 1e-9} if in_contact else {}))
+    agent.reconcile()
+    attempt = given.the_attempt(sessions, lease)
+    assert attempt.end_reason is (EndReason.HOST_LOST if in_contact else None)
+    assert given.holders(sessions, "hb") == [lease.attempt_id] * 2  # only `hb` knows what still runs on it
+
+
+def test_an_attempt_that_nobody_took_in_time_uses_up_a_restart(
+    sessions: Sessions, settings: Settings, hints: Hints
+) -> None:
+    given.a_host(sessions, "hb")
+    lease = given.an_attempt(sessions, given.a_job(sessions), host="hb")
+    with sessions.begin() as session:
+        placed = func.now() - timedelta(seconds=settings.claim_timeout_s + 1)
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
+    agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
+    assert given.the_attempt(sessions, lease).end_reason is EndReason.LAUNCH_FAILED
+    assert given.the_job(sessions, lease.job_id).restarts == 1
+
+
+def test_the_thread_goes_on_after_a_pass_that_failed(
+    sessions: Sessions, agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    with sessions.begin() as session:
+        session.connection().exec_driver_sql("ALTER TABLE hosts RENAME TO away")
+    agent.start()
+    try:
+        until(lambda: "a reconciliation failed" in caplog.text)
+        with sessions.begin() as session:
+            session.connection().exec_driver_sql("ALTER TABLE away RENAME TO hosts")
+        until(lambda: given.the_slots(sessions))
+    finally:
+        agent.stop()
+        agent.join(10)
+    assert not agent.is_alive()

@@ -1,0 +1,36 @@
+"""What a process does not import, it does not wait for and does not hold in memory."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+LOOK = """
+import json, sys
+import {module}
+print(json.dumps(sorted(name for name in {unwanted} if name in sys.modules)))
+"""
+TENSORFLOW = ["tensorflow", "keras", "horovod"]
+
+
+def imported(module: str, unwanted: list[str]) -> list[str]:
+    """Which of `unwanted` a process has imported once it has imported `module`."""
+    program = LOOK.format(module=module, unwanted=unwanted)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True)
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("module", ["api.main", "worker.app", "worker.supervision", "hora.cli"])
+def test_only_ranks_import_tensorflow(module: str) -> None:
+    assert imported(module, TENSORFLOW) == []
+
+
+def test_a_supervisor_starts_its_ranks_before_it_imports_anything_slow() -> None:
+    slow = ["sqlalchemy", "psycopg", "pydantic", "celery", "yaml", "psutil", "structlog", "numpy", "jobs"]
+    assert imported("worker.supervisor", [*slow, *TENSORFLOW]) == []
+
+
+def test_what_a_rank_writes_needs_no_database() -> None:
+    assert imported("jobs.records", ["sqlalchemy", "psycopg", "celery", "redis", "fastapi", *TENSORFLOW]) == []

@@ -1,0 +1,80 @@
+"""The schema goes up, is what the code says, goes down, and up again."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+import migrations
+
+
+@pytest.fixture
+def empty(postgres_url: str) -> Iterator[str]:
+    """Address of a database without a table."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE migrated TEMPLATE template0")
+        yield postgres_url.replace("/hora?", "/migrated?")
+        connection.execute("DROP DATABASE migrated WITH (FORCE)")
+
+
+def relations(url: str) -> set[str]:
+    """Everything in the database that a migration could leave: tables, indices, sequences, views, and types."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+            " UNION SELECT typname FROM pg_type WHERE typnamespace = 'public'::regnamespace AND typtype <> 'c'"
+            " UNION SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+        ).fetchall()
+    return {name for (name,) in rows}
+
+
+def test_up_is_what_the_code_says_and_down_leaves_nothing(empty: str) -> None:
+    migrations.upgrade(empty)
+    migrations.check(empty)
+    full = relations(empty)
+    assert {"jobs", "attempts", "slots", "job_events", "metric_points", "samples", "log_lines"} <= full
+    migrations.downgrade(empty, "base")
+    assert {name.lstrip("_") for name in relations(empty)} <= {"alembic_version", "alembic_version_pkc"}
+    migrations.upgrade(empty)
+    assert relations(empty) == full
+    migrations.check(empty)
+
+
+def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty: str) -> None:
+    migrations.upgrade(empty)
+    before = relations(empty)
+    migrations.upgrade(empty)
+    assert relations(empty) == before
+
+
+def test_an_upgrade_that_fails_leaves_nothing(empty: str) -> None:
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("CREATE TABLE tokens (other int)")
+    before = relations(empty)
+    with pytest.raises(Exception, match="already exists"):
+        migrations.upgrade(empty)
+    assert relations(empty) == before
+
+
+def test_three_upgrades_at_once_take_turns(empty: str) -> None:
+    command = [sys.executable, "-m", "migrations", "upgrade"]
+    environment = os.environ | {"HORA_DATABASE_URL": empty}
+    with psycopg.connect(empty) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [0x686F7261])  # an upgrade that is at work
+        running = [
+            subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            for _ in range(3)
+        ]
+        while connection.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        ).fetchone() != (3,):
+            assert all(one.poll() is None for one in running)
+        assert "jobs" not in relations(empty)
+    for one in running:
+        _, said = one.communicate(timeout=60)
+        assert one.returncode == 0, said.decode()
+    assert "jobs" in relations(empty)
+    migrations.check(empty)
