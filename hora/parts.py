@@ -129,7 +129,8 @@ def api(wiring: Wiring) -> Part:
     return Part(
         "api",
         (sys.executable, *server, *options),
-        wiring.environment(with_token=True),
+        # Two arenas instead of eight a core: glibc keeps what a large answer needed in each of them.
+        {**wiring.environment(with_token=True), "MALLOC_ARENA_MAX": "2"},
         lambda: get_json(wiring, "/readyz") is not None,
         directory=wiring.home.path,
     )

@@ -1,30 +1,16 @@
 """From a file and options to the document that is submitted. Pure but for reading the file; called by the CLI."""
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hora.client import Json
-from jobs.spec import MAX_BYTES, FieldProblem, InvalidSpec, spec_from
+from jobs.spec import MAX_BYTES, FieldProblem, InvalidSpec, load_yaml, spec_from
 
 # A plain string may stand for one of these objects: the field of it that the string is.
 _SHORTHAND = {"dataset": "source", "model": "name"}
-
-
-class _Yaml(yaml.SafeLoader):
-    """Numbers as in YAML 1.2 and JSON: PyYAML alone reads 1e-3 as text."""
-
-
-_Yaml.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"),
-    list("-+0123456789."),
-)
 
 
 def read_document(name: str) -> Json:
@@ -52,7 +38,7 @@ def with_options(document: Mapping[str, Any], options: Mapping[str, Any], change
 
     Raises `InvalidSpec` for a change that is not of that form.
     """
-    result: Json = json.loads(json.dumps(document, default=str))
+    result: Json = json.loads(json.dumps(document))
     for field, value in options.items():
         if value is not None:
             nested = field in _SHORTHAND and isinstance(result.get(field), dict)
@@ -68,10 +54,7 @@ def with_options(document: Mapping[str, Any], options: Mapping[str, Any], change
 
 def validated(document: Json) -> Json:
     """`document`, once it is known to be a valid spec. Raises `InvalidSpec` with every wrong field."""
-    try:
-        spec_from(document)
-    except TypeError as error:  # a YAML date, for one
-        raise InvalidSpec([FieldProblem("", f"holds what JSON cannot: {error}")]) from None
+    spec_from(document)
     return document
 
 
@@ -89,11 +72,6 @@ def _set(document: Json, names: Sequence[str], value: Any) -> None:
 
 def _parsed(text: str, what: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return yaml.load(text, _Yaml)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise InvalidSpec([FieldProblem(what, f"is neither YAML nor JSON: {reason}")]) from None
+        return load_yaml(text)  # JSON is YAML
+    except InvalidSpec as error:
+        raise InvalidSpec([FieldProblem(what, error.problems[0].message)]) from None

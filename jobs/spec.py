@@ -84,17 +84,19 @@ class CheckpointSpec(_Part):
     keep: Annotated[int, Field(ge=1, le=1000)] = 2
 
 
-def _named(field: str) -> BeforeValidator:
-    """Let a plain string stand for an object with only `field` set."""
-    return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
+def _named(field: str, part: type[_Part]) -> BeforeValidator:
+    """Let a plain string stand for a `part` with only `field` set."""
+    return BeforeValidator(
+        lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=str | part
+    )
 
 
 class Spec(_Part):
     """A training job as a person asks for it; a field left out has the default written here."""
 
     name: Name = "job"
-    dataset: Annotated[DatasetSpec, _named("source")]
-    model: Annotated[ModelSpec, _named("name")] = ModelSpec(name="lenet5")
+    dataset: Annotated[DatasetSpec, _named("source", DatasetSpec)]
+    model: Annotated[ModelSpec, _named("name", ModelSpec)] = ModelSpec(name="lenet5")
     gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = 1
     min_gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None  # None: `gpus`
     device: Literal["auto", "gpu", "cpu"] = "auto"
@@ -154,7 +156,12 @@ class InvalidSpec(ValueError):
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, and 1e-3 is a number as in YAML 1.2 and JSON."""
+    """YAML 1.1 as PyYAML reads it, but with JSON's types: 1e-3 is a number and 2030-01-01 is text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 _YamlLoader.add_implicit_resolver(
@@ -168,13 +175,17 @@ _YAML_ERRORS = (
 
 def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -> Spec:
     """Read a spec from JSON or YAML text. Raises `InvalidSpec`."""
-    if syntax == "json":
-        return _validated(text)
+    return _validated(text if syntax == "json" else json.dumps(load_yaml(text)))
+
+
+def load_yaml(text: str | bytes) -> Any:
+    """What YAML text holds, once it is known that JSON can hold it too. Raises `InvalidSpec`."""
     try:
-        document = json.dumps(yaml.load(text, _YamlLoader))  # noqa: S506 - a safe loader
+        document = yaml.load(text, _YamlLoader)  # noqa: S506 - a safe loader
+        json.dumps(document)
     except _YAML_ERRORS as error:
-        raise InvalidSpec([FieldProblem("", f"not valid YAML: {error}")]) from None
-    return _validated(document)
+        raise InvalidSpec([FieldProblem("", f"not valid YAML: {' '.join(str(error).split())}")]) from None
+    return document
 
 
 def spec_from(document: dict[str, Any]) -> Spec:

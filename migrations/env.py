@@ -12,16 +12,19 @@ _ONE_AT_A_TIME = 0x686F7261  # "hora": an advisory lock's number
 def run() -> None:
     """Run the migrations in one transaction, waiting at most so long for a lock or a statement."""
     engine = engine_for(context.config.attributes["database_url"])
-    with engine.connect() as connection:
-        # A migration that waits for a lock blocks every query behind it: better it fails and is run again.
-        connection.execute(text("SET lock_timeout = '10s'"))
-        connection.execute(text("SET statement_timeout = '10min'"))
-        connection.commit()
-        context.configure(connection=connection, target_metadata=Base.metadata, compare_server_default=True)
-        with context.begin_transaction():
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ONE_AT_A_TIME})
-            context.run_migrations()
-    engine.dispose()
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("SET statement_timeout = '10min'"))
+            connection.commit()
+            context.configure(connection=connection, target_metadata=Base.metadata, compare_server_default=True)
+            with context.begin_transaction():
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ONE_AT_A_TIME})
+                # A migration that waits for a lock blocks every query behind it: better it fails and is run again.
+                # Set only now: it would count for the wait for another migration too, and that may take longer.
+                connection.execute(text("SET LOCAL lock_timeout = '10s'"))
+                context.run_migrations()
+    finally:
+        engine.dispose()
 
 
 run()

@@ -176,7 +176,6 @@ def _merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
 @routes.get("/jobs")
 def list_all_jobs(
     services: ServicesHere,
-    caller: Caller,
     status: Annotated[list[str], Query(description="Any of these; repeated or with commas", max_length=20)] = [],  # noqa: B006
     label: Annotated[list[SafeText], Query(description="`key:value`; all of these", max_length=20)] = [],  # noqa: B006
     name: SafeText | None = None,
@@ -212,7 +211,6 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
 def get_job(
     job_id: JobId,
     services: ServicesHere,
-    caller: Caller,
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", max_length=1000)] = None,
 ) -> Response:
     """Look a job up. With `If-None-Match` an unchanged one is answered with 304."""
@@ -231,7 +229,7 @@ def get_job(
     status_code=202,
     responses=problems(s404="No such job", s409="The job ended otherwise"),
 )
-def cancel_job(job_id: JobId, services: ServicesHere, caller: Caller, response: Response) -> JobView:
+def cancel_job(job_id: JobId, services: ServicesHere, response: Response) -> JobView:
     """Ask for a job's end. A queued job is cancelled at once, a running one within seconds; asking again is fine."""
     with services.sessions.begin() as session:
         job = JobView.of(store.request_cancel(session, job_id))

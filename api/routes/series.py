@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from fastapi import Query
 
-from api.deps import Caller, JobId, SafeText, ServicesHere, router
+from api.deps import JobId, SafeText, ServicesHere, router
 from api.openapi import NO_SUCH_JOB
 from api.views import AttemptView, EventView, Listed, LogView, MetricsView, UtilizationView
 from jobs import history, series
@@ -36,7 +36,6 @@ SampleMetric = Literal[
 def get_metrics(
     job_id: JobId,
     services: ServicesHere,
-    caller: Caller,
     name: Annotated[list[SafeText], Query(description="Only these; repeated", max_length=100)] = [],  # noqa: B006
     axis: series.Axis = "step",
     max_points: MaxPoints = 1000,
@@ -54,7 +53,6 @@ def get_metrics(
 def get_utilization(
     job_id: JobId,
     services: ServicesHere,
-    caller: Caller,
     metric: Annotated[list[SampleMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
     max_points: MaxPoints = 1000,
 ) -> UtilizationView:
@@ -69,7 +67,6 @@ def get_utilization(
 def get_logs(
     job_id: JobId,
     services: ServicesHere,
-    caller: Caller,
     rank: Annotated[int | None, Query(ge=-1, le=MAX_GPUS, description="Of one rank; -1 is the launcher")] = None,
     after: Annotated[int, Query(ge=0, le=_BIGINT, description="Go on behind this line: `next_after`")] = 0,
     tail: Annotated[int | None, Query(ge=1, le=10_000, description="The newest so many lines")] = None,
@@ -83,9 +80,7 @@ def get_logs(
 
 
 @routes.get("/jobs/{job_id}/events", responses=NO_SUCH_JOB)
-def list_events(
-    job_id: JobId, services: ServicesHere, caller: Caller, limit: Limit = 1000, cursor: Cursor = None
-) -> Listed[EventView]:
+def list_events(job_id: JobId, services: ServicesHere, limit: Limit = 1000, cursor: Cursor = None) -> Listed[EventView]:
     """Read the job's history, oldest first."""
     with services.sessions() as session:
         get_job(session, job_id)
@@ -95,7 +90,7 @@ def list_events(
 
 @routes.get("/jobs/{job_id}/attempts", responses=NO_SUCH_JOB)
 def list_attempts(
-    job_id: JobId, services: ServicesHere, caller: Caller, limit: Limit = 100, cursor: Cursor = None
+    job_id: JobId, services: ServicesHere, limit: Limit = 100, cursor: Cursor = None
 ) -> Listed[AttemptView]:
     """List the launches of a job, first to newest."""
     with services.sessions() as session:

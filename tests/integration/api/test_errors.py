@@ -126,13 +126,20 @@ def test_a_database_that_comes_back_is_used_again(api: TestClient, database: str
     assert api.get("/v1/jobs").status_code == 200
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
     with psycopg.connect(postgres_url, autocommit=True) as elsewhere:
+
+        def close_every_connection() -> None:
+            query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
+            elsewhere.execute(query, [name])
+
+        close_every_connection()
+        assert api.post("/v1/jobs", json=SPEC).status_code == 201
+
         elsewhere.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-        elsewhere.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        close_every_connection()
         problem(api.get("/v1/jobs"), 503, "unavailable")
         problem(api.post("/v1/jobs", json=SPEC), 503, "unavailable")
         elsewhere.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
-
-    assert api.post("/v1/jobs", json=SPEC).status_code == 201
+        assert api.post("/v1/jobs", json=SPEC).status_code == 201
 
 
 @pytest.fixture

@@ -211,7 +211,7 @@ def test_a_problem_says_what_came_and_shortens_it() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "dataset: [unclosed", "&a [*a]", "dataset: 2030-01-01", "? [a]\n: b", b"\xff\xfe\x00",
+        "dataset: [unclosed", "&a [*a]", "dataset: !!timestamp 2030-01-01", "? [a]\n: b", b"\xff\xfe\x00",
         "a: !!python/name:os.system",
         'a: !!int ""', "a: !!bool x", "a: !!timestamp x", "a: !!binary x", "a: " + "1:" * 300 + "1.0", "[" * 2000,
         "a: !!set {b}", "0x" + "f" * 9000, '"\\ud800"', "", "- digits",
