@@ -1,16 +1,20 @@
-"""The writing side of the series: metrics, logs and samples, by COPY. The reading side is `jobs.series`.
+"""The writing side of the series: metrics, logs, samples and events, by COPY. `jobs.series` reads them.
 
 Called by the supervisor's intake and the host's agent, in their fenced transactions.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors, sql
+from psycopg.types.json import Jsonb
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
+
+from jobs.states import EventKind
+from jobs.store import storable
 
 
 class MetricRow(NamedTuple):
@@ -53,6 +57,26 @@ class SampleRow(NamedTuple):
     gpu_sm_clock_mhz: float | None
     cpu_percent: float | None
     memory_bytes: int | None
+
+
+class EventRow(NamedTuple):
+    """A row of job_events, without the id that the database gives."""
+
+    job_id: str
+    at: datetime
+    kind: str
+    attempt: int
+    data: Jsonb
+
+
+def event_row(job_id: str, kind: EventKind, *, at: datetime, attempt: int, data: dict[str, Any]) -> EventRow:
+    """A row that says what `jobs.store.add_event` does."""
+    return EventRow(job_id, at, kind.value, attempt, Jsonb(storable(data)))
+
+
+def store_events(session: Session, rows: Sequence[EventRow]) -> None:
+    """Append to jobs' histories, in order."""
+    _copy(session, "job_events", EventRow._fields, rows)
 
 
 def store_metrics(session: Session, rows: Sequence[MetricRow]) -> None:

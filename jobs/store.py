@@ -12,7 +12,6 @@ Every function works in the caller's transaction; the caller commits.
 import math
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, select, update
@@ -180,14 +179,9 @@ def add_event(
     *,
     attempt: int | None = None,
     data: dict[str, Any] | None = None,
-    at: datetime | None = None,
 ) -> None:
-    """Append to a job's history; `at` where it happened earlier than now."""
-    session.execute(
-        insert(JobEvent).values(
-            job_id=job_id, kind=kind, attempt=attempt, data=storable(data or {}), at=at or func.now()
-        )
-    )
+    """Append to a job's history."""
+    session.execute(insert(JobEvent).values(job_id=job_id, kind=kind, attempt=attempt, data=storable(data or {})))
 
 
 _FRESH: dict[str, Any] = {"populate_existing": True}

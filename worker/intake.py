@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from jobs import ingest
 from jobs.database import Sessions
-from jobs.ingest import LogRow, MetricRow
+from jobs.ingest import EventRow, LogRow, MetricRow, event_row
 from jobs.leases import fence, first_rank_started, resumed
 from jobs.plan import Plan
 from jobs.records import (
@@ -31,7 +31,7 @@ from jobs.records import (
     rank_records_name,
 )
 from jobs.states import EventKind, Status
-from jobs.store import Lease, add_event, get_job, touch
+from jobs.store import Lease, get_job, touch
 from jobs.tables import Attempt
 from worker.launcher import AttemptPaths
 from worker.tail import MAX_READ_BYTES, Tail
@@ -46,7 +46,7 @@ class Batch:
 
     metrics: list[MetricRow] = field(default_factory=list)
     logs: list[LogRow] = field(default_factory=list)
-    events: list[tuple[EventKind, datetime, dict[str, Any]]] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)  # of the job's row
     started: bool = False
     first_step: bool = False
@@ -135,7 +135,7 @@ class Intake:
                 self.pids[rank] = record.pid
                 batch.started |= not self._running
                 data = {"rank": rank, "host": record.host, "pid": record.pid}
-                batch.events.append((EventKind.RANK_STARTED, _time(record.at), data))
+                self._add_event(EventKind.RANK_STARTED, record.at, data, batch)
             case Planned():
                 self._plan = record.plan
                 batch.resumed_step = record.start_step
@@ -148,7 +148,7 @@ class Intake:
                 self._take_epoch(record, batch)
             case CheckpointSaved():
                 data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
-                batch.events.append((EventKind.CHECKPOINT_SAVED, _time(record.at), data))
+                self._add_event(EventKind.CHECKPOINT_SAVED, record.at, data, batch)
             case Summarized():
                 batch.columns["summary"] = record.summary.model_dump(mode="json")
             case RankExited():
@@ -165,7 +165,7 @@ class Intake:
         self._add_points(rank, record.step, record.epoch, record.at, values, batch)
         if not self._first_step_seen and not batch.first_step:
             batch.first_step = True
-            batch.events.append((EventKind.FIRST_STEP, _time(record.at), {"rank": rank}))
+            self._add_event(EventKind.FIRST_STEP, record.at, {"rank": rank}, batch)
         if rank != 0:
             return
         # An average over about the last hundred steps, so that the estimate neither jumps nor lags.
@@ -191,7 +191,7 @@ class Intake:
         self._progress |= {"epoch": record.epoch, "step": record.step, "metrics": record.metrics}
         batch.columns["progress"] = self._progress
         data = {"epoch": record.epoch, "step": record.step, **values}
-        batch.events.append((EventKind.EPOCH_ENDED, _time(record.at), data))
+        self._add_event(EventKind.EPOCH_ENDED, record.at, data, batch)
 
     def _add_points(self, rank: int, step: int, epoch: int, at: float, values: dict[str, float], batch: Batch) -> None:
         lease, when = self._lease, _time(at)
@@ -200,16 +200,19 @@ class Intake:
             for name, value in values.items()
         ]
 
+    def _add_event(self, kind: EventKind, at: float, data: dict[str, Any], batch: Batch) -> None:
+        lease = self._lease
+        batch.events.append(event_row(lease.job_id, kind, at=_time(at), attempt=lease.number, data=data))
+
     def _store(self, session: Session, batch: Batch) -> None:
         lease = self._lease
         if batch.started and not self._running:
             first_rank_started(session, lease)
         if batch.resumed_step is not None:
             resumed(session, lease, batch.resumed_step)
-        for kind, at, data in batch.events:
-            add_event(session, lease.job_id, kind, attempt=lease.number, data=data, at=at)
         if batch.columns:
             touch(session, lease.job_id, **batch.columns)
+        ingest.store_events(session, batch.events)
         ingest.store_metrics(session, batch.metrics)
         ingest.store_logs(session, batch.logs)
 

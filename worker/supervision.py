@@ -33,8 +33,8 @@ from worker.verdict import Verdict, verdict
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
-_PERIOD_S = 0.1  # between two looks at the files
-_STORE_PERIOD_S = 0.25  # between two transactions
+_PERIOD_S = 0.1  # between two looks at the processes
+_STORE_PERIOD_S = 0.5  # between two transactions; the ranks share their cores with this process
 _LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, once a rank is gone
 
 
@@ -99,7 +99,7 @@ class Supervision:
             ended, clean = self._to_the_end()
         except StaleLease:
             raise
-        except Exception as error:  # noqa: BLE001 - a defect of ours ends the job, or it would come back each time
+        except Exception as error:
             _log.exception("the supervision failed")
             clean = sweep(self._mark)
             ended = Verdict(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")

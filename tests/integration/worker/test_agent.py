@@ -17,7 +17,7 @@ from jobs.hints import Hints
 from jobs.records import RankStarted, rank_records_name
 from jobs.settings import Settings
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import Lease
+from jobs.store import Lease, request_cancel
 from jobs.tables import Attempt, Host, LogLine
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
@@ -266,3 +266,14 @@ def test_the_thread_goes_on_after_a_pass_that_failed(
         agent.stop()
         agent.join(10)
     assert not agent.is_alive()
+
+
+def test_a_launch_that_was_cancelled_meanwhile_starts_nothing(sessions: Sessions, settings: Settings) -> None:
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    with sessions.begin() as session:
+        request_cancel(session, lease.job_id)
+    assert not Launcher(sessions, settings).launch(lease.attempt_id)
+    assert given.the_job(sessions, lease.job_id).status is Status.CANCELLED
+    assert given.holders(sessions) == [None, None]
+    assert not settings.runs_dir.exists()

@@ -42,8 +42,7 @@ def test_a_grandchild_whose_parent_is_gone_is_found_and_ended(mark: str, start: 
 
 def test_a_process_in_a_session_of_its_own_is_found_and_ended(mark: str, start: Start) -> None:
     parent = start("setsid sleep 60 & exec sleep 60")
-    pids = marked_count(mark, 2)
-    assert len({os.getsid(pid) for pid in pids}) == 2
+    until(lambda: len({os.getsid(pid) for pid in marked(mark)}) == 2, what="a second session")
     assert sweep(mark)
     assert marked(mark) == []
     assert parent.wait(10) == -signal.SIGKILL

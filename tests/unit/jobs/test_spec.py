@@ -213,7 +213,7 @@ def test_a_problem_says_what_came_and_shortens_it() -> None:
     [
         "dataset: [unclosed", "&a [*a]", "dataset: !!timestamp 2030-01-01", "? [a]\n: b", b"\xff\xfe\x00",
         "a: !!python/name:os.system",
-        'a: !!int ""', "a: !!bool x", "a: !!timestamp x", "a: !!binary x", "a: " + "1:" * 300 + "1.0", "[" * 2000,
+        'a: !!int ""', "a: !!bool x", "a: !!timestamp x", "a: !!binary x", "a: " + "1:" * 300 + "1.0", "[" * 400,
         "a: !!set {b}", "0x" + "f" * 9000, '"\\ud800"', "", "- digits",
     ],
     ids=lambda text: str(text)[:30],
