@@ -81,7 +81,9 @@ def _bare(folder: Path, launcher: list[str], *, ranks: int) -> Timings:
     threads = max(1, (os.cpu_count() or 1) // RANKS)
     spec: Spec = spec_from({**SPEC, "gpus": ranks})
     paths.launch_file.write_text(_launch(spec, paths, ranks, threads).model_dump_json())
-    environment = rank_environment(os.environ, mark=f"bench.{folder.name}", home=folder, threads=threads, gpu_uuids=[])
+    environment = rank_environment(
+        os.environ, mark=f"bench.{folder.name}", home=folder, scratch=paths.scratch, threads=threads, gpu_uuids=[]
+    )
     begun = time.time()
     subprocess.run(
         [*launcher, sys.executable, "-m", "trainer", str(paths.launch_file)],

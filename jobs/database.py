@@ -18,7 +18,7 @@ def engine_for(url: str, *, pool_size: int = 5) -> Engine:
         max_overflow=pool_size,
         pool_pre_ping=True,
         pool_timeout=10,
-        connect_args={"connect_timeout": 5, "options": "-c timezone=UTC"},
+        connect_args={"connect_timeout": 5, "client_encoding": "utf8", "options": "-c timezone=UTC"},
     )
 
 

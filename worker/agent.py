@@ -7,6 +7,7 @@ Every step is safe to repeat and safe to run on several hosts at once.
 
 import logging
 import platform
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -119,6 +120,7 @@ class Agent(threading.Thread):
         """What the ranks wrote that their supervisor did not live to store."""
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
         Intake(self._sessions, lease, paths, ranks=attempt.gpus).drain()
+        shutil.rmtree(paths.scratch, ignore_errors=True)
 
     def _launch_waiting(self) -> None:
         for attempt in self._attempts(Attempt.ended_at.is_(None), Attempt.claimed_at.is_(None)):

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 # The command line of a rank shows its whole environment to every user of the host, and Horovod does not quote
 # the keys: nothing goes in but what is named here.
-_INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "VIRTUAL_ENV", "PYTHONPATH")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,10 @@ class AttemptPaths:
         return self.root / "stop"
 
     @property
+    def scratch(self) -> Path:
+        return self.root / "tmp"
+
+    @property
     def checkpoints(self) -> Path:
         return self.job_dir / "checkpoints"
 
@@ -77,7 +81,7 @@ class AttemptPaths:
 
     def create(self) -> None:
         """Make every folder."""
-        for folder in (self.records, self.logs, self.checkpoints, self.artifacts):
+        for folder in (self.records, self.logs, self.scratch, self.checkpoints, self.artifacts):
             folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -97,7 +101,7 @@ def horovodrun_argv(*, ranks: int, launch_file: Path, python: str = sys.executab
 
 
 def rank_environment(
-    inherited: Mapping[str, str], *, mark: str, home: Path, threads: int, gpu_uuids: list[str]
+    inherited: Mapping[str, str], *, mark: str, home: Path, scratch: Path, threads: int, gpu_uuids: list[str]
 ) -> dict[str, str]:
     """All that the launcher and its ranks are given as environment; no secret is among it."""
     return {
@@ -105,6 +109,7 @@ def rank_environment(
         MARK: mark,
         "HORA_HOME": str(home),
         "HOME": str(home),
+        "TMPDIR": str(scratch),  # what ranks leave there goes with the attempt
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
         "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -196,6 +201,7 @@ class Launcher:
                 os.environ,
                 mark=mark_of(lease.job_id, lease.number),
                 home=self._settings.home,
+                scratch=paths.scratch,
                 threads=threads,
                 gpu_uuids=gpu_uuids,
             ),

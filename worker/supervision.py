@@ -5,6 +5,7 @@ nothing more is written. A database that is away is waited for, as long as the l
 """
 
 import logging
+import shutil
 import signal
 import subprocess
 import time
@@ -104,6 +105,7 @@ class Supervision:
             clean = sweep(self._mark)
             ended = Verdict(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")
         _log.info("attempt ended: %s %s", ended.reason, ended.error or "")
+        shutil.rmtree(self._paths.scratch, ignore_errors=True)
         self._patiently(lambda: self._store_end(ended, clean=clean))
 
     def _to_the_end(self) -> tuple[Verdict, bool]:

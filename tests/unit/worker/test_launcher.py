@@ -24,7 +24,9 @@ def test_the_command_that_starts_the_ranks() -> None:
 
 
 def environment(inherited: dict[str, str], *, gpu_uuids: list[str] | None = None) -> dict[str, str]:
-    return rank_environment(inherited, mark="j.1", home=Path("/home"), threads=2, gpu_uuids=gpu_uuids or [])
+    return rank_environment(
+        inherited, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2, gpu_uuids=gpu_uuids or []
+    )
 
 
 def test_the_environment_of_the_ranks() -> None:
@@ -34,6 +36,7 @@ def test_the_environment_of_the_ranks() -> None:
         "HORA_ATTEMPT": "j.1",
         "HORA_HOME": "/home",
         "HOME": "/home",
+        "TMPDIR": "/tmp/s",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "2",
         "TF_CPP_MIN_LOG_LEVEL": "2",
