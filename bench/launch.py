@@ -27,8 +27,8 @@ from worker.launcher import AttemptPaths, paths_of, rank_environment
 
 RANKS = 2
 SPEC = {
-    "dataset": "digits", "model": "lenet5", "batch_size": 256, "learning_rate": 0.001, "gpus": RANKS,
-    "epochs": 8, "steps_per_epoch": 50, "early_stopping": None,
+    "dataset": "digits", "model": "lenet5", "batch_size": 640, "learning_rate": 0.001, "gpus": RANKS,
+    "epochs": 6, "steps_per_epoch": 50, "early_stopping": None,
 }  # fmt: skip
 POSTS = 200
 

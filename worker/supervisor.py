@@ -1,15 +1,19 @@
 """The process that owns one attempt: `python -m worker.supervisor ATTEMPT`, its order on standard input.
 
-It starts `horovodrun` with its first breath and imports what it needs to watch it while the ranks come up:
-SQLAlchemy alone takes longer to import than `horovodrun` to start. The attempt was claimed by the worker that
-started this process, so nothing has to be asked before.
+It starts `horovodrun` with its first breath and imports what it needs to watch it once the ranks are up, while they
+import TensorFlow: SQLAlchemy alone takes longer to import than `horovodrun` to start, and on a small host the two would
+share the cores. The attempt was claimed by the worker that started this process, so nothing has to be asked before.
 """
 
 import json
 import os
 import subprocess
 import sys
+import time
 from typing import Any
+
+_HEAD_START_S = 3.0
+_POLITENESS = 10  # to the ranks, which this process shares its cores with
 
 
 def start_horovodrun(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
@@ -26,10 +30,22 @@ def start_horovodrun(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
         )
 
 
+def wait_for_a_rank(order: dict[str, Any], launcher: "subprocess.Popen[bytes]") -> None:
+    """Leave the cores to the launcher until a rank writes its first line, or for a few seconds."""
+    give_up_at = time.monotonic() + _HEAD_START_S
+    logs = os.path.dirname(order["launcher_log"])
+    while launcher.poll() is None and time.monotonic() < give_up_at:
+        if any(name.startswith("rank-") for name in os.listdir(logs)):
+            return
+        time.sleep(0.02)
+
+
 def main() -> int:
     """Start the launcher, then watch it to its end."""
     order = json.load(sys.stdin)
     launcher = start_horovodrun(order)
+    os.nice(_POLITENESS)  # after the start: the ranks inherit it otherwise
+    wait_for_a_rank(order, launcher)
 
     from worker.launcher import SupervisorOrder
     from worker.supervision import supervise

@@ -107,15 +107,15 @@ def test_a_host_that_is_silent_gets_nothing(sessions: Sessions, make: Make) -> N
 
 
 @pytest.mark.parametrize("column", ["quarantined_at", "retired_at"])
-def test_a_slot_that_is_not_to_be_used_is_not(sessions: Sessions, make: Make, column: str) -> None:
-    given.a_host(sessions)
-    given.a_job(sessions)
+def test_a_slot_that_is_not_to_be_used_is_passed_over(sessions: Sessions, make: Make, column: str) -> None:
+    given.a_host(sessions, slots=3)
     with sessions.begin() as session:
-        session.execute(text(f"UPDATE slots SET {column} = now() WHERE index = 1"))  # noqa: S608 - from this test
-    assert make().run() == 0
-    with sessions.begin() as session:
-        session.execute(text(f"UPDATE slots SET {column} = NULL"))  # noqa: S608
+        session.execute(text(f"UPDATE slots SET {column} = now() WHERE index = 0"))  # noqa: S608 - from this test
+    given.a_job(sessions, gpus=3)
+    given.a_job(sessions, gpus=2)
     assert make().run() == 1
+    (lease,) = live(sessions)
+    assert given.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
 
 
 def test_a_job_that_waits_too_long_is_passed_by_none(sessions: Sessions, make: Make) -> None:
