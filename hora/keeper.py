@@ -21,7 +21,7 @@ from pathlib import Path
 from hora import parts, postgres
 from hora.home import Home, StackError, State
 from hora.parts import LOOPBACK, PARTS, Part, Wiring, teardown
-from hora.processes import ProcessId
+from jobs.processes import ProcessId
 
 ALREADY_RUNNING = 3  # exit code: another keeper has the home
 READY_WITHIN_S = 120.0

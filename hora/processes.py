@@ -1,43 +1,15 @@
-"""Processes that may outlive whoever started them: named so that they are never mistaken, and ended for sure.
-
-Used by the keeper and by `hora down`. Linux only: everything is read from /proc.
-"""
+"""Ending processes that may outlive whoever started them. Used by the keeper and by `hora down`."""
 
 import os
 import signal
 import time
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from jobs.processes import MARK, ProcessId, command_line, environment, pids
 
 POLL_S = 0.02
 SUPERVISOR = "worker.supervisor"  # the module that owns one attempt, as it stands in its command line
-
-
-@dataclass(frozen=True)
-class ProcessId:
-    """One process, for ever: a pid is used again after its process, the pair with its start time is not."""
-
-    pid: int
-    started: int  # clock ticks from the start of the machine, unmoved by a change of the clock
-
-    @classmethod
-    def of(cls, pid: int) -> "ProcessId | None":
-        """The process that has `pid` now; None when there is none or it is only waiting to be reaped."""
-        started = _started(pid)
-        return None if started is None else cls(pid, started)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it still runs (a zombie does not)."""
-        return _started(self.pid) == self.started
-
-    def signal(self, number: int, *, group: bool = False) -> None:
-        """Send it a signal, or with `group` its process group too; nothing when it is gone."""
-        if self.is_alive:
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, number) if group and os.getpgid(self.pid) == self.pid else os.kill(self.pid, number)
 
 
 def wait_ended(processes: Iterable[ProcessId], within_s: float) -> list[ProcessId]:
@@ -68,15 +40,15 @@ def attempts_of(home: Path) -> dict[ProcessId, str]:
     The launcher puts `HORA_HOME` and `HORA_ATTEMPT` into the environment of an attempt's processes; a child
     keeps them whatever session it moves to. A supervisor is told by its command, and has no mark ("").
     """
-    wanted = f"HORA_HOME={home}"
+    wanted, marking = f"HORA_HOME={home}".encode(), f"{MARK}=".encode()
     found = {}
-    for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
-        environment = _words(pid, "environ")
-        if pid == os.getpid() or wanted not in environment:
+    for pid in pids():
+        variables = environment(pid)
+        if pid == os.getpid() or wanted not in variables:
             continue
-        mark = next((line.partition("=")[2] for line in environment if line.startswith("HORA_ATTEMPT=")), "")
+        mark = next((item.removeprefix(marking).decode() for item in variables if item.startswith(marking)), "")
         process = ProcessId.of(pid)
-        if process is not None and (mark or SUPERVISOR in _words(pid, "cmdline")):
+        if process is not None and (mark or _is_supervisor(pid)):
             found[process] = mark
     return found
 
@@ -90,7 +62,7 @@ def end_attempts(home: Path, *, grace_s: float) -> str | None:
     running = attempts_of(home)
     if not running:
         return None
-    supervisors = [process for process in running if SUPERVISOR in _words(process.pid, "cmdline")]
+    supervisors = [process for process in running if _is_supervisor(process.pid)]
     for process in supervisors:
         process.signal(signal.SIGTERM)
     wait_ended(supervisors, grace_s)
@@ -107,18 +79,5 @@ def end_attempts(home: Path, *, grace_s: float) -> str | None:
     )
 
 
-def _started(pid: int) -> int | None:
-    try:
-        # The command's name, in parentheses, may hold anything; the state is the first field after it.
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
-
-
-def _words(pid: int, name: str) -> list[str]:
-    """The environment or the command line of a process; empty when it is gone, a zombie, or another user's."""
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return []
+def _is_supervisor(pid: int) -> bool:
+    return SUPERVISOR.encode() in command_line(pid)

@@ -15,6 +15,7 @@ from datetime import timedelta
 from sqlalchemy import exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from jobs.processes import ProcessId
 from jobs.states import EndReason, EventKind, Status, status_after
 from jobs.store import Lease, add_event, held, is_good, storable, transition
 from jobs.tables import Attempt, Host, Job, Slot
@@ -80,14 +81,14 @@ def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
     return None if row is None else Lease(attempt_id, str(row.token), row.job_id, row.number)
 
 
-def record_supervisor(session: Session, lease: Lease, *, pid: int, process_started_at: float) -> None:
+def record_supervisor(session: Session, lease: Lease, process: ProcessId) -> None:
     """Note which process supervises the attempt, so that its host's agent sees when that is gone."""
     session.execute(
         update(Attempt)
         .where(Attempt.id == lease.attempt_id)
-        .values(supervisor_pid=pid, supervisor_started_at=process_started_at)
+        .values(supervisor_pid=process.pid, supervisor_start_ticks=process.started)
     )
-    add_event(session, lease.job_id, EventKind.LAUNCHED, attempt=lease.number, data={"pid": pid})
+    add_event(session, lease.job_id, EventKind.LAUNCHED, attempt=lease.number, data={"pid": process.pid})
 
 
 def renew(session: Session, lease: Lease, *, lease_s: float) -> None:

@@ -125,7 +125,7 @@ class Attempt(Base):
     gpus: Mapped[int]
     lease_expires_at: Mapped[datetime]
     supervisor_pid: Mapped[int | None]
-    supervisor_started_at: Mapped[float | None]  # the process's own start time, against reused pids
+    supervisor_start_ticks: Mapped[int | None] = mapped_column(BigInteger)  # against a pid that is used again
     resumed_step: Mapped[int | None] = mapped_column(BigInteger)  # what earlier attempts wrote beyond it is void
     offsets: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # bytes stored of each file
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

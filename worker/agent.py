@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from jobs import leases, registration
 from jobs.database import Sessions
 from jobs.leases import StaleLease
+from jobs.processes import ProcessId, mark_of
 from jobs.registration import SlotInfo
 from jobs.settings import Settings
 from jobs.states import EndReason
@@ -28,7 +29,7 @@ from worker.dispatcher import Dispatcher
 from worker.gpus import Gpu
 from worker.intake import Intake
 from worker.launcher import Launcher, paths_of
-from worker.processes import is_alive, mark_of, sweep
+from worker.processes import sweep
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Agent(threading.Thread):
     def _end_unsupervised(self) -> None:
         """End attempts of this host whose supervisor is gone, after their processes."""
         for attempt in self._attempts(Attempt.ended_at.is_(None), Attempt.supervisor_pid.is_not(None)):
-            if is_alive(attempt.supervisor_pid or 0, attempt.supervisor_started_at or 0.0):
+            if ProcessId(attempt.supervisor_pid or 0, attempt.supervisor_start_ticks or 0).is_alive:
                 continue
             _log.warning("the supervisor of attempt %d died; its ranks are killed", attempt.id)
             sweep(mark_of(attempt.job_id, attempt.number))

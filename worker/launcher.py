@@ -17,13 +17,13 @@ from sqlalchemy import select
 
 from jobs.database import Sessions
 from jobs.leases import claim, end, record_supervisor, release
+from jobs.processes import MARK, ProcessId, mark_of
 from jobs.records import Launch
 from jobs.settings import Settings
 from jobs.spec import spec_from
 from jobs.states import EndReason
 from jobs.store import Lease, get_job
 from jobs.tables import Slot
-from worker.processes import MARK, mark_of, started_at
 
 _log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Launcher:
                 release(session, attempt_id)
             return False
         with self._sessions.begin() as session:
-            record_supervisor(session, lease, pid=process.pid, process_started_at=started_at(process.pid) or 0.0)
+            record_supervisor(session, lease, ProcessId.of(process.pid) or ProcessId(process.pid, 0))
         return True
 
     def reap(self) -> None:

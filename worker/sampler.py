@@ -16,9 +16,9 @@ from sqlalchemy.exc import OperationalError
 
 from jobs.database import Sessions
 from jobs.ingest import SampleRow, store_samples
+from jobs.processes import MARK, environment, mark_of, pids
 from jobs.tables import Attempt, Job, Slot
 from worker.gpus import Gpu, GpuReading, read
-from worker.processes import MARK, environment, mark_of, pids
 
 _log = logging.getLogger(__name__)
 

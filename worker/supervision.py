@@ -21,13 +21,14 @@ from jobs.database import Sessions, engine_for, sessions_for
 from jobs.hints import Hints
 from jobs.leases import StaleLease
 from jobs.logs import configure_logging
+from jobs.processes import ProcessId, mark_of
 from jobs.settings import Settings, settings
 from jobs.spec import Spec, spec_from
 from jobs.states import EndReason
 from jobs.store import Lease, get_job
 from worker.intake import Intake
 from worker.launcher import AttemptPaths, SupervisorOrder, paths_of
-from worker.processes import mark_of, started_at, sweep
+from worker.processes import sweep
 from worker.stopping import stop
 from worker.verdict import Verdict, verdict
 
@@ -178,7 +179,7 @@ class Supervision:
 
     def _rank_gone_for(self, limit_s: float) -> bool:
         """Whether a rank has been gone for `limit_s` while the launcher still runs."""
-        gone = any(rank in self._intake.exits or started_at(pid) is None for rank, pid in self._intake.pids.items())
+        gone = any(rank in self._intake.exits or ProcessId.of(pid) is None for rank, pid in self._intake.pids.items())
         if not gone:
             self._at.rank_gone = None
         elif self._at.rank_gone is None:

@@ -159,7 +159,7 @@ def upgrade() -> None:
         sa.Column("gpus", sa.Integer(), nullable=False),
         sa.Column("lease_expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("supervisor_pid", sa.Integer(), nullable=True),
-        sa.Column("supervisor_started_at", sa.Float(precision=53), nullable=True),
+        sa.Column("supervisor_start_ticks", sa.BigInteger(), nullable=True),
         sa.Column("resumed_step", sa.BigInteger(), nullable=True),
         sa.Column("offsets", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),

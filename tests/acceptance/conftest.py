@@ -8,8 +8,9 @@ import pytest
 
 from hora.client import Client
 from hora.stack import Stack
+from jobs.processes import ProcessId, mark_of
 from tests.waiting import until
-from worker.processes import mark_of, marked, started_at
+from worker.processes import marked
 
 Json = dict[str, Any]
 
@@ -67,7 +68,7 @@ def no_process_left(client: Client, job_id: str) -> None:
         mark = mark_of(job_id, attempt["number"])
         until(lambda mark=mark: not marked(mark), within_s=10, what=f"the end of {mark}")
     for pid in supervisor_pids(client, job_id):
-        until(lambda pid=pid: started_at(pid) is None, within_s=10, what=f"the end of supervisor {pid}")
+        until(lambda pid=pid: ProcessId.of(pid) is None, within_s=10, what=f"the end of supervisor {pid}")
 
 
 def points(client: Client, job_id: str, name: str, *, axis: str = "epoch", rank: int = -1) -> dict[float, float]:

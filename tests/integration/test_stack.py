@@ -19,8 +19,9 @@ import pytest
 from hora import postgres
 from hora.client import Client
 from hora.home import MAX_SOCKET_PATH_BYTES, Home, StackError
-from hora.processes import ProcessId, attempts_of
+from hora.processes import attempts_of
 from hora.stack import Stack
+from jobs.processes import ProcessId
 from tests.waiting import until
 
 COMPONENTS = ("database", "broker")

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from jobs import leases
 from jobs.database import Sessions
 from jobs.leases import SlotTaken, StaleLease
+from jobs.processes import ProcessId
 from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease, StaleTransition, request_cancel
 from jobs.tables import Attempt, Job, Slot
@@ -100,9 +101,9 @@ def test_a_claim_and_a_renewal_move_the_end_of_the_lease(sessions: Sessions) -> 
 def test_the_supervisor_is_recorded(sessions: Sessions) -> None:
     lease = given.a_claimed_attempt(sessions)
     with sessions.begin() as session:
-        leases.record_supervisor(session, lease, pid=42, process_started_at=1.5)
+        leases.record_supervisor(session, lease, ProcessId(42, 15))
     attempt = given.the_attempt(sessions, lease)
-    assert (attempt.supervisor_pid, attempt.supervisor_started_at) == (42, 1.5)
+    assert (attempt.supervisor_pid, attempt.supervisor_start_ticks) == (42, 15)
     assert given.kinds(sessions, lease.job_id)[-1] is EventKind.LAUNCHED
 
 

@@ -7,7 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from worker.processes import MARK, sweep
+from jobs.processes import MARK
+from worker.processes import sweep
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 

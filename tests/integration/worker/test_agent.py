@@ -14,6 +14,7 @@ from sqlalchemy import func, update
 from jobs import leases
 from jobs.database import Sessions
 from jobs.hints import Hints
+from jobs.processes import ProcessId, mark_of
 from jobs.records import RankStarted, rank_records_name
 from jobs.settings import Settings
 from jobs.states import EndReason, EventKind, Status
@@ -25,7 +26,7 @@ from tests.waiting import until
 from worker.agent import Agent
 from worker.dispatcher import Dispatcher
 from worker.launcher import Launcher, paths_of
-from worker.processes import mark_of, marked, started_at, sweep
+from worker.processes import marked, sweep
 
 
 @pytest.fixture
@@ -61,18 +62,24 @@ def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
     return agent_of(sessions, settings, hints)
 
 
-def supervised_by(sessions: Sessions, lease: Lease, pid: int, since: float) -> None:
+def supervised_by(sessions: Sessions, lease: Lease, process: ProcessId) -> None:
     with sessions.begin() as session:
-        leases.record_supervisor(session, lease, pid=pid, process_started_at=since)
+        leases.record_supervisor(session, lease, process)
 
 
-def dead_process() -> tuple[int, float]:
-    """A pid that was a process, and when that started."""
+def living(pid: int) -> ProcessId:
+    """The process that has this pid."""
+    process = ProcessId.of(pid)
+    assert process is not None
+    return process
+
+
+def dead_process() -> ProcessId:
+    """A process that was."""
     with subprocess.Popen(["sleep", "60"]) as child:
-        since = started_at(child.pid)
-        assert since is not None
+        process = living(child.pid)
         child.kill()
-    return child.pid, since
+    return process
 
 
 def test_the_host_and_its_slots_come_and_go_with_what_it_has(
@@ -104,7 +111,7 @@ def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
     sessions: Sessions, settings: Settings, agent: Agent, start: Start
 ) -> None:
     lease = given.a_running_attempt(sessions)
-    supervised_by(sessions, lease, *dead_process())
+    supervised_by(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     log = paths.logs / "rank-0.log"
@@ -122,7 +129,7 @@ def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
 
 def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions: Sessions, agent: Agent) -> None:
     lease = given.a_claimed_attempt(sessions)
-    supervised_by(sessions, lease, *dead_process())
+    supervised_by(sessions, lease, dead_process())
     agent.reconcile()
     job = given.the_job(sessions, lease.job_id)
     assert (job.status, job.restarts) == (Status.QUEUED, 1)
@@ -133,7 +140,7 @@ def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions
 def test_what_the_ranks_wrote_last_counts_for_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
     """The rank came up, and the supervisor died before it stored that."""
     lease = given.a_claimed_attempt(sessions)
-    supervised_by(sessions, lease, *dead_process())
+    supervised_by(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     record = RankStarted(at=1.0, rank=0, local_rank=0, host="ha", pid=1)
@@ -146,7 +153,7 @@ def test_what_the_ranks_wrote_last_counts_for_the_end(sessions: Sessions, settin
 def test_a_supervisor_that_lives_is_left_alone(sessions: Sessions, agent: Agent, start: Start) -> None:
     lease = given.a_running_attempt(sessions)
     supervisor = start("exec sleep 60")
-    supervised_by(sessions, lease, supervisor.pid, started_at(supervisor.pid) or 0.0)
+    supervised_by(sessions, lease, living(supervisor.pid))
     agent.reconcile()
     assert given.the_attempt(sessions, lease).ended_at is None
     assert supervisor.poll() is None
@@ -154,7 +161,7 @@ def test_a_supervisor_that_lives_is_left_alone(sessions: Sessions, agent: Agent,
 
 def test_a_pid_that_another_process_has_now_is_not_the_supervisor(sessions: Sessions, agent: Agent) -> None:
     lease = given.a_running_attempt(sessions)
-    supervised_by(sessions, lease, os.getpid(), (started_at(os.getpid()) or 0.0) - 100)
+    supervised_by(sessions, lease, ProcessId(os.getpid(), living(os.getpid()).started - 100))
     agent.reconcile()
     assert given.the_attempt(sessions, lease).end_reason is EndReason.LEASE_EXPIRED
 
@@ -211,7 +218,7 @@ def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: S
     mark = mark_of(lease.job_id, lease.number)
     until(lambda: marked(mark), what="horovodrun")  # from here on nobody else starts one
     os.kill(attempt.supervisor_pid, signal.SIGKILL)
-    until(lambda: started_at(attempt.supervisor_pid or 0) is None)
+    until(lambda: ProcessId.of(attempt.supervisor_pid or 0) is None)
     assert sweep(mark)
     launcher.reap()
 

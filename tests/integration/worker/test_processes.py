@@ -8,9 +8,10 @@ from pathlib import Path
 
 import psutil
 
+from jobs.processes import ProcessId, environment, mark_of
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.processes import environment, is_alive, mark_of, marked, signal_marked, started_at, sweep
+from worker.processes import marked, signal_marked, sweep
 
 
 def marked_count(mark: str, count: int) -> list[int]:
@@ -37,7 +38,7 @@ def test_a_grandchild_whose_parent_is_gone_is_found_and_ended(mark: str, start: 
     orphans = marked_count(mark, 2)
     assert parent.pid not in orphans
     assert sweep(mark)
-    assert not any(psutil.pid_exists(pid) and started_at(pid) for pid in orphans)
+    assert not any(ProcessId.of(pid) for pid in orphans)
 
 
 def test_a_process_in_a_session_of_its_own_is_found_and_ended(mark: str, start: Start) -> None:
@@ -52,7 +53,7 @@ def test_a_process_that_ignores_sigterm_is_ended(mark: str, start: Start, tmp_pa
     child = start(f"trap '' TERM; touch {tmp_path}/deaf; exec sleep 60")
     until((tmp_path / "deaf").exists)
     assert signal_marked(mark, signal.SIGTERM) == 1
-    assert is_alive(child.pid, started_at(child.pid) or 0.0)
+    assert child.poll() is None
     assert sweep(mark)
     assert child.wait(10) == -signal.SIGKILL
 
@@ -76,31 +77,31 @@ def test_a_process_that_is_becoming_another_is_not_missed(mark: str, start: Star
 def test_a_zombie_does_not_count(mark: str, start: Start) -> None:
     child = start("exec sleep 60")
     until(lambda: marked(mark))
-    since = started_at(child.pid)
-    assert since is not None
-    assert is_alive(child.pid, since)
+    process = ProcessId.of(child.pid)
+    assert process is not None
+    assert process.is_alive
     child.kill()
     until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
     assert marked(mark) == []
     assert sweep(mark, timeout_s=0)
-    assert started_at(child.pid) is None
-    assert not is_alive(child.pid, since)
+    assert ProcessId.of(child.pid) is None
+    assert not process.is_alive
 
 
 def test_a_reused_pid_is_not_the_process_of_before(start: Start) -> None:
     child = start("exec sleep 60")
-    since = started_at(child.pid)
-    assert since is not None
-    assert is_alive(child.pid, since)
-    assert not is_alive(child.pid, since - 2)
-    assert not is_alive(child.pid, since + 2)
+    process = ProcessId.of(child.pid)
+    assert process is not None
+    assert process.is_alive
+    assert not ProcessId(child.pid, process.started - 1).is_alive
+    assert not ProcessId(child.pid, process.started + 1).is_alive
 
 
 def test_a_pid_that_nobody_has_is_not_alive(start: Start) -> None:
     child = start("exit 0")
     child.wait(10)
-    assert started_at(child.pid) is None
-    assert not is_alive(child.pid, 0.0)
+    assert ProcessId.of(child.pid) is None
+    assert not ProcessId(child.pid, 0).is_alive
     assert environment(child.pid) == frozenset()
 
 

@@ -10,13 +10,14 @@ from sqlalchemy import select
 
 from jobs import leases
 from jobs.database import Sessions
+from jobs.processes import mark_of
 from jobs.states import EndReason
 from jobs.store import Lease, touch
 from jobs.tables import Sample
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.processes import mark_of, marked
+from worker.processes import marked
 from worker.sampler import RankProcesses, Sampler
 
 BUSY = [sys.executable, "-S", "-c", "while True: pass"]

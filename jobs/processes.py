@@ -1,0 +1,88 @@
+"""Processes of this host, named so that they are never mistaken, and the marks by which a job's are found.
+
+Used by the worker (supervisors, ranks) and by the local stack's keeper. Linux only: everything is read from /proc.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "HORA_ATTEMPT"  # in the environment of every process of an attempt, beside HORA_HOME
+_EMPTY_LOOKS = 3
+_EXEC_LIMIT_S = 1.0  # an exec takes a millisecond
+
+
+def mark_of(job_id: str, number: int) -> str:
+    """What `HORA_ATTEMPT` holds in every process of an attempt."""
+    return f"{job_id}.{number}"
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """One process, for ever: a pid is used again after its process, the pair with its start time is not."""
+
+    pid: int
+    started: int  # clock ticks from the start of the machine, unmoved by a change of the clock
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessId | None":
+        """The process that has `pid` now; None when there is none or it is only waiting to be reaped."""
+        started = _started(pid)
+        return None if started is None else cls(pid, started)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs (a zombie does not)."""
+        return _started(self.pid) == self.started
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        """Send it a signal, or with `group` its process group too; nothing when it is gone."""
+        if self.is_alive:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number) if group and os.getpgid(self.pid) == self.pid else os.kill(self.pid, number)
+
+
+def _started(pid: int) -> int | None:
+    try:
+        # The command's name, in parentheses, may hold anything; the state is the first field after it.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def pids() -> Iterator[int]:
+    """Every pid on this host."""
+    return (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+
+
+def environment(pid: int) -> frozenset[bytes]:
+    """The `KEY=value` items a process was started with; empty where it is gone or not ours to read.
+
+    In the middle of an `exec` a process has no environment, or only that of a memory that is just being given up. So
+    an empty one is believed only when it stays so beside arguments that are there: one look in twenty-five missed a
+    process that was becoming another, and the slots below a living rank would be given back.
+    """
+    root = Path(f"/proc/{pid}")
+    give_up_at, seen_empty = time.monotonic() + _EXEC_LIMIT_S, 0
+    try:
+        while not (content := (root / "environ").read_bytes()):
+            (root / "exe").readlink()  # raises for a zombie and for a thread of the kernel, which have none
+            seen_empty += bool((root / "cmdline").read_bytes())
+            if seen_empty == _EMPTY_LOOKS or time.monotonic() > give_up_at:
+                break
+            time.sleep(0.001)
+    except OSError:
+        return frozenset()
+    return frozenset(content.split(b"\0"))
+
+
+def command_line(pid: int) -> list[bytes]:
+    """The arguments a process was started with; empty where it is gone or a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
