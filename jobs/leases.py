@@ -37,7 +37,7 @@ class Orders:
 
 
 def place(session: Session, job_id: str, *, host: str, slots: Sequence[int], lease_s: float) -> Lease:
-    """Give a queued job the slots `slots` of `host`: rank i gets the i-th. Raises `SlotTaken`, `StaleTransition`."""
+    """Give a queued job the slots `slots` of `host`, the lowest to rank 0. Raises `SlotTaken`, `StaleTransition`."""
     transition(session, job_id, Status.LAUNCHING, attempt=Job.attempt + 1, not_before=None)
     number = session.scalars(select(Job.attempt).where(Job.id == job_id)).one()
     row = session.execute(

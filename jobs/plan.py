@@ -98,7 +98,7 @@ def resolve_plan(spec: Spec, sizes: DatasetSizes | None, *, gpus: int | None = N
 
 
 def _counts(spec: Spec, sizes: DatasetSizes, global_batch: int) -> dict[str, int]:
-    train_samples = int(sizes.train * spec.dataset.fraction)
+    train_samples = round(sizes.train * spec.dataset.fraction)
     if sizes.validation == 0:
         raise UnworkablePlan("dataset.validation", "the validation part is empty")
     if train_samples < global_batch:

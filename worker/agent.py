@@ -32,6 +32,7 @@ from worker.launcher import Launcher, paths_of
 from worker.processes import sweep
 
 _log = logging.getLogger(__name__)
+_STUCK_S = 0.5  # a process that outlives its kill for longer is for the next pass: the heartbeat must not wait
 
 
 def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
@@ -131,7 +132,7 @@ class Agent(threading.Thread):
         """Give back the slots of ended attempts once no process of them is left here."""
         holds = select(Slot.attempt_id).where(Slot.host == self._settings.host, Slot.attempt_id.is_not(None))
         for attempt in self._attempts(Attempt.ended_at.is_not(None), Attempt.id.in_(holds)):
-            clean = sweep(mark_of(attempt.job_id, attempt.number))
+            clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S)
             with self._sessions.begin() as session:
                 if clean:
                     leases.release(session, attempt.id)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from jobs import ingest
 from jobs.database import Sessions
 from jobs.ingest import EventRow, LogRow, MetricRow, event_row
-from jobs.leases import fence, first_rank_started, resumed
+from jobs.leases import StaleLease, fence, first_rank_started, resumed
 from jobs.plan import Plan
 from jobs.records import (
     CheckpointSaved,
@@ -73,6 +73,7 @@ class Intake:
         }
         self._logs = {rank: Tail(paths.logs / rank_log_name(rank)) for rank in range(ranks)}
         self._logs[LAUNCHER] = Tail(paths.launcher_log)
+        self._offsets: dict[str, Any] = attempt.offsets
         for name, tail in self._tails():
             tail.offset = int(attempt.offsets.get(name, 0))
         self._progress: dict[str, Any] = {"epochs": self._plan.epochs, "steps": _steps(self._plan)}
@@ -98,12 +99,20 @@ class Intake:
             self._store(session, batch)
             positions = {name: tail.offset for name, tail in self._tails()}
             positions |= {name: after for name, (_, after) in offsets.items()}
-            session.execute(update(Attempt).where(Attempt.id == self._lease.attempt_id).values(offsets=positions))
+            self._move_offsets(session, positions)
+        self._offsets = positions
         for tail, after in offsets.values():
             tail.offset = after
         self._running |= batch.started
         self._first_step_seen |= batch.first_step
         return True
+
+    def _move_offsets(self, session: Session, positions: dict[str, int]) -> None:
+        """From where this reader began: another one that read meanwhile has stored the same lines."""
+        row = (Attempt.id == self._lease.attempt_id, Attempt.offsets == self._offsets)
+        moved = session.scalar(update(Attempt).where(*row).values(offsets=positions).returning(Attempt.id))
+        if moved is None:
+            raise StaleLease(self._lease)
 
     def drain(self) -> None:
         """Store all that is left; the writers are gone. Raises `StaleLease`."""

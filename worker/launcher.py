@@ -9,6 +9,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from jobs.leases import claim, end, record_supervisor, release
 from jobs.processes import MARK, ProcessId, mark_of
 from jobs.records import Launch
 from jobs.settings import Settings
-from jobs.spec import spec_from
+from jobs.spec import InvalidSpec, spec_from
 from jobs.states import EndReason
 from jobs.store import Lease, get_job
 from jobs.tables import Slot
@@ -142,6 +143,7 @@ class Launcher:
         self._sessions = sessions
         self._settings = settings
         self._children: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()  # tasks and the agent come from threads of their own
 
     def launch(self, attempt_id: int) -> bool:
         """Claim the attempt and start its supervisor; False where another did or it has ended."""
@@ -155,9 +157,10 @@ class Launcher:
                 return False
         try:
             process = self._start_supervisor(self._order(lease))
-        except OSError as error:
+        except (OSError, InvalidSpec) as error:
+            reason = EndReason.LAUNCH_FAILED if isinstance(error, OSError) else EndReason.INTERNAL_ERROR
             with self._sessions.begin() as session:
-                end(session, lease, EndReason.LAUNCH_FAILED, error=f"the supervisor did not start: {error}")
+                end(session, lease, reason, error=f"the supervisor did not start: {error}")
                 release(session, attempt_id)
             return False
         with self._sessions.begin() as session:
@@ -166,7 +169,8 @@ class Launcher:
 
     def reap(self) -> None:
         """Forget the supervisors that have ended."""
-        self._children = [child for child in self._children if child.poll() is None]
+        with self._lock:
+            self._children = [child for child in self._children if child.poll() is None]
 
     def _order(self, lease: Lease) -> SupervisorOrder:
         with self._sessions() as session:
@@ -218,7 +222,8 @@ class Launcher:
                 stderr=output,
                 start_new_session=True,  # a restarted worker leaves it alone
             )
-        self._children.append(process)
+        with self._lock:
+            self._children.append(process)
         assert process.stdin is not None
         process.stdin.write(json.dumps(order.__dict__).encode())
         process.stdin.close()

@@ -125,6 +125,17 @@ def test_every_line_is_stored_once_over_two_readers(
     assert not Intake(sessions, lease, paths, ranks=2).store_new(final=True)
 
 
+def test_of_two_readers_at_once_only_one_stores(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    other = Intake(sessions, lease, paths, ranks=2)
+    write_log(paths, 0, b"one line\n")
+    assert intake.store_new()
+    with pytest.raises(StaleLease):
+        other.store_new()
+    assert lines(sessions) == [(0, "one line")]
+
+
 @pytest.mark.parametrize("why", ["ended", "taken"])
 def test_without_the_lease_nothing_is_stored_and_no_offset_moves(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, why: str
