@@ -28,7 +28,7 @@ from worker.launcher import AttemptPaths, paths_of, rank_environment
 RANKS = 2
 SPEC = {
     "dataset": "digits", "model": "lenet5", "batch_size": 640, "learning_rate": 0.001, "gpus": RANKS,
-    "epochs": 6, "steps_per_epoch": 50, "early_stopping": None,
+    "epochs": 10, "steps_per_epoch": 50, "early_stopping": None,
 }  # fmt: skip
 POSTS = 200
 

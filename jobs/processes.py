@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "HORA_ATTEMPT"  # in the environment of every process of an attempt, beside HORA_HOME
-_EMPTY_LOOKS = 3
+_EMPTY_LOOKS = 5
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _EXEC_LIMIT_S = 1.0  # an exec takes a millisecond
 
 
@@ -46,12 +47,18 @@ class ProcessId:
 
 
 def _started(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on (proc_pid_stat(5)); none where it is gone or a zombie."""
     try:
         # The command's name, in parentheses, may hold anything; the state is the first field after it.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
+        return []
+    return [] if fields[0] in "ZX" else fields
 
 
 def pids() -> Iterator[int]:
@@ -68,16 +75,21 @@ def environment(pid: int) -> frozenset[bytes]:
     """
     root = Path(f"/proc/{pid}")
     give_up_at, seen_empty = time.monotonic() + _EXEC_LIMIT_S, 0
-    try:
-        while not (content := (root / "environ").read_bytes()):
-            (root / "exe").readlink()  # raises for a zombie and for a thread of the kernel, which have none
+    while True:
+        try:
+            if content := (root / "environ").read_bytes():
+                return frozenset(content.split(b"\0"))
             seen_empty += bool((root / "cmdline").read_bytes())
-            if seen_empty == _EMPTY_LOOKS or time.monotonic() > give_up_at:
-                break
-            time.sleep(0.001)
-    except OSError:
-        return frozenset()
-    return frozenset(content.split(b"\0"))
+        except PermissionError:
+            return frozenset()
+        except OSError:
+            pass  # gone, or between two memories
+        fields = _stat(pid)
+        if not fields or int(fields[6]) & _KERNEL_THREAD or seen_empty == _EMPTY_LOOKS:
+            return frozenset()
+        if time.monotonic() > give_up_at:
+            return frozenset()
+        time.sleep(0.001)
 
 
 def command_line(pid: int) -> list[bytes]:

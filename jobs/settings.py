@@ -33,6 +33,7 @@ class Settings(BaseSettings):
 
     reconcile_period_s: float = Field(default=1.0, gt=0)  # a lost hint costs at most this
     sample_period_s: float = Field(default=1.0, gt=0)
+    heartbeat_period_s: float = Field(default=5.0, gt=0)
     host_timeout_s: float = Field(default=30.0, gt=0)  # without a heartbeat for so long, a host is lost
     lease_s: float = Field(default=60.0, gt=0)
     lease_renewal_s: float = Field(default=5.0, gt=0)

@@ -11,9 +11,10 @@ import shutil
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import psutil
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.exc import OperationalError
 
 from jobs import leases, registration
@@ -56,6 +57,7 @@ class Agent(threading.Thread):
         self._gpus = gpus
         self._stopped = threading.Event()
         self._in_contact_since: float | None = None
+        self._beaten_at = 0.0
 
     def run(self) -> None:
         """Reconcile once a period; what fails is tried again in the next one."""
@@ -76,19 +78,37 @@ class Agent(threading.Thread):
 
     def reconcile(self) -> None:
         """One pass."""
+        now = time.monotonic()
         if self._in_contact_since is None:
             self._register()
-            self._in_contact_since = time.monotonic()
-        with self._sessions.begin() as session:
-            registration.beat(session, self._settings.host)
+            self._in_contact_since = self._beaten_at = now
+        if now - self._beaten_at >= self._settings.heartbeat_period_s:
+            with self._sessions.begin() as session:
+                registration.beat(session, self._settings.host)
+            self._beaten_at = now
         self._launcher.reap()
-        self._end_unsupervised()
-        self._launch_waiting()
-        self._release_ended()
+        for attempt in self._attempts():
+            if attempt.ended_at is not None:
+                self._release(attempt)
+            elif attempt.claimed_at is None:
+                self._launcher.launch(attempt.id)
+            elif not self._is_supervised(attempt):
+                self._end_unsupervised(attempt)
+                self._release(attempt)
         # Leases ran out while the database was away; their supervisors get the time to renew them first.
         if time.monotonic() - self._in_contact_since > self._settings.lease_s:
             self._end_abandoned()
         self._dispatcher.run()
+
+    def _attempts(self) -> Sequence[Attempt]:
+        """This host's live attempts, and the ended ones that still hold slots, oldest first."""
+        here = self._settings.host
+        holding = select(Slot.attempt_id).where(Slot.host == here, Slot.attempt_id.is_not(None))
+        live_or_holding = or_(Attempt.ended_at.is_(None), Attempt.id.in_(holding))
+        with self._sessions() as session:
+            return session.scalars(
+                select(Attempt).where(Attempt.host == here, live_or_holding).order_by(Attempt.id)
+            ).all()
 
     def _register(self) -> None:
         info = {
@@ -102,21 +122,21 @@ class Agent(threading.Thread):
             registration.register(session, self._settings.host, info, slots)
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))
 
-    def _end_unsupervised(self) -> None:
-        """End attempts of this host whose supervisor is gone, after their processes."""
-        for attempt in self._attempts(Attempt.ended_at.is_(None), Attempt.supervisor_pid.is_not(None)):
-            if ProcessId(attempt.supervisor_pid or 0, attempt.supervisor_start_ticks or 0).is_alive:
-                continue
-            _log.warning("the supervisor of attempt %d died; its ranks are killed", attempt.id)
-            sweep(mark_of(attempt.job_id, attempt.number))
-            lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
-            try:
-                self._store_rest(attempt, lease)
-                # One that dies before its first rank comes up may do so every time: that uses up a restart.
-                reason = EndReason.LEASE_EXPIRED if attempt.started_at else EndReason.LAUNCH_FAILED
-                self._end(lease, reason, "the supervisor died")
-            except StaleLease:
-                continue  # it ended by itself meanwhile
+    def _is_supervised(self, attempt: Attempt) -> bool:
+        """Whether its supervisor lives; one whose process nobody noted has until its lease runs out."""
+        pid, start_ticks = attempt.supervisor_pid, attempt.supervisor_start_ticks
+        return pid is None or start_ticks is None or ProcessId(pid, start_ticks).is_alive
+
+    def _end_unsupervised(self, attempt: Attempt) -> None:
+        """End an attempt whose supervisor is gone, after its processes."""
+        _log.warning("the supervisor of attempt %d died; its ranks are killed", attempt.id)
+        sweep(mark_of(attempt.job_id, attempt.number))
+        lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+        # One that dies before its first rank comes up may do so every time: that uses up a restart.
+        reason = EndReason.LEASE_EXPIRED if attempt.started_at else EndReason.LAUNCH_FAILED
+        with suppress(StaleLease):  # it ended by itself meanwhile
+            self._store_rest(attempt, lease)
+            self._end(lease, reason, "the supervisor died")
 
     def _store_rest(self, attempt: Attempt, lease: Lease) -> None:
         """What the ranks wrote that their supervisor did not live to store."""
@@ -124,20 +144,14 @@ class Agent(threading.Thread):
         Intake(self._sessions, lease, paths, ranks=attempt.gpus).drain()
         shutil.rmtree(paths.scratch, ignore_errors=True)
 
-    def _launch_waiting(self) -> None:
-        for attempt in self._attempts(Attempt.ended_at.is_(None), Attempt.claimed_at.is_(None)):
-            self._launcher.launch(attempt.id)
-
-    def _release_ended(self) -> None:
-        """Give back the slots of ended attempts once no process of them is left here."""
-        holds = select(Slot.attempt_id).where(Slot.host == self._settings.host, Slot.attempt_id.is_not(None))
-        for attempt in self._attempts(Attempt.ended_at.is_not(None), Attempt.id.in_(holds)):
-            clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S)
-            with self._sessions.begin() as session:
-                if clean:
-                    leases.release(session, attempt.id)
-                else:
-                    leases.quarantine(session, attempt.id)
+    def _release(self, attempt: Attempt) -> None:
+        """Give back the slots of an ended attempt, once no process of it is left here."""
+        clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S)
+        with self._sessions.begin() as session:
+            if clean:
+                leases.release(session, attempt.id)
+            else:
+                leases.quarantine(session, attempt.id)
 
     def _end_abandoned(self) -> None:
         with self._sessions() as session:
@@ -165,9 +179,3 @@ class Agent(threading.Thread):
                 backoff_s=self._settings.restart_backoff_s,
                 backoff_limit_s=self._settings.restart_backoff_limit_s,
             )
-
-    def _attempts(self, *where: object) -> Sequence[Attempt]:
-        with self._sessions() as session:
-            return session.scalars(
-                select(Attempt).where(Attempt.host == self._settings.host, *where).order_by(Attempt.id)  # type: ignore[arg-type]
-            ).all()

@@ -50,9 +50,11 @@ class Dispatcher:
         placed = []
         with self._sessions.begin() as session:
             session.execute(select(func.pg_advisory_xact_lock(_ONE_DISPATCHER)))
-            placements = place_jobs(
-                _queue(session), _free_slots(session, self._settings), patience_s=self._settings.backfill_patience_s
-            )
+            queue = _queue(session)
+            if not queue:
+                return 0
+            hosts = _free_slots(session, self._settings)
+            placements = place_jobs(queue, hosts, patience_s=self._settings.backfill_patience_s)
             for placement in placements:
                 try:
                     with session.begin_nested():

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 _PERIOD_S = 0.1  # between two looks at the processes
-_STORE_PERIOD_S = 0.5  # between two transactions; the ranks share their cores with this process
+_STORE_PERIOD_S = 1.0  # between two transactions; the ranks share their cores with this process
 _LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, once a rank is gone
 
 

@@ -10,10 +10,11 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 _HEAD_START_S = 3.0
-_POLITENESS = 10  # to the ranks, which this process shares its cores with
+_POLITENESS = 10
 
 
 def start_horovodrun(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
@@ -30,6 +31,16 @@ def start_horovodrun(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
         )
 
 
+def be_polite() -> None:
+    """Let the ranks go first, which this process shares the cores with.
+
+    Where the kernel groups processes by session, niceness counts within the group alone, and the group has its own.
+    """
+    os.nice(_POLITENESS)
+    with suppress(OSError), open("/proc/self/autogroup", "w") as autogroup:
+        autogroup.write(str(_POLITENESS))
+
+
 def wait_for_a_rank(order: dict[str, Any], launcher: "subprocess.Popen[bytes]") -> None:
     """Leave the cores to the launcher until a rank writes its first line, or for a few seconds."""
     give_up_at = time.monotonic() + _HEAD_START_S
@@ -44,7 +55,7 @@ def main() -> int:
     """Start the launcher, then watch it to its end."""
     order = json.load(sys.stdin)
     launcher = start_horovodrun(order)
-    os.nice(_POLITENESS)  # after the start: the ranks inherit it otherwise
+    be_polite()  # after the start: the ranks inherit it otherwise
     wait_for_a_rank(order, launcher)
 
     from worker.launcher import SupervisorOrder

@@ -108,7 +108,7 @@ def test_a_pid_that_nobody_has_is_not_alive(start: Start) -> None:
 def test_an_empty_environment_is_read_as_such() -> None:
     with subprocess.Popen(["sleep", "60"], env={}) as child:
         until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"))
-        assert environment(child.pid) == {b""}
+        assert environment(child.pid) == frozenset()
         child.kill()
 
 
