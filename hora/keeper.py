@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hora import parts, postgres
-from hora.home import Home, StackError, State
+from hora.home import StackError, State
+from hora.order import Order, order_from_environment
 from hora.parts import LOOPBACK, PARTS, Part, Wiring, teardown
 from jobs.processes import ProcessId
 
@@ -33,19 +34,6 @@ LOG_LIMIT_BYTES = 16 * 1024 * 1024
 
 class _StopRequested(Exception):
     """A stop signal, or the end of the process that this one was told to go with."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a keeper is to run. A served component has its address here and is not started."""
-
-    home: Home
-    port: int  # 0: any free one
-    slots: int | None = None
-    token: str | None = None
-    database_url: str | None = None
-    broker_url: str | None = None
-    parts: tuple[str, ...] = PARTS
 
 
 @dataclass
@@ -252,8 +240,6 @@ def _wake_on_signals() -> int:
 
 def main() -> int:
     """`python -m hora.keeper`: the home, the port and the rest come from the environment, as for `hora up`."""
-    from hora.stack import order_from_environment
-
     parser = argparse.ArgumentParser(prog="python -m hora.keeper")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--goes-with-stdin", action="store_true", help="stop when standard input ends")

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from hora.keeper import ALREADY_RUNNING, Keeper
-from hora.stack import Stack, order_from_environment
+from hora.order import order_from_environment
+from hora.stack import Stack
 
 Say = Callable[[str], None]
 

@@ -13,43 +13,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pydantic import ValidationError
-
 from hora.home import Home, StackError, State
-from hora.keeper import ALREADY_RUNNING, READY_WITHIN_S, Order, last_lines
+from hora.keeper import ALREADY_RUNNING, READY_WITHIN_S, last_lines
 from hora.parts import PARTS, teardown, with_sources
 from hora.processes import POLL_S, wait_ended
-from jobs.settings import Settings
 
 STOPPED_WITHIN_S = 60.0  # the sum of the parts' own limits, and some
-
-
-def order_from_environment(*, parts: Iterable[str] = PARTS) -> Order:
-    """What `hora up` is asked for by `HORA_*`. An address given there names a served component."""
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        raise StackError(f"HORA_{str(wrong['loc'][0]).upper()} is not valid: {wrong['msg']}.") from error
-    given = settings.model_fields_set
-    home = Home.at(settings.home)
-    if os.geteuid() == 0 and "database_url" not in given and "database" in parts:
-        home.refuse_home_folder()
-    return Order(
-        home=home,
-        port=settings.port,
-        slots=settings.slots,
-        token=settings.token,
-        database_url=settings.database_url if "database_url" in given else None,
-        broker_url=settings.broker_url if "broker_url" in given else None,
-        parts=tuple(parts),
-    )
 
 
 class _Ended(Exception):

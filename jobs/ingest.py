@@ -16,6 +16,9 @@ from sqlalchemy.orm import Session
 from jobs.states import EventKind
 from jobs.store import storable
 
+ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
+LAUNCHER = -1  # the rank of a line that the launcher printed
+
 
 class MetricRow(NamedTuple):
     """A row of metric_points, in the order of its columns."""

@@ -26,12 +26,12 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import NullType
 
+from jobs.ingest import ALL_RANKS
 from jobs.tables import Attempt, Job, MetricPoint, Sample
 from jobs.thinning import kept
 
 Axis = Literal["step", "epoch", "time"]
 
-ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
 UNITS = {
     "gpu_percent": "percent",
     "gpu_memory_bytes": "bytes",

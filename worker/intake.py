@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from jobs import ingest
 from jobs.database import Sessions
-from jobs.ingest import EventRow, LogRow, MetricRow, event_row
+from jobs.ingest import ALL_RANKS, LAUNCHER, EventRow, LogRow, MetricRow, event_row
 from jobs.leases import StaleLease, fence, first_rank_started, resumed
 from jobs.plan import Plan
 from jobs.records import (
@@ -35,9 +35,6 @@ from jobs.store import Lease, get_job, touch
 from jobs.tables import Attempt
 from worker.launcher import AttemptPaths
 from worker.tail import MAX_READ_BYTES, Tail
-
-ALL_RANKS = -1  # the rank of a value over all ranks
-LAUNCHER = -1  # the rank of a line that the launcher printed
 
 
 @dataclass
