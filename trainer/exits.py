@@ -74,8 +74,14 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _is_lost_peer(error: BaseException) -> bool:
-    """Whether a collective failed: Horovod's own error, or the one TensorFlow wraps it in."""
-    return type(error).__name__ == "HorovodInternalError" or "Horovod has been shut down" in str(error)
+    """Whether a collective failed: Horovod's own error, or the one that TensorFlow wraps it in.
+
+    What broke first decides which: Horovod's controller noticed, or the transport did in the middle of a message.
+    """
+    kind, text = type(error).__name__, str(error).lower()
+    if kind == "HorovodInternalError" or "horovod has been shut down" in text:
+        return True
+    return kind == "UnknownError" and any(name in text for name in ("horovod", "gloo", "nccl"))
 
 
 def _memory_advice(per_gpu_batch: int | None) -> str:

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +177,15 @@ def test_a_wait_has_a_limit(stack: Stack, client: Client) -> None:
     client.wait(left["id"], timeout_s=60)
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Children of this process can be interrupted, also where it is a shell's background job, which ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: Client) -> None:
     command = [*HORA, "submit", *LONG, "--set", "name=detached", "--wait"]
     with subprocess.Popen(

@@ -11,6 +11,10 @@ class ResourceExhaustedError(Exception):
     """Named as TensorFlow's."""
 
 
+class UnknownError(Exception):
+    """Named as TensorFlow's."""
+
+
 class HorovodInternalError(RuntimeError):
     """Named as Horovod's."""
 
@@ -22,6 +26,11 @@ class HorovodInternalError(RuntimeError):
         (MemoryError(), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
         (ResourceExhaustedError("OOM"), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
         (HorovodInternalError("x"), ("peer_lost", "a collective failed: a peer is gone", 1)),
+        (
+            UnknownError("[/src/gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:19: Connection reset by peer"),
+            ("peer_lost", "a collective failed: a peer is gone", 1),
+        ),
+        (UnknownError("no such device"), ("internal_error", "UnknownError: no such device", 1)),
         (PeerFailed("rank 1 cannot go on"), ("peer_lost", "rank 1 cannot go on", 1)),
         (Diverged("the loss is nan at step 3"), ("internal_error", "the loss is nan at step 3", 1)),
         (KeyError("x"), ("internal_error", "KeyError: 'x'", 1)),
