@@ -78,7 +78,8 @@ class JobView(_View):
 def _progress_of(job: Job) -> Progress:
     epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
     steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
-    return Progress.model_validate({"epochs": epochs, "steps": steps, **(job.progress or {})})
+    progress = Progress.model_validate({"epochs": epochs, "steps": steps, **(job.progress or {})})
+    return progress if job.ended_at is None else progress.model_copy(update={"eta_s": None})
 
 
 class Preview(_View):

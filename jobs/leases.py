@@ -10,7 +10,7 @@ or the reaper once the lease has run out. The slots are `release`d only when no 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
@@ -229,10 +229,15 @@ def _why_abandoned(host: str, is_lost: bool, is_unclaimed: bool) -> tuple[EndRea
     return EndReason.LEASE_EXPIRED, f"the supervisor on {host} stopped renewing its lease"
 
 
-def first_rank_started(session: Session, lease: Lease) -> None:
-    """The attempt runs: its first rank has written its first line."""
-    session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(started_at=func.now()))
-    transition(session, lease.job_id, Status.RUNNING, lease=lease, started_at=func.coalesce(Job.started_at, func.now()))
+def first_rank_started(session: Session, lease: Lease, at: datetime) -> None:
+    """The attempt runs: its first rank wrote its first line at `at`, by its host's clock."""
+    started_at = session.scalar(
+        update(Attempt)
+        .where(Attempt.id == lease.attempt_id)
+        .values(started_at=func.greatest(at, Attempt.created_at))  # whatever that clock says
+        .returning(Attempt.started_at)
+    )
+    transition(session, lease.job_id, Status.RUNNING, lease=lease, started_at=func.coalesce(Job.started_at, started_at))
 
 
 def resumed(session: Session, lease: Lease, step: int) -> None:

@@ -45,7 +45,7 @@ class Batch:
     logs: list[LogRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)  # of the job's row
-    started: bool = False
+    started_at: datetime | None = None  # of the first rank, where it is news
     first_step: bool = False
     resumed_step: int | None = None
 
@@ -100,7 +100,7 @@ class Intake:
         self._offsets = positions
         for tail, after in offsets.values():
             tail.offset = after
-        self._running |= batch.started
+        self._running |= batch.started_at is not None
         self._first_step_seen |= batch.first_step
         return True
 
@@ -139,7 +139,8 @@ class Intake:
         match record:
             case RankStarted():
                 self.pids[rank] = record.pid
-                batch.started |= not self._running
+                if not self._running and batch.started_at is None:
+                    batch.started_at = _time(record.at)
                 data = {"rank": rank, "host": record.host, "pid": record.pid}
                 self._add_event(EventKind.RANK_STARTED, record.at, data, batch)
             case Planned():
@@ -212,8 +213,8 @@ class Intake:
 
     def _store(self, session: Session, batch: Batch) -> None:
         lease = self._lease
-        if batch.started and not self._running:
-            first_rank_started(session, lease)
+        if batch.started_at is not None:
+            first_rank_started(session, lease, batch.started_at)
         if batch.resumed_step is not None:
             resumed(session, lease, batch.resumed_step)
         if batch.columns:

@@ -29,7 +29,7 @@ from jobs import store
 from jobs.catalog import sizes_of, unsupported
 from jobs.hosts import largest_host
 from jobs.listing import JobFilter, Order, list_jobs, revision_of
-from jobs.plan import Plan, resolve_plan
+from jobs.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.spec import FieldProblem, InvalidSpec, Spec, parse_spec, spec_from
 from jobs.states import Status
 from jobs.store import Idempotency
@@ -118,7 +118,12 @@ def _submitted(
 ) -> Response:
     if problems := unsupported(spec):
         raise InvalidSpec(problems)
-    plan = resolve_plan(spec, sizes_of(spec))
+    try:
+        plan = resolve_plan(spec, sizes_of(spec))
+    except UnworkablePlan as error:
+        with services.sessions() as session:
+            lack = _lack_of_room(session, spec)
+        raise InvalidSpec([*lack, FieldProblem(error.field, str(error))]) from None
     if dry_run:
         with services.sessions() as session:
             _require_room(session, spec)
@@ -143,13 +148,19 @@ def _stored(
 
 
 def _require_room(session: Session, spec: Spec) -> None:
-    """Refuse more GPUs than any host has: a job is placed on one host. Raises `InvalidSpec`."""
+    """Raises `InvalidSpec` where no host has as many slots as the spec asks for."""
+    if lack := _lack_of_room(session, spec):
+        raise InvalidSpec(lack)
+
+
+def _lack_of_room(session: Session, spec: Spec) -> list[FieldProblem]:
+    """What is wrong with asking for more GPUs than any host has: a job is placed on one host."""
     kind = None if spec.device == "auto" else spec.device
     most = largest_host(session, kind=kind)
-    if most is not None and spec.gpus > most:
-        slots = "slots" if kind is None else f"{kind} slots"
-        message = f"more than this cluster has: its largest host has {most} {slots}"
-        raise InvalidSpec([FieldProblem("gpus", message, str(spec.gpus))])
+    if most is None or spec.gpus <= most:
+        return []
+    slots = "slots" if kind is None else f"{kind} slots"
+    return [FieldProblem("gpus", f"more than this cluster has: its largest host has {most} {slots}", str(spec.gpus))]
 
 
 def _changes(body: bytes) -> dict[str, Any]:

@@ -88,6 +88,7 @@ def test_more_gpus_than_any_host_has_are_refused_with_the_number(api: TestClient
     assert "largest host has 3 slots" in refused.json()["errors"][0]["message"]
     assert fields(api.post("/v1/jobs", params={"dry_run": True}, json=SPEC | {"gpus": 4})) == ["gpus"]
     assert fields(api.post("/v1/jobs", json=SPEC | {"device": "gpu"})) == ["gpus"]
+    assert fields(api.post("/v1/jobs", json=SPEC | {"gpus": 999})) == ["gpus", "batch_size"]
     assert how_many_jobs(sessions) == 0
     assert api.post("/v1/jobs", json=SPEC | {"gpus": 3}).status_code == 201
 

@@ -1,7 +1,7 @@
 """What the tests of the store and of the workers start from, made as the service makes it."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, select, update
@@ -51,7 +51,7 @@ def a_running_attempt(sessions: Sessions, **fields: Any) -> Lease:
     """The same, with its first rank up."""
     lease = a_claimed_attempt(sessions, **fields)
     with sessions.begin() as session:
-        leases.first_rank_started(session, lease)
+        leases.first_rank_started(session, lease, datetime.now(UTC))
     return lease
 
 

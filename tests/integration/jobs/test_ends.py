@@ -33,7 +33,7 @@ def test_each_reason_leads_to_its_status(sessions: Sessions, running: bool) -> N
         lease = given.an_attempt(sessions, given.a_job(sessions))
         if running:
             with sessions.begin() as session:
-                leases.first_rank_started(session, lease)
+                leases.first_rank_started(session, lease, datetime.now(UTC))
         outcome = reason.outcome
         expected = Status.QUEUED if outcome.retried else outcome.status
         assert end(sessions, lease, reason, error="why") is expected

@@ -1,6 +1,7 @@
 """The life of an attempt and of the slots it holds."""
 
 import dataclasses
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
@@ -146,7 +147,14 @@ def test_the_first_rank_starts_the_job_and_the_attempt(sessions: Sessions) -> No
     job, attempt = given.the_job(sessions, lease.job_id), given.the_attempt(sessions, lease)
     assert job.status is Status.RUNNING
     assert job.started_at is not None
-    assert attempt.started_at is not None
+    assert attempt.started_at == job.started_at
+
+
+def test_the_start_is_when_the_rank_says_but_not_before_it_was_placed(sessions: Sessions) -> None:
+    lease = given.a_claimed_attempt(sessions)
+    with sessions.begin() as session:
+        leases.first_rank_started(session, lease, datetime(2000, 1, 1, tzinfo=UTC))
+    assert given.the_job(sessions, lease.job_id).started_at == given.the_attempt(sessions, lease).created_at
 
 
 def test_a_later_attempt_leaves_the_jobs_first_start(sessions: Sessions) -> None:
@@ -157,7 +165,7 @@ def test_a_later_attempt_leaves_the_jobs_first_start(sessions: Sessions) -> None
         leases.release(session, first.attempt_id)
     second = given.an_attempt(sessions, first.job_id)
     with sessions.begin() as session:
-        leases.first_rank_started(session, second)
+        leases.first_rank_started(session, second, datetime.now(UTC))
         leases.resumed(session, second, 120)
     assert given.the_job(sessions, first.job_id).started_at == started
     attempt = given.the_attempt(sessions, second)
