@@ -45,6 +45,8 @@ class Hints:
 
     def __init__(self, broker_url: str) -> None:
         self._app = celery_app(broker_url)
+        # `retry=False` alone does not keep kombu from knocking for six seconds while it opens the connection.
+        self._app.conf.broker_transport_options |= {"max_retries": 1, "interval_start": 0, "interval_max": 0}
         self._pending: queue.SimpleQueue[tuple[str, tuple[int, ...], str] | None] = queue.SimpleQueue()
         self._dispatch_pending = threading.Event()
         self._thread = threading.Thread(target=self._send_all, name="hints", daemon=True)
