@@ -94,7 +94,9 @@ def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(stack: Stack) ->
 
 
 def test_submit_and_wait_on_a_terminal_draws_a_bar(stack: Stack) -> None:
-    code, drawn = in_terminal(stack.home, "submit", *SHORT, "--wait")
+    # Seconds of training: a shorter job may be over between two looks at it.
+    longer = ("--epochs", "60", "--set", "early_stopping=null")
+    code, drawn = in_terminal(stack.home, "submit", *SHORT, *longer, "--wait")
     assert code == 0
     assert "\x1b[" in drawn
     assert "running" in drawn
