@@ -109,6 +109,8 @@ def _launch(spec: Spec, paths: AttemptPaths, ranks: int, threads: int) -> Launch
         device="cpu",
         threads_per_rank=threads,
         data_roots=[],
+        cache_dir=str(paths.scratch / "cache"),
+        weights_dir=str(paths.scratch / "weights"),
         records_dir=str(paths.records),
         logs_dir=str(paths.logs),
         checkpoints_dir=str(paths.checkpoints),

@@ -43,6 +43,20 @@ class PhaseEnded(_Record):
     duration_s: float
 
 
+class DataOpened(_Record):
+    """Rank 0: what the data turned out to be; `shape` is one sample's: (height, width, channel), or (feature,)."""
+
+    kind: Literal["data"] = "data"
+    format: str
+    shape: list[int]
+    classes: list[str]  # the position of a name is its label
+    train: Count  # samples, before `fraction`
+    validation: Count
+    test: Count
+    damaged: Count  # samples that cannot be read, and are left out
+    damaged_files: list[str]  # the first few of them
+
+
 class Planned(_Record):
     """Rank 0: the plan that all ranks agreed on, and where the run goes on from (epoch 0 = from the start)."""
 
@@ -62,9 +76,22 @@ class StepEnded(_Record):
     step: Count
     epoch: Epoch
     step_time_s: float
-    data_wait_s: float
+    data_wait_s: float  # of the step's time, until the batch was there
+    allreduce_s: float  # of the step's time, from the last gradient to the averaged ones; waiting for peers included
     samples_per_s: float
     metrics: Metrics
+
+
+class RankEpochEnded(_Record):
+    """What one pass cost this rank: percentiles of its step times, and sums of what its steps waited for."""
+
+    kind: Literal["rank_epoch"] = "rank_epoch"
+    epoch: Epoch
+    step: Count
+    step_time_p50_s: float
+    step_time_p95_s: float
+    data_wait_s: float
+    allreduce_s: float
 
 
 class EpochEnded(_Record):
@@ -107,6 +134,8 @@ class Summary(BaseModel):
     wall_s: float
     setup_s: float
     parameters: int
+    model_bytes: int  # of the weights in memory
+    after_best_share: float  # of the training time, what the epochs after the best one took; 0..1
     stopped_early: bool
 
 
@@ -138,7 +167,16 @@ class RankExited(_Record):
 
 
 Record = Annotated[
-    RankStarted | PhaseEnded | Planned | StepEnded | EpochEnded | CheckpointSaved | Summarized | RankExited,
+    RankStarted
+    | PhaseEnded
+    | DataOpened
+    | Planned
+    | StepEnded
+    | RankEpochEnded
+    | EpochEnded
+    | CheckpointSaved
+    | Summarized
+    | RankExited,
     Field(discriminator="kind"),
 ]
 _RECORD: TypeAdapter[Record] = TypeAdapter(Record)
@@ -166,7 +204,11 @@ class Launch(BaseModel):
     gpus: int
     device: Literal["gpu", "cpu"]
     threads_per_rank: int
-    data_roots: list[str]
+    data_roots: list[str]  # folders and URLs below which datasets and weights may be read
+    cache_dir: str  # raw files of `cache: disk`, shared by all jobs of this host
+    weights_dir: str  # where ImageNet weights are looked for
+    job_weights: str | None = None  # the file that `weights: job:ID` means
+    models: list[str] = []  # `module:function` of networks that the operator allows
     records_dir: str  # rank N appends to records_dir/rank-N.jsonl
     logs_dir: str  # rank N writes stdout and stderr to logs_dir/rank-N.log
     checkpoints_dir: str  # shared by the attempts of a job

@@ -38,6 +38,7 @@ class Step:
     epoch: int
     step_time_s: float
     data_wait_s: float
+    allreduce_s: float
     metrics: dict[str, float]
 
 
@@ -98,6 +99,7 @@ class StepRecording(Callback):
                 epoch=step.epoch,
                 step_time_s=step.step_time_s,
                 data_wait_s=step.data_wait_s,
+                allreduce_s=step.allreduce_s,
                 samples_per_s=self._global_batch / step.step_time_s,
                 metrics=step.metrics,
             )

@@ -26,12 +26,13 @@ class Ranks:
     rank: int
     local_rank: int
     size: int
+    local_size: int  # ranks on this host
 
 
 def connect(launch: Launch) -> Ranks:
     """Meet the other ranks. Raises `RanksDisagree` when they are not as many as the launch file says."""
     hvd.init()
-    ranks = Ranks(rank=hvd.rank(), local_rank=hvd.local_rank(), size=hvd.size())
+    ranks = Ranks(rank=hvd.rank(), local_rank=hvd.local_rank(), size=hvd.size(), local_size=hvd.local_size())
     if ranks.size != launch.gpus:
         raise RanksDisagree(f"{ranks.size} ranks were started for {launch.gpus} gpus")
     return ranks

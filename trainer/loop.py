@@ -14,10 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from jobs.plan import Plan
+from jobs.spec import Spec
 from trainer import distributed
 from trainer.callbacks import Callback, Checkpointing, Epoch, Step
 from trainer.checkpoint import Progress, State
-from trainer.data import Dataset, Part, evaluation_batches, train_batches
+from trainer.data.opening import Dataset
+from trainer.data.parts import Batch, Part
 from trainer.distributed import Ranks
 from trainer.exits import Diverged, Outcome
 from trainer.plan import steps_of
@@ -79,7 +81,7 @@ class Loop:
     """A training run between two points in time: from where `state` says to the end, or to a stop."""
 
     plan: Plan
-    seed: int
+    spec: Spec
     ranks: Ranks
     dataset: Dataset
     train_step: StepFunction
@@ -92,10 +94,14 @@ class Loop:
     flush: Callable[[], None]
     _made_first_step: bool = field(default=False, init=False)
     _timed_since: float = field(default=0.0, init=False)
+    _batches: Iterator[Batch] = field(default_factory=lambda: iter(()), init=False)  # one stream over all epochs
 
     def train(self) -> Outcome:
         """Train until the epochs are over, early stopping says so, or the ranks agreed to stop."""
         self._timed_since = time.perf_counter()
+        self._batches = self.dataset.train_batches(
+            self.spec, self.plan, rank=self.ranks.rank, epoch=self.progress.epoch, first=self.progress.epoch_step
+        )
         while not self.is_over():
             stop = not self._train_epoch() or self._end_epoch()
             if stop and not self.is_over():
@@ -118,7 +124,7 @@ class Loop:
         """(loss, accuracy, whether a rank wishes to stop) over every sample of a part, on all ranks."""
         sums = [0.0, 0.0, 0.0]
         ranks, per_rank = self.ranks, self.plan.per_gpu_batch
-        for batch in evaluation_batches(part, per_rank=per_rank, rank=ranks.rank, ranks=ranks.size):
+        for batch in part.evaluate(rank=ranks.rank, ranks=ranks.size, per_rank=per_rank):
             values = self.evaluation_step(*batch).numpy().tolist()
             sums = [total + value for total, value in zip(sums, values, strict=True)]
         loss, hits, samples, wishes = distributed.sum_over_ranks([*sums, float(self.watch.requested.is_set())])
@@ -127,16 +133,15 @@ class Loop:
     def _train_epoch(self) -> bool:
         """Train to the end of the epoch; False when the ranks agreed to stop before it."""
         progress = self.progress
-        batches = self._batches()
         ended = time.perf_counter()
         while progress.epoch_step < steps_of(self.plan)[0]:
             asked = time.perf_counter()
-            batch = next(batches)
+            batch = next(self._batches)
             data_wait_s = time.perf_counter() - asked
             for callback in self.callbacks:
                 callback.on_step_begin(progress.step)
             wish = _YES if self.watch.requested.is_set() else _NO
-            tally = self.train_step(batch.pixels, batch.labels, wish)
+            tally = self.train_step(batch.features, batch.labels, wish)
             own_loss, own_accuracy, loss, accuracy, wishes = tally.numpy().tolist()
             before, ended = ended, time.perf_counter()
             self._count(loss, accuracy, ended - before)
@@ -145,6 +150,7 @@ class Loop:
                 epoch=progress.epoch,
                 step_time_s=ended - before,
                 data_wait_s=data_wait_s,
+                allreduce_s=0.0,
                 metrics={"loss": own_loss, "accuracy": own_accuracy},
             )
             for callback in self.callbacks:
@@ -154,19 +160,6 @@ class Loop:
             if wishes > 0:
                 return False
         return True
-
-    def _batches(self) -> Iterator[Part]:
-        assert self.plan.train_samples is not None
-        return train_batches(
-            self.dataset.train,
-            samples=self.plan.train_samples,
-            per_rank=self.plan.per_gpu_batch,
-            rank=self.ranks.rank,
-            ranks=self.ranks.size,
-            seed=self.seed,
-            epoch=self.progress.epoch,
-            first=self.progress.epoch_step,
-        )
 
     def _count(self, loss: float, accuracy: float, step_time_s: float) -> None:
         progress = self.progress

@@ -11,22 +11,24 @@ from keras import layers
 
 from jobs.plan import Plan
 from jobs.spec import Spec
-from trainer.data import Dataset
+from trainer.data.parts import Facts
 from trainer.exits import BadData
 
 
-def build_model(spec: Spec, dataset: Dataset) -> keras.Model:
-    """The network the spec names, for the dataset's images and classes, with seeded weights."""
+def build_model(spec: Spec, facts: Facts) -> keras.Model:
+    """The network the spec names, for the data's shape and classes, with seeded weights."""
     keras.config.set_dtype_policy(spec.precision)
     hidden = _HIDDEN.get(spec.model.name)
     if hidden is None:
         raise BadData(f"model.name: there is no model {spec.model.name!r}; there are: {', '.join(_HIDDEN)}")
-    pixels = keras.Input(dataset.shape, dtype="uint8", name="pixels")
-    x = layers.Rescaling(2 / dataset.max_pixel, offset=-1)(pixels)
-    for layer in hidden(dataset.shape, spec.model.dropout):
+    pixels = keras.Input(facts.shape, dtype=facts.dtype, name="pixels")
+    assert facts.value_range is not None
+    low, high = facts.value_range
+    x = layers.Rescaling(2 / (high - low), offset=-1 - 2 * low / (high - low))(pixels)
+    for layer in hidden(facts.shape[:2], spec.model.dropout):
         x = layer(x)
     # float32 whatever the precision: a softmax over half-precision logits loses small probabilities.
-    logits = layers.Dense(dataset.classes, dtype="float32", name="logits")(x)
+    logits = layers.Dense(len(facts.classes), dtype="float32", name="logits")(x)
     return keras.Model(pixels, logits, name=spec.model.name)
 
 
@@ -39,14 +41,14 @@ def build_optimizer(spec: Spec, plan: Plan, model: keras.Model) -> keras.optimiz
     return optimizer
 
 
-def _lenet5(shape: tuple[int, int, int], dropout: float) -> Iterator[layers.Layer]:
+def _lenet5(size: tuple[int, ...], dropout: float) -> Iterator[layers.Layer]:
     """LeNet-5 (LeCun et al. 1998) with ELU and max pooling: 61,706 weights on 28x28x1.
 
     ELU (Clevert et al. 2015, arXiv:1511.07289), because on few samples and steps it learns faster than tanh, and
     fewer runs stop early below their best than with ReLU. An image smaller than 20x20 keeps its size until after
     the second convolution, or little would be left of it.
     """
-    small = min(shape[:2]) < 20
+    small = min(size) < 20
     yield layers.Conv2D(6, 5, padding="same", **_ELU)
     if not small:
         yield layers.MaxPooling2D()
@@ -58,7 +60,7 @@ def _lenet5(shape: tuple[int, int, int], dropout: float) -> Iterator[layers.Laye
         yield from _dropout(dropout)
 
 
-def _mlp(shape: tuple[int, int, int], dropout: float) -> Iterator[layers.Layer]:
+def _mlp(size: tuple[int, ...], dropout: float) -> Iterator[layers.Layer]:
     """Two hidden layers of 128."""
     yield layers.Flatten()
     for _ in range(2):
@@ -73,7 +75,7 @@ def _dropout(rate: float) -> Iterator[layers.Layer]:
 
 _ELU = {"activation": "elu", "kernel_initializer": "he_normal"}
 
-_HIDDEN: dict[str, Callable[[tuple[int, int, int], float], Iterator[layers.Layer]]] = {"lenet5": _lenet5, "mlp": _mlp}
+_HIDDEN: dict[str, Callable[[tuple[int, ...], float], Iterator[layers.Layer]]] = {"lenet5": _lenet5, "mlp": _mlp}
 
 _OPTIMIZERS: dict[str, Callable[[float], keras.optimizers.Optimizer]] = {
     "adam": keras.optimizers.Adam,

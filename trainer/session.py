@@ -3,6 +3,8 @@
 Importing this module imports TensorFlow, Keras and Horovod.
 """
 
+import os
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ import keras
 import numpy as np
 
 from jobs.plan import Plan
-from jobs.records import Launch, PhaseEnded, Planned, Summarized, Summary
+from jobs.records import DataOpened, Launch, PhaseEnded, Planned, Summarized, Summary
 from trainer import distributed
 from trainer.callbacks import (
     Callback,
@@ -24,7 +26,8 @@ from trainer.callbacks import (
     weights_of,
 )
 from trainer.checkpoint import Checkpoint, CheckpointStore, State, atomic_write
-from trainer.data import Dataset, open_dataset
+from trainer.data.opening import Dataset, find
+from trainer.data.parts import Facts, Host
 from trainer.distributed import Ranks, together
 from trainer.exits import Outcome
 from trainer.loop import Loop, StepFunction, make_evaluation_step, make_train_step
@@ -110,12 +113,12 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     together(lambda: distributed.claim_devices(launch, ranks.local_rank))
     phases.end("connect")
 
-    dataset = together(lambda: open_dataset(spec.dataset, seed=spec.seed, data_roots=launch.data_roots))
-    plan = together(lambda: settle_plan(spec, dataset.sizes, ranks=ranks.size))
+    dataset = open_dataset(launch, ranks)
+    plan = together(lambda: settle_plan(spec, dataset.facts.sizes, ranks=ranks.size))
     distributed.agree("the plan", plan.model_dump(mode="json"))
     phases.end("data")
 
-    trained = together(lambda: build(launch, plan, dataset))
+    trained = together(lambda: build(launch, plan, dataset.facts))
     phases.end("build")
 
     store = CheckpointStore(Path(launch.checkpoints_dir), keep=spec.checkpoint.keep)
@@ -125,18 +128,50 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
         phases.end("restore")
 
     job_recorder: Records = recorder if ranks.rank == 0 else NullRecorder()
+    job_recorder.write(data_opened(dataset.facts))
     job_recorder.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
     return Session(launch, ranks, dataset, plan, trained, store, state, best_weights, phases, recorder, job_recorder)
 
 
-def build(launch: Launch, plan: Plan, dataset: Dataset) -> Trained:
+def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:
+    """Find the data, look at all of it together, and open this rank's view. Raises `BadData` on every rank."""
+    spec = launch.spec
+    host = Host(
+        data_roots=launch.data_roots,
+        cache_dir=Path(launch.cache_dir),
+        scratch_dir=Path(tempfile.gettempdir()),
+        threads=launch.threads_per_rank or max(1, (os.cpu_count() or 1) // ranks.local_size),
+    )
+    found = together(lambda: find(spec.dataset, seed=spec.seed, host=host))
+    surveys = distributed.gather(together(lambda: found.survey(rank=ranks.rank, ranks=ranks.size)))
+    dataset = together(lambda: found.open(surveys))
+    together(lambda: dataset.prepare(local_rank=ranks.local_rank, local_ranks=ranks.local_size))
+    return dataset
+
+
+def data_opened(facts: Facts, *, named: int = 20) -> DataOpened:
+    """What the data turned out to be, as a record."""
+    return DataOpened(
+        at=time.time(),
+        format=facts.format,
+        shape=list(facts.shape),
+        classes=list(facts.classes),
+        train=facts.sizes.train,
+        validation=facts.sizes.validation,
+        test=facts.sizes.test,
+        damaged=len(facts.damaged),
+        damaged_files=list(facts.damaged)[:named],
+    )
+
+
+def build(launch: Launch, plan: Plan, facts: Facts) -> Trained:
     """The network and its optimizer with seeded weights, equal on every rank."""
     keras.utils.set_random_seed(launch.spec.seed)
-    model = build_model(launch.spec, dataset)
+    model = build_model(launch.spec, facts)
     optimizer = build_optimizer(launch.spec, plan, model)
     evaluation_step = make_evaluation_step(model)
     size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch is charged for it
-    evaluation_step(np.zeros((size, *dataset.shape), np.uint8), np.zeros(size, np.int32), np.zeros(size, np.float32))
+    evaluation_step(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32), np.zeros(size, np.float32))
     return Trained(model, optimizer, make_train_step(model, optimizer), evaluation_step)
 
 
@@ -167,7 +202,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     ]
     loop = Loop(
         plan=plan,
-        seed=spec.seed,
+        spec=spec,
         ranks=session.ranks,
         dataset=session.dataset,
         train_step=trained.train_step,
@@ -220,7 +255,7 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     if early_stopping.restores:
         keep_best_weights(model, early_stopping.best_weights if session.ranks.rank == 0 else None)
     test_loss, test_accuracy = None, None
-    if len(session.dataset.test):
+    if session.dataset.test is not None:
         test_loss, test_accuracy, _ = loop.evaluate(session.dataset.test)
     together(lambda: save_weights(model, Path(session.launch.artifacts_dir)) if session.ranks.rank == 0 else None)
     summary = Summary(
@@ -234,6 +269,8 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
         wall_s=progress.wall_s,
         setup_s=session.phases.total_s(),
         parameters=model.count_params(),
+        model_bytes=sum(weight.nbytes for weight in weights_of(model.weights)),
+        after_best_share=0.0,
         stopped_early=outcome is Outcome.EARLY_STOPPED,
     )
     session.job_recorder.write(Summarized(at=time.time(), summary=summary))

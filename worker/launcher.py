@@ -188,6 +188,8 @@ class Launcher:
             device="gpu" if gpu_uuids else "cpu",
             threads_per_rank=threads,
             data_roots=[str(root) for root in self._settings.data_root_paths],
+            cache_dir=str(self._settings.home / "cache"),
+            weights_dir=str(self._settings.home / "weights"),
             records_dir=str(paths.records),
             logs_dir=str(paths.logs),
             checkpoints_dir=str(paths.checkpoints),

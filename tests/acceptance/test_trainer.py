@@ -57,6 +57,8 @@ class Run:
             device="cpu",
             threads_per_rank=1,
             data_roots=[],
+            cache_dir=str(folder / "cache"),
+            weights_dir=str(folder / "weights"),
             records_dir=str(folder / "records"),
             logs_dir=str(folder / "logs"),
             checkpoints_dir=str(folder / "checkpoints"),

@@ -1,0 +1,71 @@
+"""Which samples come when: splits and orders, from seeds alone. Pure; used by `trainer.data.indexed`.
+
+The order of an epoch depends on the seed and the epoch alone, never on the number of ranks: a global batch is the
+same samples on 1 rank and on n, and a run that goes on from a checkpoint sees what it would have seen.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from itertools import count, islice
+
+import numpy as np
+
+from trainer.data.parts import Draw, Indices, Selection
+
+
+class Stream(IntEnum):
+    """What a random number is for; part of the seed of each generator, so that no two uses share their numbers."""
+
+    SPLIT = 1
+    ORDER = 2
+    RANK_ORDER = 3
+    AUGMENT = 4
+
+
+def selected(samples: int, selection: Selection) -> Indices:
+    """The samples of a collection that a selection takes, in the order in which `fraction` counts them."""
+    if selection.side == "all":
+        return np.arange(samples)
+    shuffled = np.random.default_rng((selection.seed, Stream.SPLIT)).permutation(samples)
+    train = Selection("train", selection.share).size_of(samples)
+    return shuffled[:train] if selection.side == "train" else shuffled[train:]
+
+
+def rank_batches(draw: Draw, *, epoch: int, first: int) -> Iterator[Indices]:
+    """This rank's samples of every step from step `first` of `epoch` on, epoch after epoch, without end."""
+    for number in count(epoch):
+        yield from islice(_epoch_batches(draw, epoch=number, first=first), draw.steps - first)
+        first = 0
+
+
+def _epoch_batches(draw: Draw, *, epoch: int, first: int) -> Iterator[Indices]:
+    if draw.sharding == "steps":
+        # Each rank draws from all samples, in an order of its own.
+        seed = (draw.seed, Stream.RANK_ORDER, epoch, draw.rank)
+        yield from _batches(draw.samples, size=draw.per_rank, seed=seed, first=first)
+        return
+    mine = slice(draw.rank * draw.per_rank, (draw.rank + 1) * draw.per_rank)
+    for batch in global_batches(draw.samples, global_batch=draw.global_batch, seed=draw.seed, epoch=epoch, first=first):
+        yield batch[mine]
+
+
+def global_batches(samples: int, *, global_batch: int, seed: int, epoch: int, first: int = 0) -> Iterator[Indices]:
+    """The samples of each global batch of an epoch without end, from batch number `first` on.
+
+    Passes over the data follow each other without a gap, each in its own order by (seed, epoch, pass); how many
+    batches make an epoch is the plan's business.
+    """
+    return _batches(samples, size=global_batch, seed=(seed, Stream.ORDER, epoch), first=first)
+
+
+def _batches(samples: int, *, size: int, seed: tuple[int, ...], first: int) -> Iterator[Indices]:
+    if not samples:
+        return
+    passes = count((first * size) // samples)
+    orders = (np.random.default_rng((*seed, number)).permutation(samples) for number in passes)
+    ahead = next(orders)[(first * size) % samples :]
+    while True:
+        while len(ahead) < size:
+            ahead = np.concatenate([ahead, next(orders)])
+        yield ahead[:size]
+        ahead = ahead[size:]

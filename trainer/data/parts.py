@@ -1,0 +1,190 @@
+"""The shapes that data takes on its way to the training loop. Used by every module of `trainer.data`; NumPy only.
+
+Collection   samples that belong together, as they lie on disk: a folder of images, Parquet files, two arrays
+Survey       what a rank found in its share of a collection, before any of it is trained on
+Selection    which of a collection's samples a part takes
+Part         the training, validation or test samples, as one rank reads them
+Facts        what is known of a dataset before the first step, equal on all ranks
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.plan import DatasetSizes, split_sizes
+
+Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32
+Labels = NDArray[np.int32]  # (sample,)
+Weights = NDArray[np.float32]  # (sample,): 1 counts, 0 only fills a batch
+Indices = NDArray[np.int64]
+Shape = tuple[int, ...]
+
+
+class Batch(NamedTuple):
+    """This rank's samples of one step."""
+
+    features: Features
+    labels: Labels
+
+
+class EvaluationBatch(NamedTuple):
+    """This rank's samples of one step of a validation or test."""
+
+    features: Features
+    labels: Labels
+    weights: Weights
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How this rank draws its training samples: everything that decides which samples it sees when."""
+
+    samples: int  # of the part, those that are used: its first ones in the order of the selection
+    rank: int
+    ranks: int
+    per_rank: int  # samples of a step on this rank
+    steps: int  # of an epoch
+    seed: int
+    sharding: Literal["shard", "steps"] = "shard"
+    shuffle_buffer: int = 4096
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of a step on all ranks."""
+        return self.per_rank * self.ranks
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All samples of a collection, or its training or validation side when `share` of it is held out.
+
+    The split depends on the collection and the seed alone, so it is the same on every rank and after every restart.
+    """
+
+    side: Literal["all", "train", "validation"]
+    share: float = 0.0
+    seed: int = 0
+
+    def size_of(self, samples: int) -> int:
+        """How many of a collection's samples are selected."""
+        if self.side == "all":
+            return samples
+        train, validation = split_sizes(samples, self.share)
+        return train if self.side == "train" else validation
+
+
+class Part(Protocol):
+    """The samples of one part of a dataset, as this rank reads them. Batches are of equal size on every rank."""
+
+    def __len__(self) -> int:
+        """Samples of the whole part, over all ranks."""
+
+    def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+        """This rank's batch of every step from `first` (from 0) of `epoch` (from 1) on, epoch after epoch, without end.
+
+        An epoch has `draw.steps` steps. Where that is less than one pass over the data the rest of the pass is
+        dropped; where it is more another pass follows without a gap. Raises `BadData`.
+        """
+
+    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
+        """Batches that cover the part once over all ranks: ceil(len / (per_rank * ranks)) on every rank."""
+
+    def damage(self) -> dict[str, str]:
+        """Samples that turned out to be unreadable while they were read, and why; those of the survey are left out."""
+
+
+@dataclass
+class Survey:
+    """What a rank found in its share of a collection; JSON carries it to the others, and `merged` adds all up."""
+
+    samples: int = 0
+    labels: dict[str, int] = field(default_factory=dict)  # how often each label occurs, integers as decimal text
+    label_kind: Literal["integer", "string"] = "string"
+    shapes: list[Shape] = field(default_factory=list)  # the distinct shapes of samples, the first few
+    damaged: dict[str, str] = field(default_factory=dict)  # what cannot be read, and why
+    details: dict[str, Any] = field(default_factory=dict)  # what only the format itself understands
+
+    def to_json(self) -> dict[str, Any]:
+        """As `gather` carries it."""
+        return asdict(self)
+
+
+def merged(surveys: Sequence[dict[str, Any]], *, most_shapes: int = 3) -> Survey:
+    """The surveys of all ranks, in the order of the ranks, as one; details of an earlier rank stand."""
+    total = Survey(label_kind=surveys[0]["label_kind"])
+    for survey in surveys:
+        total.samples += survey["samples"]
+        for label, times in survey["labels"].items():
+            total.labels[label] = total.labels.get(label, 0) + times
+        shapes = [tuple(shape) for shape in survey["shapes"]]
+        total.shapes += [shape for shape in shapes if shape not in total.shapes]
+        total.damaged |= survey["damaged"]
+        total.details = {**survey["details"], **total.details}
+    total.shapes = total.shapes[:most_shapes]
+    return total
+
+
+@dataclass(frozen=True)
+class Target:
+    """What every part of a dataset has to deliver, whatever lies on disk."""
+
+    shape: Shape
+    classes: tuple[str, ...]  # the position of a name is its label
+
+    @property
+    def label_of(self) -> dict[str, int]:
+        """The number of each class."""
+        return {name: number for number, name in enumerate(self.classes)}
+
+
+@dataclass(frozen=True)
+class Host:
+    """What this host offers to a rank that reads data."""
+
+    data_roots: Sequence[str]  # folders and URLs; nothing outside them is read
+    cache_dir: Path  # raw files of `cache: disk`; all ranks and jobs of the host share it
+    scratch_dir: Path  # goes with the attempt; the ranks of the attempt on this host share it
+    threads: int  # for reading and decoding, at least 1
+
+
+class Collection(Protocol):
+    """Samples that belong together, as they lie on disk; opening one reads no sample."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    def survey(self, *, rank: int, ranks: int) -> Survey:
+        """Look at this rank's share of it. Raises `BadData`. No collective may be in here."""
+
+    def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
+        """The shape of every sample once it is read. Raises `BadData` where samples differ and no size is asked for."""
+
+    def part(self, survey: Survey, target: Target, selection: Selection) -> Part:
+        """The selected samples, by the survey of all ranks. Raises `BadData`."""
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Mean and standard deviation of each column of a table."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a dataset before the first step; the model is built from it."""
+
+    format: str
+    shape: Shape
+    dtype: Literal["uint8", "float32"]
+    value_range: tuple[float, float] | None  # of pixels, brought to -1..1 by the model
+    normalization: Normalization | None  # of columns, where there is no range
+    classes: tuple[str, ...]
+    sizes: DatasetSizes
+    damaged: dict[str, str]
