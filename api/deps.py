@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 
 from api.problems import Unauthorized, UnsupportedBody, invalid
 from jobs import tokens
+from jobs.admission import Site
 from jobs.database import Sessions
 from jobs.hints import Hints
 from jobs.settings import Settings
@@ -73,6 +74,11 @@ class Services:
     sessions: Sessions
     hints: Hints
     tokens: Tokens
+
+    @property
+    def site(self) -> Site:
+        """What the operator lets jobs use."""
+        return Site(data_roots=self.settings.data_root_list, models=self.settings.model_list)
 
 
 async def _services(request: Request) -> Services:

@@ -40,8 +40,31 @@ class SummaryView(_View):
     epochs_run: int | None = None
     val_accuracy: float | None = None
     val_loss: float | None = None
+    test_accuracy: float | None = None
+    test_loss: float | None = None
     train_samples_per_s: float | None = None
-    wall_s: float | None = None
+    wall_s: float | None = Field(None, description="Of the training alone")
+    setup_s: float | None = None
+    parameters: int | None = None
+    trainable_parameters: int | None = None
+    model_bytes: int | None = Field(None, description="Of the weights in memory")
+    after_best_share: float | None = Field(None, description="Of the training time, what followed the best epoch; 0..1")
+    stopped_early: bool | None = None
+
+
+class DatasetView(_View):
+    """What a job's data turned out to be. Sizes are before `fraction`."""
+
+    model_config = ConfigDict(from_attributes=True, extra="allow")
+
+    format: str
+    shape: list[int] = Field(description="Of one sample: height, width, channels; or the number of columns")
+    classes: list[str] | None = Field(description="The position of a name is its label; null in lists")
+    train: int
+    validation: int
+    test: int
+    damaged: int = Field(description="Samples that cannot be read, and are left out")
+    damaged_files: list[str] = Field(description="The first few of them")
 
 
 class JobView(_View):
@@ -57,6 +80,7 @@ class JobView(_View):
     plan: dict[str, Any] = Field(description="The figures that the run uses; see the schema Plan")
     progress: Progress
     summary: SummaryView | None
+    dataset: DatasetView | None = Field(description="Null until the data was opened")
     labels: dict[str, str]
     gpus: int
     priority: int
@@ -69,10 +93,13 @@ class JobView(_View):
     revision: int = Field(description="Grows with every change")
 
     @classmethod
-    def of(cls, job: Job) -> Self:
-        """The view of a row."""
-        fields = {name: getattr(job, name) for name in cls.model_fields if name != "progress"}
-        return cls(**fields, progress=_progress_of(job))
+    def of(cls, job: Job, *, with_classes: bool = True) -> Self:
+        """The view of a row; the names of the classes are read from the database only now."""
+        fields = {name: getattr(job, name) for name in cls.model_fields if name not in ("progress", "dataset")}
+        dataset = None
+        if job.dataset is not None:
+            dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if with_classes else None})
+        return cls(**fields, progress=_progress_of(job), dataset=dataset)
 
 
 def _progress_of(job: Job) -> Progress:
@@ -113,6 +140,7 @@ class AttemptView(_View):
     host: str
     gpus: int
     resumed_step: int | None = Field(description="The step it went on from; 0 is the start")
+    setup: dict[str, float] = Field(description="Seconds of each part of the set-up that is over, of rank 0")
     created_at: datetime
     claimed_at: datetime | None
     started_at: datetime | None

@@ -3,9 +3,9 @@
 import argparse
 import sys
 
-from bench import launch
+from bench import launch, train
 
-MEASUREMENTS = {"launch": launch.main}
+MEASUREMENTS = {"launch": launch.main, "train": train.main}
 
 
 def main() -> int:

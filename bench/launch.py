@@ -6,8 +6,6 @@ otherwise idle machine; quote the ratios.
 """
 
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -19,11 +17,11 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bench.ranks import Run, bare_horovodrun
 from hora.client import Client
 from hora.stack import Stack
-from jobs.records import Launch, RankStarted, StepEnded, parse_record, rank_records_name
-from jobs.spec import Spec, spec_from
-from worker.launcher import AttemptPaths, paths_of, rank_environment
+from jobs.records import RankStarted, StepEnded, parse_record, rank_records_name
+from worker.launcher import AttemptPaths, paths_of
 
 RANKS = 2
 SPEC = {
@@ -52,7 +50,7 @@ def main(*, rounds: int) -> None:
             client.wait(client.submit({**SPEC, "epochs": 1})["id"])  # the disk's caches are warm for all
             sides: dict[str, Callable[[int], Timings]] = {
                 "hora": lambda _: _through_the_service(client, stack.home),
-                "horovodrun": lambda n: _bare(folder / f"bare-{n}", _horovodrun_argv(), ranks=RANKS),
+                "horovodrun": lambda n: _bare(folder / f"bare-{n}", bare_horovodrun(RANKS), ranks=RANKS),
                 "one process": lambda n: _bare(folder / f"floor-{n}", [], ranks=1),
             }
             measured: dict[str, list[Timings]] = {side: [] for side in sides}
@@ -76,47 +74,10 @@ def _through_the_service(client: Client, home: Path) -> Timings:
 
 
 def _bare(folder: Path, launcher: list[str], *, ranks: int) -> Timings:
-    paths = AttemptPaths(folder, 1)
-    paths.create()
-    threads = max(1, (os.cpu_count() or 1) // RANKS)
-    spec: Spec = spec_from({**SPEC, "gpus": ranks})
-    paths.launch_file.write_text(_launch(spec, paths, ranks, threads).model_dump_json())
-    environment = rank_environment(
-        os.environ, mark=f"bench.{folder.name}", home=folder, scratch=paths.scratch, threads=threads, gpu_uuids=[]
-    )
+    run = Run(folder, SPEC, ranks=ranks, threads=max(1, (os.cpu_count() or 1) // RANKS))
     begun = time.time()
-    subprocess.run(
-        [*launcher, sys.executable, "-m", "trainer", str(paths.launch_file)],
-        env=environment,
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    return _timings(paths, begun)
-
-
-def _horovodrun_argv() -> list[str]:
-    horovodrun = str(Path(sys.executable).with_name("horovodrun"))
-    return [horovodrun, "-np", str(RANKS), "-H", f"localhost:{RANKS}", "--gloo", "--network-interfaces", "lo"]
-
-
-def _launch(spec: Spec, paths: AttemptPaths, ranks: int, threads: int) -> Launch:
-    return Launch(
-        job_id="bench",
-        attempt=1,
-        spec=spec,
-        gpus=ranks,
-        device="cpu",
-        threads_per_rank=threads,
-        data_roots=[],
-        cache_dir=str(paths.scratch / "cache"),
-        weights_dir=str(paths.scratch / "weights"),
-        records_dir=str(paths.records),
-        logs_dir=str(paths.logs),
-        checkpoints_dir=str(paths.checkpoints),
-        artifacts_dir=str(paths.artifacts),
-        stop_path=str(paths.stop_file),
-    )
+    run.wait(run.start(launcher))
+    return _timings(run.paths, begun)
 
 
 def _timings(paths: AttemptPaths, begun: float) -> Timings:

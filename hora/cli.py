@@ -64,7 +64,9 @@ def down(as_json: AsJson = False) -> None:
 @app.command()
 def submit(
     file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="A spec, YAML or JSON; - reads it.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="A registered dataset or a path.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="A registered dataset, or a path or URL below the service's data roots.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="The network to train.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples in a batch of one GPU.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate.")] = None,
@@ -146,7 +148,12 @@ def show(
         if wait:
             _watch(client, job_id, as_json, None)
         job = client.job(job_id)
-    _print_json(job) if as_json else _show(job_details(job))
+        if as_json:
+            _print_json(job)
+            return
+        attempts = client.attempts(job_id)
+        epochs = client.metrics(job_id, axis="epoch") if attempts else []
+    _show(job_details(job, setup=attempts[-1].get("setup") if attempts else None, epochs=epochs))
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """`hora doctor`: what this machine and its stack need, checked one by one. Each check says what to do."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def examine() -> Iterator[Finding]:
     yield versions()
     yield writable(home)
     yield disk_space(home)
+    yield data_roots()
     yield from service()
     yield training()
 
@@ -73,6 +75,25 @@ def disk_space(home: Path) -> Finding:
     if free_gb < 10:
         return Finding("disk space", "warn", found, "A large job's checkpoints may not fit.")
     return Finding("disk space", "ok", found)
+
+
+def data_roots() -> Finding:
+    """The folders that this host's worker may read data from."""
+    from jobs.settings import Settings
+
+    try:
+        roots = Settings().data_root_list
+    except ValueError as error:
+        return Finding("data roots", "fail", f"the settings are wrong: {error}", "Correct the HORA_* variables.")
+    folders = [Path(root) for root in roots if "://" not in root]
+    missing = [str(folder) for folder in folders if not folder.is_dir()]
+    closed = [str(folder) for folder in folders if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)]
+    if missing:
+        advice = "Correct HORA_DATA_ROOTS, or mount them."
+        return Finding("data roots", "fail", f"not there: {', '.join(missing)}", advice)
+    if closed:
+        return Finding("data roots", "fail", f"not readable: {', '.join(closed)}", "Let the worker's user read them.")
+    return Finding("data roots", "ok", ", ".join(roots) or "HORA_DATA_ROOTS is not set: registered datasets only")
 
 
 def training() -> Finding:

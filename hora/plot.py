@@ -8,7 +8,7 @@ import plotille
 from hora.client import Json
 
 OVER_ALL_RANKS = -1
-_ABOUT_SPEED = frozenset({"samples_per_s", "learning_rate", "epoch_s"})
+_ABOUT_SPEED = frozenset({"samples_per_s", "learning_rate", "epoch_s", "data_wait_s", "allreduce_s"})
 _FIRST = ("loss", "accuracy")  # the order of the plots; others follow by name
 _COLOURS = ("cyan", "yellow")  # training, validation
 _MARKS = (None, "x")

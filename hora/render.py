@@ -18,6 +18,7 @@ STATUS_STYLE = {
     "failed": "bold red",
     "cancelled": "magenta",
 }
+_PHASES = ("import", "connect", "data", "build", "restore", "first_step")
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def number(value: float | None, digits: int = 4) -> str:
 def count(value: float | None) -> str:
     """A large figure with its thousands apart."""
     return "-" if value is None else f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """A share of 0 to 1 as a person reads it."""
+    return f"{100 * share:.0f} %"
 
 
 def duration(seconds: float | None) -> str:
@@ -95,8 +101,13 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
     return table
 
 
-def job_details(job: Json, now: datetime | None = None) -> Table:
-    """Everything about one job that a person asks for first."""
+def job_details(
+    job: Json, now: datetime | None = None, *, setup: Mapping[str, float] | None = None, epochs: Iterable[Json] = ()
+) -> Table:
+    """Everything about one job that a person asks for first.
+
+    `setup` is that of its newest attempt, `epochs` are its series with one point an epoch.
+    """
     plan, progress = job.get("plan") or {}, job.get("progress") or {}
     spec = job.get("spec") or {}
     rows: dict[str, object] = {
@@ -105,6 +116,7 @@ def job_details(job: Json, now: datetime | None = None) -> Table:
         "status": status(job),
         "error": plain(job["error"]) if job.get("error") else None,
         "dataset": plain((spec.get("dataset") or {}).get("source", "-")),
+        **_data(job.get("dataset")),
         "model": plain((spec.get("model") or {}).get("name", "-")),
         "gpus": job["gpus"],
         "attempt": job.get("attempt") or None,
@@ -113,6 +125,8 @@ def job_details(job: Json, now: datetime | None = None) -> Table:
         "samples": f"{count(plan['train_samples'])} train, {count(plan.get('validation_samples'))} validation"
         if plan.get("train_samples")
         else None,
+        "set-up": _setup(setup or {}),
+        "waiting": waiting(epochs, plan),
         "submitted": ago(job.get("created_at"), now),
         "started": ago(job["started_at"], now) if job.get("started_at") else None,
         "ended": ago(job["ended_at"], now) if job.get("ended_at") else None,
@@ -137,8 +151,11 @@ def _results(job: Json) -> dict[str, object]:
         return {}
     epochs = (job.get("plan") or {}).get("epochs")
     stopped = ", stopped early" if summary.get("stopped_early") else ""
+    after_best = summary.get("after_best_share")
     return {
-        "best epoch": summary.get("best_epoch"),
+        "best epoch": f"{summary.get('best_epoch')}, with {percent(after_best)} of the time after it"
+        if after_best
+        else summary.get("best_epoch"),
         "val accuracy": number(summary.get("val_accuracy")),
         "val loss": number(summary.get("val_loss")),
         "test accuracy": number(summary["test_accuracy"]) if summary.get("test_accuracy") is not None else None,
@@ -146,6 +163,42 @@ def _results(job: Json) -> dict[str, object]:
         "training time": duration(summary.get("wall_s")),
         "epochs run": f"{summary.get('epochs_run')} of {epochs}{stopped}" if epochs else summary.get("epochs_run"),
     }
+
+
+def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
+    """What the data turned out to be."""
+    if not dataset:
+        return {}
+    classes = [plain(name) for name in dataset.get("classes") or []]
+    named = ", ".join(classes[:most]) + (", ..." if len(classes) > most else "")
+    shape = "x".join(map(str, dataset["shape"]))
+    damaged = dataset.get("damaged")
+    files = ", ".join(plain(name) for name in dataset["damaged_files"][:most])
+    return {
+        "data": f"{plain(dataset['format'])}, {shape}, {len(classes)} classes: {named}",
+        "damaged": f"{count(damaged)} left out: {files}" if damaged else None,
+    }
+
+
+def _setup(phases: Mapping[str, float]) -> str | None:
+    """How long each part of the set-up took, in the order in which they come."""
+    names = sorted(phases, key=lambda name: _PHASES.index(name) if name in _PHASES else len(_PHASES))
+    return ", ".join(f"{plain(name).replace('_', ' ')} {duration(phases[name])}" for name in names) or None
+
+
+def waiting(epochs: Iterable[Json], plan: Json) -> str | None:
+    """Which shares of their steps the ranks waited for data and for each other; None where that is not known."""
+    over_all = {one["name"]: dict(zip(one["x"], one["y"], strict=True)) for one in epochs if one["rank"] < 0}
+    speeds = over_all.get("samples_per_s", {})
+    samples = (plan.get("steps_per_epoch") or 0) * (plan.get("global_batch") or 0)
+    step_s = {epoch: samples / speed for epoch, speed in speeds.items() if speed}
+    told = []
+    for name, what in (("data_wait_s", "for data"), ("allreduce_s", "in allreduce")):
+        known = {epoch: wait for epoch, wait in over_all.get(name, {}).items() if wait is not None and epoch in step_s}
+        total_s = sum(step_s[epoch] for epoch in known)
+        if total_s:
+            told.append(f"{what} {percent(sum(known.values()) / total_s)}")
+    return f"{', '.join(told)} of the step time" if told else None
 
 
 def progress_line(progress: Mapping[str, Any]) -> str:

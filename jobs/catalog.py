@@ -1,14 +1,15 @@
-"""What this version can train: the registered datasets and models, and the spec fields it does not carry out yet.
+"""What a spec can name: the registered datasets and the models, and how many samples a dataset has.
 
-The api refuses at submission what `unsupported` names, so that no field of a spec is silently ignored.
+Used by the api, which lists them and judges specs by them (`jobs.admission`). Pure.
 """
 
-from collections.abc import Iterator
+import re
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from jobs.plan import DatasetSizes, split_sizes
-from jobs.spec import FieldProblem, Spec
+from jobs.spec import Spec
 
 
 class Dataset(BaseModel):
@@ -22,6 +23,7 @@ class Dataset(BaseModel):
     test: int
     classes: int
     shape: tuple[int, int, int]  # (height, width, channel)
+    format: Literal["arrays", "synthetic"] = "arrays"
 
 
 class Model(BaseModel):
@@ -31,6 +33,23 @@ class Model(BaseModel):
 
     name: str
     description: str
+    imagenet: bool = False  # whether there are weights for `weights: imagenet`
+    tables: bool = False  # whether it takes samples that are rows of numbers, beside images
+    least_size: int = 1  # of an image's shorter side, in pixels
+
+
+def _synthetic(
+    *, samples: int = 10_000, classes: int = 10, height: int = 32, width: int = 32, channels: int = 3
+) -> Dataset:
+    return Dataset(
+        name="synthetic",
+        description="Made-up images that can be learned; others: synthetic:samples=5000,classes=4,shape=64x64x3",
+        trainable=samples,
+        test=samples // 10,
+        classes=classes,
+        shape=(height, width, channels),
+        format="synthetic",
+    )
 
 
 DATASETS = {
@@ -52,6 +71,7 @@ DATASETS = {
             classes=10,
             shape=(28, 28, 1),
         ),
+        _synthetic(),
     )
 }
 
@@ -59,45 +79,52 @@ MODELS = {
     model.name: model
     for model in (
         Model(name="lenet5", description="LeNet-5 (LeCun et al. 1998): two convolutions, three dense layers"),
-        Model(name="mlp", description="A multi-layer perceptron with two hidden layers of 128"),
+        Model(name="mlp", description="A multi-layer perceptron with two hidden layers of 128", tables=True),
+        Model(name="alexnet", description="AlexNet (Krizhevsky et al. 2012): much to send, little to compute"),
+        Model(name="convnet7", description="Seven layers: five convolutions and two dense ones"),
+        Model(name="chipnet", description="Small, for large images with few classes, such as chips of 500x500"),
+        Model(name="resnet50", description="ResNet-50 (He et al. 2015)", imagenet=True, least_size=32),
+        Model(name="xception", description="Xception (Chollet 2016)", imagenet=True, least_size=71),
+        Model(name="mobilenet_v2", description="MobileNetV2 (Sandler et al. 2018)", imagenet=True, least_size=32),
     )
 }
 
 
+_OPTION = re.compile(
+    "samples=(?P<samples>[0-9]{1,10})|classes=(?P<classes>[0-9]{1,10})"
+    "|shape=(?P<height>[0-9]{1,4})x(?P<width>[0-9]{1,4})x(?P<channels>[0-9]{1,4})"
+)
+_LIMITS = {"samples": (20, 2**31), "classes": (2, 1000), "height": (8, 4096), "width": (8, 4096), "channels": (1, 4)}
+
+
+def dataset_of(source: str) -> Dataset | None:
+    """The dataset that a source names, `synthetic:` with its options too; None for a path or a URL.
+
+    Raises `ValueError` where such options are wrong. The trainer reads them too (`trainer.data.synthetic`).
+    """
+    name, colon, options = source.partition(":")
+    if name != "synthetic" or not colon:
+        return DATASETS.get(source)
+    figures: dict[str, int] = {}
+    for option in filter(None, options.split(",")):
+        found = _OPTION.fullmatch(option)
+        if found is None:
+            raise ValueError(f"{option!r} is not understood: write samples=5000,classes=4,shape=32x32x3")
+        figures |= {name: int(text) for name, text in found.groupdict().items() if text}
+    for figure, value in figures.items():
+        least, most = _LIMITS[figure]
+        if not least <= value <= most:
+            raise ValueError(f"synthetic data with {value} {figure}: {least} to {most} are possible")
+    dataset = _synthetic(**figures)
+    if dataset.trainable < dataset.classes:
+        raise ValueError(f"synthetic data with {dataset.trainable} samples of {dataset.classes} classes")
+    return dataset
+
+
 def sizes_of(spec: Spec) -> DatasetSizes | None:
     """Sizes of the parts of the spec's dataset, where they are known without opening it."""
-    dataset = DATASETS.get(spec.dataset.source)
+    dataset = dataset_of(spec.dataset.source)
     if dataset is None or isinstance(spec.dataset.validation, str):
         return None
     train, validation = split_sizes(dataset.trainable, spec.dataset.validation)
     return DatasetSizes(train=train, validation=validation, test=dataset.test)
-
-
-def unsupported(spec: Spec) -> list[FieldProblem]:
-    """Every field of the spec that asks for what this version cannot do, with what it can."""
-    return list(_unsupported(spec))
-
-
-def _unsupported(spec: Spec) -> Iterator[FieldProblem]:
-    dataset, model = spec.dataset, spec.model
-    if dataset.source not in DATASETS:
-        yield FieldProblem("dataset.source", f"no such dataset; there are: {', '.join(DATASETS)}", dataset.source)
-    if model.name not in MODELS:
-        yield FieldProblem("model.name", f"no such model; there are: {', '.join(MODELS)}", model.name)
-    only: dict[str, tuple[object, object]] = {
-        "dataset.format": (dataset.format, "auto"),
-        "dataset.image_size": (dataset.image_size, None),
-        "dataset.sharding": (dataset.sharding, "shard"),
-        "dataset.cache": (dataset.cache, "none"),
-        "dataset.augment": (dataset.augment, []),
-        "model.weights": (model.weights, "none"),
-        "min_gpus": (spec.min_gpus or spec.gpus, spec.gpus),
-        "placement": (spec.placement if spec.placement == "spread" else "pack", "pack"),
-    }
-    for field, (asked, supported) in only.items():
-        if asked != supported:
-            yield FieldProblem(field, f"not supported yet; leave it at {supported!r}", repr(asked))
-    if isinstance(dataset.validation, str):
-        yield FieldProblem(
-            "dataset.validation", "a separate source is not supported yet; give a share", dataset.validation
-        )

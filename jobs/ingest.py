@@ -17,6 +17,8 @@ from jobs.states import EventKind
 from jobs.store import storable
 
 ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
+# What each rank says of an epoch, so one an epoch too.
+RANK_EPOCH_METRICS = ("step_time_p50_s", "step_time_p95_s", "epoch_data_wait_s", "epoch_allreduce_s")
 LAUNCHER = -1  # the rank of a line that the launcher printed
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import exists, func, insert, or_, select, update
+from sqlalchemy import cast, exists, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from jobs.processes import ProcessId
@@ -243,3 +244,9 @@ def first_rank_started(session: Session, lease: Lease, at: datetime) -> None:
 def resumed(session: Session, lease: Lease, step: int) -> None:
     """The attempt goes on after `step`; what earlier attempts wrote beyond it is void."""
     session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(resumed_step=step))
+
+
+def phases_ended(session: Session, lease: Lease, durations_s: dict[str, float]) -> None:
+    """These phases of the attempt's set-up are over, on rank 0."""
+    setup = Attempt.setup.op("||")(cast(storable(durations_s), JSONB))
+    session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(setup=setup))

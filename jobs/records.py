@@ -44,7 +44,10 @@ class PhaseEnded(_Record):
 
 
 class DataOpened(_Record):
-    """Rank 0: what the data turned out to be; `shape` is one sample's: (height, width, channel), or (feature,)."""
+    """Rank 0: what the data turned out to be; `shape` is one sample's: (height, width, channel), or (feature,).
+
+    Written again when an epoch has come upon more damaged samples; the last one counts.
+    """
 
     kind: Literal["data"] = "data"
     format: str
@@ -83,7 +86,10 @@ class StepEnded(_Record):
 
 
 class RankEpochEnded(_Record):
-    """What one pass cost this rank: percentiles of its step times, and sums of what its steps waited for."""
+    """What one pass cost this rank: percentiles of its step times, and sums of what its steps waited for.
+
+    Over the steps of this attempt, without its first one, which is set-up; 0.0 where that leaves none.
+    """
 
     kind: Literal["rank_epoch"] = "rank_epoch"
     epoch: Epoch
@@ -95,15 +101,20 @@ class RankEpochEnded(_Record):
 
 
 class EpochEnded(_Record):
-    """Rank 0: one pass is over; `metrics` are averaged over all ranks (loss, accuracy, val_loss, ...)."""
+    """Rank 0: one pass is over; `metrics` are averaged over all ranks (loss, accuracy, val_loss, val_accuracy).
+
+    So are the times, by which early stopping may be told to stop: `epoch_s` there is `wall_s` here.
+    """
 
     kind: Literal["epoch"] = "epoch"
     epoch: Epoch
     step: Count
-    wall_s: float
+    wall_s: float  # its steps and its validation
     samples_per_s: float
-    learning_rate: float
+    learning_rate: float  # of its last update, read from the optimizer
     metrics: Metrics
+    data_wait_s: float = 0.0  # sums over its steps, as in RankEpochEnded
+    allreduce_s: float = 0.0
 
 
 class CheckpointSaved(_Record):
@@ -134,8 +145,9 @@ class Summary(BaseModel):
     wall_s: float
     setup_s: float
     parameters: int
+    trainable_parameters: int  # those that training changed: without a frozen base
     model_bytes: int  # of the weights in memory
-    after_best_share: float  # of the training time, what the epochs after the best one took; 0..1
+    after_best_share: float  # of the time of all epochs, what those after the best one took; 0..1
     stopped_early: bool
 
 

@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import NullType
 
-from jobs.ingest import ALL_RANKS
+from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS
 from jobs.tables import Attempt, Job, MetricPoint, Sample
 from jobs.thinning import kept
 
@@ -132,7 +132,8 @@ def _valid_points(job: Job, names: Sequence[str], axis: Axis) -> Select[Any]:
     )
     if names:
         query = query.where(point.name.in_(names))
-    return query.where(point.rank == ALL_RANKS) if axis == "epoch" else query
+    one_an_epoch = or_(point.rank == ALL_RANKS, point.name.in_(RANK_EPOCH_METRICS))
+    return query.where(one_an_epoch) if axis == "epoch" else query
 
 
 def _valid_until(job: Job) -> Subquery:

@@ -4,17 +4,35 @@ Every part reads the same names, so a stack is configured in one place. Duration
 """
 
 import os
+import re
 import socket
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 def default_home() -> Path:
     """Where a stack keeps its state unless `HORA_HOME` says otherwise."""
     return Path("/var/lib/hora") if os.geteuid() == 0 else Path.home() / ".local/share/hora"
+
+
+# Between two roots, and not the colon of s3:// or of a port.
+_BETWEEN_ROOTS = re.compile(r":(?!//|[0-9])")
+_EXTERNAL_MODEL = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _external_models(text: str) -> str:
+    wrong = [name for name in _names(text) if not _EXTERNAL_MODEL.fullmatch(name)]
+    if wrong:
+        raise ValueError(f"write each model as module:function, not {wrong[0]!r}")
+    return text
 
 
 class Settings(BaseSettings):
@@ -26,7 +44,8 @@ class Settings(BaseSettings):
     database_url: str = "postgresql://hora@localhost/hora"
     broker_url: str = "redis://localhost:6379/0"
     token: str | None = None  # the api stores it as an admin token; the CLI sends it
-    data_roots: str = ""  # colon-separated folders
+    data_roots: str = ""  # folders and URLs, separated by colons
+    models: Annotated[str, AfterValidator(_external_models)] = ""  # module:function of allowed ones, with commas
     slots: int | None = Field(default=None, ge=1, le=4096)  # CPU slots; None: the host's cores
     host_name: str | None = None  # None: the machine's own name
     port: int = Field(default=8400, ge=0, le=65535)
@@ -61,9 +80,15 @@ class Settings(BaseSettings):
         return self.host_name or socket.gethostname()
 
     @property
-    def data_root_paths(self) -> list[Path]:
-        """The folders below which datasets and weights may be read."""
-        return [Path(root) for root in self.data_roots.split(":") if root]
+    def data_root_list(self) -> list[str]:
+        """The folders, as absolute paths, and URLs below which datasets and weights may be read."""
+        roots = [root for root in _BETWEEN_ROOTS.split(self.data_roots) if root]
+        return [root if "://" in root else os.path.abspath(root) for root in roots]
+
+    @property
+    def model_list(self) -> list[str]:
+        """The `module:function` of networks beside those of the catalog that may be trained."""
+        return _names(self.models)
 
 
 @cache

@@ -30,6 +30,9 @@ Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_le
 Share = Annotated[float, Field(gt=0, lt=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
+EpochMetric = Literal[
+    "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
+]
 
 MAX_BYTES = 1024 * 1024
 MAX_GPUS = 4096
@@ -69,9 +72,12 @@ class ModelSpec(_Part):
 
 
 class EarlyStopping(_Part):
-    """Stop when `monitor` has not improved by `min_delta` for `patience` epochs."""
+    """Stop when `monitor` has not improved by `min_delta` for `patience` epochs.
 
-    monitor: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)] = "val_accuracy"
+    A loss and a time (`_s`, but not `_per_s`) are better when lower, everything else when higher.
+    """
+
+    monitor: EpochMetric = "val_accuracy"
     patience: Annotated[int, Field(ge=1, le=10_000)] = 3
     min_delta: Annotated[float, Field(ge=0)] = 0.001
     restore_best_weights: bool = True

@@ -200,6 +200,8 @@ def storable(values: dict[str, Any]) -> dict[str, Any]:
 def _storable_value(value: Any) -> Any:
     if isinstance(value, dict):
         return storable(value)
+    if isinstance(value, list):
+        return [_storable_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str) and "\x00" in value:

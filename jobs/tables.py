@@ -80,6 +80,8 @@ class Job(Base):
     plan: Mapped[dict[str, Any]]
     progress: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
+    dataset: Mapped[dict[str, Any] | None]  # what its data turned out to be, from the first time it was opened
+    classes: Mapped[list[Any] | None] = mapped_column(JSONB, deferred=True)  # their names: lists do not read them
     labels: Mapped[dict[str, Any]] = mapped_column()
     gpus: Mapped[int]
     priority: Mapped[int] = mapped_column()
@@ -127,6 +129,7 @@ class Attempt(Base):
     supervisor_pid: Mapped[int | None]
     supervisor_start_ticks: Mapped[int | None] = mapped_column(BigInteger)  # against a pid that is used again
     resumed_step: Mapped[int | None] = mapped_column(BigInteger)  # what earlier attempts wrote beyond it is void
+    setup: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # seconds of each phase, of rank 0
     offsets: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # bytes stored of each file
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     claimed_at: Mapped[datetime | None]  # a supervisor took it

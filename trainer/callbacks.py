@@ -1,16 +1,16 @@
 """What happens around steps and epochs: one class, one job. Called by the loop, in the order the session lists them.
 
 WarmUp            sets the learning rate
-StepRecording     records every step of this rank
 EarlyStopping     remembers the best epoch and says when to stop
-EpochRecording    records every epoch of the job
 Checkpointing     saves what a restart goes on from
+
+Those that only tell are in `trainer.recording` and `trainer.artifacts`.
 """
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.plan import Plan
-from jobs.records import CheckpointSaved, EpochEnded, StepEnded
+from jobs.records import CheckpointSaved
 from jobs.spec import EarlyStopping as EarlyStoppingSpec
 from trainer.checkpoint import Progress, Stopping
 from trainer.plan import learning_rate_of
@@ -42,16 +42,47 @@ class Step:
     metrics: dict[str, float]
 
 
+@dataclass
+class Times:
+    """What the steps of an epoch cost this rank."""
+
+    steps_s: list[float] = field(default_factory=list)
+    data_wait_s: float = 0.0
+    allreduce_s: float = 0.0
+
+    def add(self, step: Step) -> None:
+        """Count a step."""
+        self.steps_s.append(step.step_time_s)
+        self.data_wait_s += step.data_wait_s
+        self.allreduce_s += step.allreduce_s
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast an epoch went, averaged over all ranks and so equal on each."""
+
+    samples_per_s: float  # 0.0 where the only update was the first of an attempt, which is set-up
+    epoch_s: float  # steps and validation
+    data_wait_s: float
+    allreduce_s: float
+
+
 @dataclass(frozen=True)
 class Epoch:
-    """A pass that is over; `metrics` are averaged over all ranks."""
+    """A pass that is over; all but `times` is equal on all ranks."""
 
     epoch: int
     step: int
-    wall_s: float
-    samples_per_s: float  # 0.0 where the only update was the first of an attempt, which is set-up
-    metrics: dict[str, float]
+    metrics: dict[str, float]  # averaged over all ranks
+    pace: Pace
+    times: Times
+    damaged: Mapping[str, str]  # samples that any rank has found unreadable while training so far, and why
     is_last: bool  # of the epochs that were asked for
+
+    @property
+    def monitored(self) -> dict[str, float]:
+        """All that early stopping may be told to look at, by the names of `jobs.spec.EpochMetric`."""
+        return {**self.metrics, **asdict(self.pace)}
 
 
 class Callback:
@@ -71,39 +102,16 @@ class WarmUp(Callback):
     """Sets the rate of the optimizer for each update; after the warm-up it stays at the plan's."""
 
     def __init__(self, plan: Plan, optimizer: keras.optimizers.Optimizer) -> None:
-        self.rate = math.nan
+        self._rate = math.nan
         self._plan = plan
         self._optimizer = optimizer
 
     def on_step_begin(self, update: int) -> None:
         """Set the rate where it changes."""
         rate = learning_rate_of(self._plan, update)
-        if rate != self.rate:
-            self.rate = rate
+        if rate != self._rate:
+            self._rate = rate
             self._optimizer.learning_rate = rate
-
-
-class StepRecording(Callback):
-    """Records the steps of this rank."""
-
-    def __init__(self, recorder: Records, *, global_batch: int) -> None:
-        self._recorder = recorder
-        self._global_batch = global_batch
-
-    def on_step_end(self, step: Step) -> None:
-        """Record a step; written with others a few times a second."""
-        self._recorder.buffer(
-            StepEnded(
-                at=time.time(),
-                step=step.step,
-                epoch=step.epoch,
-                step_time_s=step.step_time_s,
-                data_wait_s=step.data_wait_s,
-                allreduce_s=step.allreduce_s,
-                samples_per_s=self._global_batch / step.step_time_s,
-                metrics=step.metrics,
-            )
-        )
 
 
 class EarlyStopping(Callback):
@@ -133,50 +141,42 @@ class EarlyStopping(Callback):
         return self._spec is not None and self._spec.restore_best_weights
 
     @property
+    def kept_epoch(self) -> int:
+        """The epoch whose weights are kept."""
+        return self.state.best_epoch if self.restores else self.state.last_epoch
+
+    @property
     def kept_metrics(self) -> dict[str, float]:
         """The metrics of the epoch whose weights are kept."""
         return self.state.best_metrics if self.restores else self.state.last_metrics
 
     def on_epoch_end(self, epoch: Epoch) -> None:
         """Compare the epoch with the best one."""
-        state, value = self.state, epoch.metrics[self._monitor]
-        state.last_metrics = epoch.metrics
+        state, value = self.state, epoch.monitored[self._monitor]
+        state.last_epoch, state.last_metrics = epoch.epoch, epoch.metrics
+        state.epochs_s += epoch.pace.epoch_s
         if self._is_better(value):
-            state.best, state.best_epoch, state.best_metrics, state.wait = value, epoch.epoch, epoch.metrics, 0
+            state.best, state.best_epoch, state.best_metrics = value, epoch.epoch, epoch.metrics
+            state.wait, state.after_best_s = 0, 0.0
             if self.restores:
                 self.best_weights = self._weights_now()
             return
+        state.after_best_s += epoch.pace.epoch_s
         state.wait += 1
         if self._spec is not None and state.wait >= self._spec.patience:
             state.stopped = True
 
     def _is_better(self, value: float) -> bool:
-        if self.state.best is None:
-            return True
-        gain = self.state.best - value if self._monitor.endswith("loss") else value - self.state.best
+        best = self.state.best
+        if best is None or math.isnan(best):
+            return best is None or not math.isnan(value)
+        gain = best - value if _is_better_lower(self._monitor) else value - best
         return gain > self._min_delta  # never true of NaN
 
 
-class EpochRecording(Callback):
-    """Records the epochs of the job, on the rank that speaks for all."""
-
-    def __init__(self, recorder: Records, warm_up: WarmUp) -> None:
-        self._recorder = recorder
-        self._warm_up = warm_up
-
-    def on_epoch_end(self, epoch: Epoch) -> None:
-        """Record the epoch with the rate of its last update."""
-        self._recorder.write(
-            EpochEnded(
-                at=time.time(),
-                epoch=epoch.epoch,
-                step=epoch.step,
-                wall_s=epoch.wall_s,
-                samples_per_s=epoch.samples_per_s,
-                learning_rate=self._warm_up.rate,
-                metrics=epoch.metrics,
-            )
-        )
+def _is_better_lower(metric: str) -> bool:
+    """Whether a metric is a loss or a time; told by its name, as Keras does in its mode `auto`."""
+    return metric.endswith("loss") or (metric.endswith("_s") and not metric.endswith("_per_s"))
 
 
 class Checkpointing(Callback):

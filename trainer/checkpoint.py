@@ -62,21 +62,31 @@ class Stopping:
     best: float | None = None
     best_epoch: int = 0
     best_metrics: dict[str, float] = field(default_factory=dict)
+    last_epoch: int = 0
     last_metrics: dict[str, float] = field(default_factory=dict)
     wait: int = 0  # epochs since the best one
+    after_best_s: float = 0.0  # what those took
+    epochs_s: float = 0.0  # what all epochs took
     stopped: bool = False
+
+    @property
+    def after_best_share(self) -> float:
+        """Of the time of all epochs, the share of those after the best one; 0..1."""
+        return self.after_best_s / self.epochs_s if self.epochs_s else 0.0
 
 
 @dataclass
 class State:
     """All of a checkpoint but its arrays."""
 
+    ranks: int
     global_batch: int
     progress: Progress = field(default_factory=Progress)
     stopping: Stopping = field(default_factory=Stopping)
 
-    def on_plan(self, *, global_batch: int, steps_per_epoch: int) -> "State":
+    def on_plan(self, *, ranks: int, global_batch: int, steps_per_epoch: int) -> "State":
         """The same place in the data when the global batch is another: at most one batch is trained on twice."""
+        self.ranks = ranks
         if global_batch != self.global_batch:
             samples = self.progress.epoch_step * self.global_batch
             steps = min(samples // global_batch, steps_per_epoch)
@@ -96,6 +106,7 @@ class State:
         """Raises KeyError or TypeError on a text of another shape."""
         document = json.loads(text)
         return cls(
+            ranks=document["ranks"],
             global_batch=document["global_batch"],
             progress=Progress(**document["progress"]),
             stopping=Stopping(**document["stopping"]),

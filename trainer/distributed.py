@@ -5,6 +5,7 @@ Figures go as JSON in byte tensors, never pickled as by Horovod's own object fun
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -107,15 +108,26 @@ def sum_over_ranks(values: Sequence[float]) -> list[float]:
     return [float(value) for value in total]
 
 
-def average_in_step(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Tensors averaged over all ranks, inside a tf.function, as one message: one negotiation, one ring pass.
+def average_in_step(tensors: list[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Tensors averaged over all ranks, inside a tf.function, as one message; and the seconds that took.
 
-    What DistributedGradientTape(groups=1) does, but with room for the tally of the step beside the gradients.
+    One negotiation and one ring pass, as in DistributedGradientTape(groups=1), but with room for what travels beside
+    the gradients. The seconds go from the last tensor that is there to the averaged ones, waiting for slower ranks
+    included. On a GPU a tensor counts as there once its computation is enqueued: so there they hold the rest of the
+    backward pass too.
     """
     if hvd.size() == 1:
-        return tensors
-    averaged: list[tf.Tensor] = hvd.grouped_allreduce(tensors, op=hvd.Average, name="step")
-    return averaged
+        return tensors, tf.zeros(())
+    began = _clock(after=tensors)
+    with tf.control_dependencies([began]):
+        averaged = hvd.grouped_allreduce(tensors, op=hvd.Average, name="step")
+    return averaged, tf.cast(_clock(after=averaged) - began, tf.float32)
+
+
+def _clock(*, after: list[tf.Tensor]) -> tf.Tensor:
+    """Seconds of a steady clock, once these tensors are there. TensorFlow's own op refuses to run deterministically."""
+    with tf.control_dependencies(after):
+        return tf.numpy_function(time.perf_counter, [], tf.float64)
 
 
 def broadcast(variables: Iterable[Any]) -> None:

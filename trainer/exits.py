@@ -70,7 +70,11 @@ def of_error(
 
 # TensorFlow's errors are told by name: the import of TensorFlow itself may be what failed.
 def _is_out_of_memory(error: BaseException) -> bool:
-    return any(kind.__name__ in ("ResourceExhaustedError", "MemoryError") for kind in type(error).__mro__)
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds & {"ResourceExhaustedError", "MemoryError"}:
+        return True
+    # CUDA's libraries allocate for themselves, and what they say TensorFlow passes on as an error of its own.
+    return "InternalError" in kinds and any(sign in str(error) for sign in ("OUT_OF_MEMORY", "ALLOC_FAILED"))
 
 
 def _is_lost_peer(error: BaseException) -> bool:

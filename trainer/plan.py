@@ -7,16 +7,9 @@ from jobs.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
 from jobs.spec import Spec
 from trainer.exits import BadData
 
-EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy")
-
 
 def settle_plan(spec: Spec, sizes: DatasetSizes, *, ranks: int) -> Plan:
     """Resolve the spec on the opened data. Raises `BadData` where the two do not fit each other."""
-    if spec.early_stopping and spec.early_stopping.monitor not in EPOCH_METRICS:
-        raise BadData(
-            f"early_stopping.monitor: there is no metric {spec.early_stopping.monitor!r}; "
-            f"there are: {', '.join(EPOCH_METRICS)}"
-        )
     try:
         return resolve_plan(spec, sizes, gpus=ranks)
     except UnworkablePlan as error:

@@ -9,34 +9,24 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import keras
 import numpy as np
 
 from jobs.plan import Plan
-from jobs.records import DataOpened, Launch, PhaseEnded, Planned, Summarized, Summary
+from jobs.records import Launch, PhaseEnded, Planned, Summarized, Summary
 from trainer import distributed
-from trainer.callbacks import (
-    Callback,
-    Checkpointing,
-    EarlyStopping,
-    EpochRecording,
-    StepRecording,
-    WarmUp,
-    Weights,
-    weights_of,
-)
-from trainer.checkpoint import Checkpoint, CheckpointStore, State, atomic_write
+from trainer.artifacts import TensorBoard, add_test, save_classes, save_network
+from trainer.callbacks import Callback, Checkpointing, EarlyStopping, WarmUp, Weights, weights_of
+from trainer.checkpoint import CheckpointStore, State
 from trainer.data.opening import Dataset, find
-from trainer.data.parts import Facts, Host
+from trainer.data.parts import Host
 from trainer.distributed import Ranks, together
 from trainer.exits import Outcome
-from trainer.loop import Loop, StepFunction, make_evaluation_step, make_train_step
-from trainer.models import build_model, build_optimizer
-from trainer.plan import settle_plan, steps_of
+from trainer.loop import Loop
+from trainer.plan import settle_plan
 from trainer.recorder import NullRecorder, Recorder, Records
+from trainer.recording import DamageWatch, EpochRecording, RankRecording, data_opened
 from trainer.stopping import Stage, StopWatch
-
-_SEED_STRIDE = 1_000_003  # between the random numbers of two ranks
+from trainer.trained import Trained, build, keep_best_weights, restore, save
 
 
 class Phases:
@@ -58,22 +48,6 @@ class Phases:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What is trained, with every variable made, and the two steps on it."""
-
-    model: keras.Model
-    optimizer: keras.optimizers.Optimizer
-    train_step: StepFunction
-    evaluation_step: StepFunction
-
-    @property
-    def random_states(self) -> list[keras.Variable]:
-        """The states of the layers' random generators: variables of the model that are not weights."""
-        weights = {id(variable) for variable in self.model.weights}
-        return [variable for variable in self.model.variables if id(variable) not in weights]
-
-
-@dataclass(frozen=True)
 class Session:
     """All that is there once the set-up is over; `best_weights` on rank 0 alone, from an earlier attempt."""
 
@@ -88,6 +62,11 @@ class Session:
     phases: Phases
     recorder: Records  # of this rank
     job_recorder: Records  # of the whole job: writes on rank 0
+
+    @property
+    def events_dir(self) -> Path:
+        """Where TensorBoard's event files go."""
+        return Path(self.launch.artifacts_dir, "tensorboard")
 
 
 def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch) -> Outcome:
@@ -122,13 +101,13 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     phases.end("build")
 
     store = CheckpointStore(Path(launch.checkpoints_dir), keep=spec.checkpoint.keep)
-    state, best_weights = restore(store, trained, plan, ranks)
+    state, best_weights = restore(store, trained, launch, plan, ranks)
     progress = state.progress
-    if progress.step:
+    if progress.step or spec.model.weights != "none":
         phases.end("restore")
 
     job_recorder: Records = recorder if ranks.rank == 0 else NullRecorder()
-    job_recorder.write(data_opened(dataset.facts))
+    job_recorder.write(data_opened(dataset.facts, dataset.facts.damaged))
     job_recorder.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
     return Session(launch, ranks, dataset, plan, trained, store, state, best_weights, phases, recorder, job_recorder)
 
@@ -149,38 +128,12 @@ def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:
     return dataset
 
 
-def data_opened(facts: Facts, *, named: int = 20) -> DataOpened:
-    """What the data turned out to be, as a record."""
-    return DataOpened(
-        at=time.time(),
-        format=facts.format,
-        shape=list(facts.shape),
-        classes=list(facts.classes),
-        train=facts.sizes.train,
-        validation=facts.sizes.validation,
-        test=facts.sizes.test,
-        damaged=len(facts.damaged),
-        damaged_files=list(facts.damaged)[:named],
-    )
-
-
-def build(launch: Launch, plan: Plan, facts: Facts) -> Trained:
-    """The network and its optimizer with seeded weights, equal on every rank."""
-    keras.utils.set_random_seed(launch.spec.seed)
-    model = build_model(launch.spec, facts)
-    optimizer = build_optimizer(launch.spec, plan, model)
-    evaluation_step = make_evaluation_step(model)
-    size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch is charged for it
-    evaluation_step(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32), np.zeros(size, np.float32))
-    return Trained(model, optimizer, make_train_step(model, optimizer), evaluation_step)
-
-
 def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     """The loop with its callbacks, in the order in which they are called."""
     spec, plan, trained, state = session.launch.spec, session.plan, session.trained, session.state
 
     def write_checkpoint() -> Path | None:
-        return save(session, early_stopping) if session.ranks.rank == 0 else None
+        return save(session.store, trained, state, early_stopping.best_weights) if session.ranks.rank == 0 else None
 
     def on_first_step() -> None:
         distributed.agree_on_weights(trained.model.weights, "after the first step")
@@ -189,17 +142,22 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     early_stopping = EarlyStopping(
         spec.early_stopping, state.stopping, session.best_weights, lambda: weights_of(trained.model.weights)
     )
-    warm_up = WarmUp(plan, trained.optimizer)
     checkpointing = Checkpointing(
         write_checkpoint, session.job_recorder, state.progress, every_epochs=spec.checkpoint.every_epochs
     )
     callbacks: list[Callback] = [
-        warm_up,
-        StepRecording(session.recorder, global_batch=plan.global_batch),
+        WarmUp(plan, trained.optimizer),
+        RankRecording(session.recorder, global_batch=plan.global_batch),
+        DamageWatch(session.dataset, session.job_recorder, name=spec.dataset.source),
         early_stopping,
-        EpochRecording(session.job_recorder, warm_up),
-        checkpointing,
+        EpochRecording(session.job_recorder, lambda: trained.learning_rate),
     ]
+    if session.ranks.rank == 0:
+        callbacks.append(
+            TensorBoard(session.events_dir, lambda: trained.learning_rate, first_epoch=state.progress.epoch)
+        )
+    # After all that tell of the epoch: what is in a checkpoint has been told.
+    callbacks.append(checkpointing)
     loop = Loop(
         plan=plan,
         spec=spec,
@@ -217,49 +175,37 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     return loop, early_stopping
 
 
-def restore(store: CheckpointStore, trained: Trained, plan: Plan, ranks: Ranks) -> tuple[State, Weights | None]:
-    """Go on from the newest checkpoint, or from the start: the state on every rank, the best weights on rank 0.
-
-    Rank 0 alone reads; what it has is broadcast, on a first start too, so that all ranks begin equal.
-    """
-    groups = {"model": trained.model.variables, "optimizer": trained.optimizer.variables}
-    shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
-    checkpoint = together(lambda: store.newest(shapes) if ranks.rank == 0 else None)
-    if checkpoint:
-        for group, variables in groups.items():
-            for variable, value in zip(variables, checkpoint.arrays[group], strict=True):
-                variable.assign(value)
-        print(f"going on from step {checkpoint.state.progress.step}", flush=True)
-    texts = distributed.gather(checkpoint.state.to_json() if checkpoint else None)
-    distributed.broadcast([*trained.model.variables, *trained.optimizer.variables])
-    for variable in trained.random_states:  # else all ranks would drop out the same units
-        variable.assign_add([ranks.rank * _SEED_STRIDE, 0])
-    state = State.from_json(texts[0]) if texts[0] else State(global_batch=plan.global_batch)
-    best_weights = list(checkpoint.arrays["best"]) if checkpoint and "best" in checkpoint.arrays else None
-    return state.on_plan(global_batch=plan.global_batch, steps_per_epoch=steps_of(plan)[0]), best_weights
-
-
-def save(session: Session, early_stopping: EarlyStopping) -> Path:
-    """Write what `restore` reads."""
-    trained = session.trained
-    arrays = {"model": weights_of(trained.model.variables), "optimizer": weights_of(trained.optimizer.variables)}
-    if early_stopping.best_weights is not None:
-        arrays["best"] = early_stopping.best_weights
-    return session.store.save(Checkpoint(session.state, arrays))
-
-
 def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome: Outcome) -> None:
     """Keep the weights that are to be kept, measure them on the test part, save them, sum up."""
-    model, progress, kept = session.trained.model, loop.progress, early_stopping.kept_metrics
+    model, is_first = session.trained.model, session.ranks.rank == 0
     distributed.agree_on_weights(model.weights, "at the end")
     if early_stopping.restores:
-        keep_best_weights(model, early_stopping.best_weights if session.ranks.rank == 0 else None)
-    test_loss, test_accuracy = None, None
-    if session.dataset.test is not None:
-        test_loss, test_accuracy, _ = loop.evaluate(session.dataset.test)
-    together(lambda: save_weights(model, Path(session.launch.artifacts_dir)) if session.ranks.rank == 0 else None)
-    summary = Summary(
-        best_epoch=early_stopping.state.best_epoch,
+        keep_best_weights(model, early_stopping.best_weights if is_first else None)
+    test = loop.evaluate(session.dataset.test)[:2] if session.dataset.test is not None else None
+    together(lambda: leave_artifacts(session, early_stopping, test) if is_first else None)
+    summary = summed_up(session, early_stopping, test, stopped_early=outcome is Outcome.EARLY_STOPPED)
+    session.job_recorder.write(Summarized(at=time.time(), summary=summary))
+
+
+def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None) -> None:
+    """Write what the job leaves; `test` is (loss, accuracy) of the held-out part."""
+    folder = Path(session.launch.artifacts_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_network(session.trained.model, folder)
+    save_classes(session.dataset.facts.classes, folder)
+    if test is not None:
+        loss, accuracy = test
+        add_test(session.events_dir, early_stopping.kept_epoch, loss=loss, accuracy=accuracy)
+
+
+def summed_up(
+    session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None, *, stopped_early: bool
+) -> Summary:
+    """What the job came to."""
+    model, progress, stopping = session.trained.model, session.state.progress, early_stopping.state
+    kept, (test_loss, test_accuracy) = early_stopping.kept_metrics, test or (None, None)
+    return Summary(
+        best_epoch=stopping.best_epoch,
         epochs_run=progress.last_epoch,
         val_accuracy=kept["val_accuracy"],
         val_loss=kept["val_loss"],
@@ -269,23 +215,8 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
         wall_s=progress.wall_s,
         setup_s=session.phases.total_s(),
         parameters=model.count_params(),
+        trainable_parameters=sum(int(np.prod(weight.shape)) for weight in model.trainable_weights),
         model_bytes=sum(weight.nbytes for weight in weights_of(model.weights)),
-        after_best_share=0.0,
-        stopped_early=outcome is Outcome.EARLY_STOPPED,
+        after_best_share=stopping.after_best_share,
+        stopped_early=stopped_early,
     )
-    session.job_recorder.write(Summarized(at=time.time(), summary=summary))
-
-
-def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:
-    """Give every rank the best weights of rank 0, which alone has those of an earlier attempt."""
-    if best_weights is not None:
-        for variable, value in zip(model.weights, best_weights, strict=True):
-            variable.assign(value)
-    distributed.broadcast(model.weights)
-
-
-def save_weights(model: keras.Model, folder: Path) -> None:
-    """Write model.weights.h5, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_write(folder / "model.weights.h5") as temporary:
-        model.save_weights(temporary)

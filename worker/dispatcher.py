@@ -8,7 +8,7 @@ import threading
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
@@ -75,8 +75,10 @@ class Dispatcher:
 
 def _queue(session: Session) -> list[Waiting]:
     waited: Any = func.extract("epoch", func.now() - Job.created_at)
+    fewest = case((Job.attempt > 0, Job.spec["min_gpus"].as_integer()))  # a job starts with all that it asks for
+    batch = case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer()))
     rows = session.execute(
-        select(Job.id, Job.gpus, Job.spec["device"].astext, waited)
+        select(Job.id, Job.gpus, Job.spec["device"].astext, waited, fewest, batch)
         .where(
             Job.status == Status.QUEUED,
             Job.cancel_requested_at.is_(None),
@@ -85,15 +87,22 @@ def _queue(session: Session) -> list[Waiting]:
         .order_by(Job.priority.desc(), Job.created_at, Job.id)
         .limit(_MOST_AT_ONCE)
     )
-    return [Waiting(job_id, gpus, device, float(waited_s)) for job_id, gpus, device, waited_s in rows]
+    return [
+        Waiting(job_id, gpus, device, float(waited_s), fewest_gpus, global_batch)
+        for job_id, gpus, device, waited_s, fewest_gpus, global_batch in rows
+    ]
 
 
 def _free_slots(session: Session, settings: Settings) -> list[FreeSlots]:
-    free = func.array_agg(Slot.index).filter(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None))
+    free = func.array_agg(Slot.index).filter(Slot.attempt_id.is_(None))
     rows = session.execute(
         select(Slot.host, Slot.kind, free, func.count())
         .join(Host, Host.name == Slot.host)
-        .where(Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s), Slot.retired_at.is_(None))
+        .where(
+            Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s),
+            Slot.retired_at.is_(None),
+            Slot.quarantined_at.is_(None),
+        )
         .group_by(Slot.host, Slot.kind)
     )
     return [FreeSlots(host, kind, tuple(sorted(indices or ())), capacity) for host, kind, indices, capacity in rows]

@@ -14,13 +14,16 @@ from sqlalchemy.orm import Session
 
 from jobs import ingest
 from jobs.database import Sessions
-from jobs.ingest import ALL_RANKS, LAUNCHER, EventRow, LogRow, MetricRow, event_row
-from jobs.leases import StaleLease, fence, first_rank_started, resumed
+from jobs.ingest import ALL_RANKS, LAUNCHER, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
+from jobs.leases import StaleLease, fence, first_rank_started, phases_ended, resumed
 from jobs.plan import Plan
 from jobs.records import (
     CheckpointSaved,
+    DataOpened,
     EpochEnded,
+    PhaseEnded,
     Planned,
+    RankEpochEnded,
     RankExited,
     RankStarted,
     Record,
@@ -48,12 +51,13 @@ class Batch:
     started_at: datetime | None = None  # of the first rank, where it is news
     first_step: bool = False
     resumed_step: int | None = None
+    setup: dict[str, float] = field(default_factory=dict)  # seconds of the phases of rank 0 that ended
 
 
 class Intake:
     """Reads an attempt's files and stores what is new.
 
-    `exits`, `pids` and `last_step_at` are what the supervision judges by.
+    `exits`, `pids`, `steps_seen` and `plan` are what the supervision judges by.
     """
 
     def __init__(self, sessions: Sessions, lease: Lease, paths: AttemptPaths, *, ranks: int) -> None:
@@ -63,7 +67,7 @@ class Intake:
         with sessions() as session:
             attempt = session.get_one(Attempt, lease.attempt_id)
             job = get_job(session, lease.job_id)
-        self._plan = Plan.model_validate(job.plan)
+        self.plan = Plan.model_validate(job.plan)
         # A record is never given in pieces: a long message would lose the rank's last word.
         self._records = {
             rank: Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES) for rank in range(ranks)
@@ -73,7 +77,7 @@ class Intake:
         self._offsets: dict[str, Any] = attempt.offsets
         for name, tail in self._tails():
             tail.offset = int(attempt.offsets.get(name, 0))
-        self._progress: dict[str, Any] = {"epochs": self._plan.epochs, "steps": _steps(self._plan)}
+        self._progress: dict[str, Any] = {"epochs": self.plan.epochs, "steps": _steps(self.plan)}
         self._step_time_s: float | None = None
         self._running = job.status is Status.RUNNING
         self._first_step_seen = any(tail.offset for tail in self._records.values())
@@ -144,13 +148,21 @@ class Intake:
                 data = {"rank": rank, "host": record.host, "pid": record.pid}
                 self._add_event(EventKind.RANK_STARTED, record.at, data, batch)
             case Planned():
-                self._plan = record.plan
+                self.plan = record.plan
                 batch.resumed_step = record.start_step
                 batch.columns["plan"] = record.plan.model_dump(mode="json")
                 self._progress |= {"epochs": record.plan.epochs, "steps": _steps(record.plan)}
                 self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
+            case PhaseEnded():
+                if rank == 0:
+                    batch.setup[record.name] = record.duration_s
+            case DataOpened():
+                batch.columns["dataset"] = record.model_dump(mode="json", exclude={"at", "kind", "classes"})
+                batch.columns["classes"] = record.classes
             case StepEnded():
                 self._take_step(rank, record, batch)
+            case RankEpochEnded():
+                self._take_rank_epoch(rank, record, batch)
             case EpochEnded():
                 self._take_epoch(record, batch)
             case CheckpointSaved():
@@ -167,6 +179,7 @@ class Intake:
             **record.metrics,
             "step_time_s": record.step_time_s,
             "data_wait_s": record.data_wait_s,
+            "allreduce_s": record.allreduce_s,
             "samples_per_s": record.samples_per_s,
         }
         self._add_points(rank, record.step, record.epoch, record.at, values, batch)
@@ -187,12 +200,19 @@ class Intake:
         }
         batch.columns["progress"] = self._progress
 
+    def _take_rank_epoch(self, rank: int, record: RankEpochEnded, batch: Batch) -> None:
+        told = (record.step_time_p50_s, record.step_time_p95_s, record.data_wait_s, record.allreduce_s)
+        values = dict(zip(RANK_EPOCH_METRICS, told, strict=True))
+        self._add_points(rank, record.step, record.epoch, record.at, values, batch)
+
     def _take_epoch(self, record: EpochEnded, batch: Batch) -> None:
         values = {
             **record.metrics,
             "learning_rate": record.learning_rate,
             "samples_per_s": record.samples_per_s,
             "epoch_s": record.wall_s,
+            "data_wait_s": record.data_wait_s,
+            "allreduce_s": record.allreduce_s,
         }
         self._add_points(ALL_RANKS, record.step, record.epoch, record.at, values, batch)
         self._progress |= {"epoch": record.epoch, "step": record.step, "metrics": record.metrics}
@@ -217,6 +237,8 @@ class Intake:
             first_rank_started(session, lease, batch.started_at)
         if batch.resumed_step is not None:
             resumed(session, lease, batch.resumed_step)
+        if batch.setup:
+            phases_ended(session, lease, batch.setup)
         if batch.columns:
             touch(session, lease.job_id, **batch.columns)
         ingest.store_events(session, batch.events)

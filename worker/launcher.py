@@ -13,15 +13,17 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from sqlalchemy import select
 
+from jobs.admission import weights_job
 from jobs.database import Sessions
 from jobs.leases import claim, end, record_supervisor, release
 from jobs.processes import MARK, ProcessId, mark_of
 from jobs.records import Launch
 from jobs.settings import Settings
-from jobs.spec import InvalidSpec, spec_from
+from jobs.spec import InvalidSpec, Spec, spec_from
 from jobs.states import EndReason
 from jobs.store import Lease, get_job
 from jobs.tables import Slot
@@ -30,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 # The command line of a rank shows its whole environment to every user of the host, and Horovod does not quote
 # the keys: nothing goes in but what is named here.
-_INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "KERAS_HOME")
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,43 @@ class AttemptPaths:
 def paths_of(runs_dir: Path, job_id: str, number: int) -> AttemptPaths:
     """The paths of attempt `number` of a job."""
     return AttemptPaths(runs_dir / job_id, number)
+
+
+def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
+    """Where the weights lie that the spec starts from, if they are another job's."""
+    job_id = weights_job(spec)
+    return None if job_id is None else str(runs_dir / job_id / "artifacts" / "model.weights.h5")
+
+
+def launch_of(
+    lease: Lease,
+    spec: Spec,
+    paths: AttemptPaths,
+    settings: Settings,
+    *,
+    gpus: int,
+    device: Literal["gpu", "cpu"],
+    threads_per_rank: int,
+) -> Launch:
+    """All that the ranks of an attempt are told."""
+    return Launch(
+        job_id=lease.job_id,
+        attempt=lease.number,
+        spec=spec,
+        gpus=gpus,
+        device=device,
+        threads_per_rank=threads_per_rank,
+        data_roots=settings.data_root_list,
+        cache_dir=str(settings.home / "cache"),
+        weights_dir=str(settings.home / "weights"),
+        job_weights=job_weights_path(settings.runs_dir, spec),
+        models=settings.model_list,
+        records_dir=str(paths.records),
+        logs_dir=str(paths.logs),
+        checkpoints_dir=str(paths.checkpoints),
+        artifacts_dir=str(paths.artifacts),
+        stop_path=str(paths.stop_file),
+    )
 
 
 def horovodrun_argv(*, ranks: int, launch_file: Path, python: str = sys.executable) -> list[str]:
@@ -178,24 +217,11 @@ class Launcher:
             slots = session.scalars(select(Slot).where(Slot.attempt_id == lease.attempt_id).order_by(Slot.rank)).all()
         paths = paths_of(self._settings.runs_dir, lease.job_id, lease.number)
         paths.create()
+        spec = spec_from(job.spec)
         gpu_uuids = [slot.uuid for slot in slots if slot.uuid is not None]
         threads = 0 if gpu_uuids else max(1, (os.cpu_count() or 1) // max(len(slots), self._settings.cpu_slots))
-        launch = Launch(
-            job_id=lease.job_id,
-            attempt=lease.number,
-            spec=spec_from(job.spec),
-            gpus=len(slots),
-            device="gpu" if gpu_uuids else "cpu",
-            threads_per_rank=threads,
-            data_roots=[str(root) for root in self._settings.data_root_paths],
-            cache_dir=str(self._settings.home / "cache"),
-            weights_dir=str(self._settings.home / "weights"),
-            records_dir=str(paths.records),
-            logs_dir=str(paths.logs),
-            checkpoints_dir=str(paths.checkpoints),
-            artifacts_dir=str(paths.artifacts),
-            stop_path=str(paths.stop_file),
-        )
+        device: Literal["gpu", "cpu"] = "gpu" if gpu_uuids else "cpu"
+        launch = launch_of(lease, spec, paths, self._settings, gpus=len(slots), device=device, threads_per_rank=threads)
         paths.launch_file.write_text(launch.model_dump_json(indent=2))
         return SupervisorOrder(
             attempt_id=lease.attempt_id,

@@ -3,7 +3,8 @@
 The queue is taken in order: priority, then age. A job gets all its slots or none. Of the hosts that can hold it
 the one with the fewest free slots gets it, so that large holes stay for large jobs. A job that fits nowhere may
 be passed by others until it has waited `patience_s`; from then on the hosts that can hold it once they are empty
-are kept for it, so it cannot starve, and a job that no host can hold keeps nobody waiting.
+are kept for it, so it cannot starve, and a job that no host can hold keeps nobody waiting. A job that is restarted
+may make do with fewer GPUs than it asks for, when no host has so many any more.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,16 @@ class Waiting:
     gpus: int
     device: str  # auto, gpu or cpu
     waited_s: float
+    fewest_gpus: int | None = None  # with how few it makes do; None: with no fewer than `gpus`
+    global_batch: int | None = None  # what its GPUs have to divide, where it has to stay
 
 
 @dataclass(frozen=True)
 class FreeSlots:
-    """The free slots of a host, of `capacity` that it has; all of a host's slots are of one kind: gpu or cpu."""
+    """The free slots of a host, of `capacity` that can be leased at all; all of a host's slots are of one kind."""
 
     host: str
-    kind: str
+    kind: str  # gpu or cpu
     indices: tuple[int, ...]
     capacity: int
 
@@ -44,7 +47,8 @@ def place_jobs(queue: Sequence[Waiting], hosts: Sequence[FreeSlots], *, patience
     free = {host.host: host for host in hosts}
     kept: set[str] = set()
     placements = []
-    for job in queue:
+    for waiting in queue:
+        job = replace(waiting, gpus=gpus_of(waiting, hosts))
         host = _best_host(job, [host for name, host in free.items() if name not in kept])
         if host is None:
             if job.waited_s > patience_s:
@@ -54,6 +58,18 @@ def place_jobs(queue: Sequence[Waiting], hosts: Sequence[FreeSlots], *, patience
         placements.append(Placement(job.job_id, host.host, taken))
         free[host.host] = replace(host, indices=left)
     return placements
+
+
+def gpus_of(job: Waiting, hosts: Sequence[FreeSlots]) -> int:
+    """How many GPUs the job waits for: all that it asks for, or fewer where no host has so many.
+
+    Then it is the most that the largest host has and that divide its batch, if that is enough for the job.
+    """
+    most = max((host.capacity for host in hosts if _takes(job, host)), default=0)
+    if job.fewest_gpus is None or most >= job.gpus:
+        return job.gpus
+    counts = range(most, job.fewest_gpus - 1, -1)
+    return next((gpus for gpus in counts if job.global_batch is None or job.global_batch % gpus == 0), job.gpus)
 
 
 def _takes(job: Waiting, host: FreeSlots) -> bool:

@@ -122,6 +122,7 @@ class Supervision:
             stopped_for=stopped_for,
             launcher_code=self._launcher.returncode,
             launcher_says=_last_lines(self._paths.launcher_log),
+            per_gpu_batch=self._intake.plan.per_gpu_batch,
         ), clean
 
     def _watch(self) -> Verdict | None:

@@ -1,5 +1,6 @@
 """Why an attempt ended, from what its ranks said last. Pure; used by the supervision of an attempt."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ _OWN_FAULTS = {
     ExitReason.OUT_OF_MEMORY: EndReason.OUT_OF_MEMORY,
     ExitReason.INTERNAL_ERROR: EndReason.INTERNAL_ERROR,
 }
+# How horovodrun tells of the first rank that failed; 137 is 128 + SIGKILL.
+_KILLED = re.compile(r"Process name: (\d+)\W+Exit code: 137\b")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ def verdict(
     stopped_for: Verdict | None,
     launcher_code: int | None,
     launcher_says: str,
+    per_gpu_batch: int,
 ) -> Verdict:
     """Judge an attempt of `ranks` ranks, of which `started` came up and `exits` said why they left.
 
@@ -50,10 +54,17 @@ def verdict(
     if started == 0:
         return Verdict(EndReason.LAUNCH_FAILED, f"no rank started; the launcher said: {launcher_says or 'nothing'}")
     silent = sorted(set(range(ranks)) - exits.keys())
-    who = ", ".join(str(rank) for rank in silent)
-    return Verdict(
-        EndReason.RANK_FAILED,
-        f"rank {who} died without a word (launcher exit code {launcher_code})"
-        if silent
-        else f"the ranks left before the end (launcher exit code {launcher_code})",
-    )
+    killed = _KILLED.search(launcher_says)
+    if killed is not None and int(killed[1]) in silent:
+        error = _was_killed(killed[1], per_gpu_batch)
+    elif silent:
+        who = ", ".join(map(str, silent))
+        error = f"rank {who} died without a word (launcher exit code {launcher_code})"
+    else:
+        error = f"the ranks left before the end (launcher exit code {launcher_code})"
+    return Verdict(EndReason.RANK_FAILED, error)
+
+
+def _was_killed(rank: str, per_gpu_batch: int) -> str:
+    advice = f"a batch of {per_gpu_batch // 2} per GPU" if per_gpu_batch > 1 else "a smaller model"
+    return f"rank {rank} was killed (SIGKILL), as the kernel does when memory runs out: if it did, try {advice}"

@@ -1,6 +1,6 @@
 """What can be trained: the registered datasets and models."""
 
-from api.deps import router
+from api.deps import ServicesHere, router
 from api.views import Listed
 from jobs.catalog import DATASETS, MODELS, Dataset, Model
 
@@ -14,6 +14,10 @@ async def list_datasets() -> Listed[Dataset]:
 
 
 @routes.get("/models")
-async def list_models() -> Listed[Model]:
+async def list_models(services: ServicesHere) -> Listed[Model]:
     """List the models that a spec can name."""
-    return Listed(items=list(MODELS.values()))
+    external = [
+        Model(name=name, description="A function of an installed package, allowed by the operator", tables=True)
+        for name in services.site.models
+    ]
+    return Listed(items=[*MODELS.values(), *external])

@@ -26,10 +26,11 @@ from api.openapi import NO_SUCH_JOB, problems
 from api.problems import invalid
 from api.views import JobView, Listed, Preview
 from jobs import store
-from jobs.catalog import sizes_of, unsupported
+from jobs.admission import absent, unsupported, unusable_weights
+from jobs.catalog import sizes_of
 from jobs.hosts import largest_host
 from jobs.listing import JobFilter, Order, list_jobs, revision_of
-from jobs.plan import Plan, UnworkablePlan, resolve_plan
+from jobs.plan import UnworkablePlan, resolve_plan
 from jobs.spec import FieldProblem, InvalidSpec, Spec, parse_spec, spec_from
 from jobs.states import Status
 from jobs.store import Idempotency
@@ -116,19 +117,26 @@ def clone_job(
 def _submitted(
     services: Services, spec: Spec, owner: str, dry_run: bool, key: str | None, request_sha256: str
 ) -> Response:
-    if problems := unsupported(spec):
+    if problems := unsupported(spec, services.site):
         raise InvalidSpec(problems)
+    not_there = absent(spec, services.site)
     try:
         plan = resolve_plan(spec, sizes_of(spec))
     except UnworkablePlan as error:
         with services.sessions() as session:
-            lack = _lack_of_room(session, spec)
-        raise InvalidSpec([*lack, FieldProblem(error.field, str(error))]) from None
+            lacks = [*not_there, *_lacks(session, spec)]
+        raise InvalidSpec([*lacks, FieldProblem(error.field, str(error))]) from None
     if dry_run:
         with services.sessions() as session:
-            _require_room(session, spec)
+            _require([*not_there, *_lacks(session, spec)])
         return as_json(Preview(spec=spec, plan=plan))
-    job, created = _stored(services, spec, plan, owner, Idempotency(key, request_sha256) if key else None)
+    idempotency = Idempotency(key, request_sha256) if key else None
+    with services.sessions.begin() as session:
+        submission = store.submit(session, spec=spec, plan=plan, owner=owner, idempotency=idempotency)
+        created = submission.created
+        if created:  # a replay gets its first answer, whatever became of hosts and data
+            _require([*not_there, *_lacks(session, spec)])
+        job = JobView.of(submission.job)
     headers = {"Location": f"/v1/jobs/{job.id}", "ETag": _etag(job.revision)}
     if created:
         services.hints.dispatch()
@@ -137,20 +145,14 @@ def _submitted(
     return as_json(job, 201, headers)
 
 
-def _stored(
-    services: Services, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None
-) -> tuple[JobView, bool]:
-    with services.sessions.begin() as session:
-        submission = store.submit(session, spec=spec, plan=plan, owner=owner, idempotency=idempotency)
-        if submission.created:  # a replay gets its first answer, whatever became of the hosts
-            _require_room(session, spec)
-        return JobView.of(submission.job), submission.created
+def _require(problems: list[FieldProblem]) -> None:
+    if problems:
+        raise InvalidSpec(problems)
 
 
-def _require_room(session: Session, spec: Spec) -> None:
-    """Raises `InvalidSpec` where no host has as many slots as the spec asks for."""
-    if lack := _lack_of_room(session, spec):
-        raise InvalidSpec(lack)
+def _lacks(session: Session, spec: Spec) -> list[FieldProblem]:
+    """What the spec asks for and this service does not have now."""
+    return [*unusable_weights(session, spec), *_lack_of_room(session, spec)]
 
 
 def _lack_of_room(session: Session, spec: Spec) -> list[FieldProblem]:
@@ -199,7 +201,7 @@ def list_all_jobs(
     wanted = JobFilter(statuses=_statuses(status), labels=_labels(label), name=name, owner=owner)
     with services.sessions() as session:
         page = list_jobs(session, wanted, order=sort, limit=limit, cursor=cursor)
-    return Listed(items=[JobView.of(job) for job in page.items], next_cursor=page.next_cursor)
+    return Listed(items=[JobView.of(job, with_classes=False) for job in page.items], next_cursor=page.next_cursor)
 
 
 def _statuses(given: list[str]) -> frozenset[Status]:

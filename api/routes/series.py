@@ -42,7 +42,8 @@ def get_metrics(
 ) -> MetricsView:
     """Read the metrics. The time axis is seconds since the job's first start.
 
-    Series of rank -1 are means over all ranks with one point an epoch; the epoch axis has only those.
+    Series of rank -1 are over all ranks, with one point an epoch. The epoch axis has those, and of each rank
+    `step_time_p50_s`, `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s`.
     """
     with services.sessions() as session:
         found = series.metrics(session, get_job(session, job_id), names=name, axis=axis, max_points=max_points)

@@ -288,7 +288,7 @@ def test_doctor_finds_a_healthy_stack(stack: Stack) -> None:
     done = hora(stack.home, "doctor", "--json")
     found = {one["check"]: one["level"] for one in json.loads(done.stdout)["items"]}
     assert "fail" not in found.values()
-    assert set(found) == {"python", "versions", "home", "disk space", "api", "hosts", "clock", "training"}
+    assert set(found) == {"python", "versions", "home", "disk space", "data roots", "api", "hosts", "clock", "training"}
     assert done.returncode == 0
 
 

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 import migrations
+from api.views import JobView
+from jobs import history
+from jobs.database import engine_for, sessions_for
+from jobs.store import get_job
 from tests.waiting import until
 
 
@@ -42,6 +47,29 @@ def test_up_is_what_the_code_says_and_down_leaves_nothing(empty: str) -> None:
     migrations.upgrade(empty)
     assert relations(empty) == full
     migrations.check(empty)
+
+
+def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
+    migrations.upgrade(empty, "0001")
+    old = {"dataset": {"source": "digits"}, "model": {"name": "lenet5"}, "max_restarts": 3}
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
+            " VALUES ('old', 'old', 'me', 'queued', %s, '{}', '{}', 1, 50)",
+            [Jsonb(old)],
+        )
+        connection.execute("INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at)"
+                           " VALUES ('old', 1, 'ha', 1, now())")  # fmt: skip
+    migrations.upgrade(empty)
+    engine = engine_for(empty)
+    with sessions_for(engine)() as session:
+        job = JobView.of(get_job(session, "old"))
+        (attempt,) = history.attempts(session, "old", limit=9).items
+    engine.dispose()
+    assert (job.dataset, job.summary, attempt.setup) == (None, None, {})
+    migrations.downgrade(empty, "0001")
+    with psycopg.connect(empty) as connection:
+        assert connection.execute("SELECT spec FROM jobs").fetchall() == [(old,)]
 
 
 def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from jobs.catalog import unsupported
+from jobs.admission import Site, unsupported
 from jobs.settings import Settings
 from jobs.spec import Spec, parse_spec, spec_from
 from jobs.states import NEXT, EndReason, EventKind
@@ -88,7 +88,7 @@ def test_what_the_page_calls_refused_is_refused(row: list[str]) -> None:
     for parent in parents:
         part = part[parent]
     part[last] = json.loads(example)
-    assert field in [problem.field for problem in unsupported(spec_from(document))]
+    assert field in [problem.field for problem in unsupported(spec_from(document), Site())]
 
 
 def test_the_environment_is_that_of_the_settings() -> None:
@@ -110,4 +110,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_can_be_submitted(path: Path) -> None:
     spec = parse_spec(path.read_text(), syntax="json" if path.suffix == ".json" else "yaml")
-    assert unsupported(spec) == []
+    assert unsupported(spec, Site()) == []
+
+
+def snippets(page: Path) -> list[str]:
+    """The specs, as JSON, that a page shows."""
+    return [text for text in re.findall(r"```json\n(.*?)```", page.read_text(), re.DOTALL) if '"dataset"' in text]
+
+
+@pytest.mark.parametrize("spec", [text for page in PAGES for text in snippets(page)])
+def test_specs_on_the_pages_can_be_submitted_where_there_is_data(spec: str) -> None:
+    assert unsupported(parse_spec(spec), Site(data_roots=["/data"])) == []

@@ -1,12 +1,6 @@
-"""Collections that are arrays in memory: the registered datasets, `.npz` and IDX files. NumPy only."""
+"""Collections that are arrays in memory: what `.npz` and IDX files and the registered datasets become. NumPy only."""
 
-import gzip
-import struct
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,21 +8,23 @@ from numpy.typing import NDArray
 
 from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.data.order import selected
-from trainer.data.parts import Collection, Features, Selection, Shape, Survey, Target
+from trainer.data.parts import Features, Normalization, Selection, Shape, Survey, Target
+from trainer.data.resize import reader_of_shape
 from trainer.exits import BadData
 
-_DIGITS_TEST, _DIGITS_SEED = 297, 20_190_701  # fixed for ever: the test part must not follow the job's seed
-_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # where Debian's package puts it
+Values = NDArray[Any]
+
+_LARGEST_LABEL = 2**31
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Samples and their labels in memory, `max_pixel` being the value that stands for 1.0."""
+    """Samples and their labels in memory; `value_range` where it is known without looking at the values."""
 
     name: str
     features: Features
-    labels: NDArray[Any]  # (sample,): integers or strings
-    max_pixel: float
+    labels: Values  # (sample,): integers, truth values or strings
+    value_range: tuple[float, float] | None = None
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """Every rank has all of it in memory, so the first one speaks for all."""
@@ -38,7 +34,7 @@ class Arrays:
             survey.samples = len(self.labels)
             survey.labels = {str(value): int(count) for value, count in zip(values, times, strict=True)}
             survey.shapes = [self.features.shape[1:]]
-            survey.details = {"dtype": str(self.features.dtype), "value_range": [0.0, self.max_pixel]}
+            survey.details = {"dtype": str(self.features.dtype), **self._scale()}
         return survey
 
     def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
@@ -48,53 +44,111 @@ class Arrays:
 
     def part(self, survey: Survey, target: Target, selection: Selection) -> IndexedPart:
         """The selected samples."""
-        labels = np.array([target.label_of[str(label)] for label in self.labels.tolist()], np.int32)
-        return IndexedPart(ArrayReader(self.features), labels, selected(len(labels), selection))
+        values, numbers = np.unique(self.labels, return_inverse=True)
+        labels = np.array([target.label_of[str(value)] for value in values], np.int32)[numbers]
+        reader = reader_of_shape(ArrayReader(self.features), self.features.shape[1:], target.shape)
+        return IndexedPart(reader, labels, selected(len(labels), selection))
+
+    def _scale(self) -> dict[str, Any]:
+        """`value_range` of images or `normalization` of a table's columns, as details of a survey."""
+        if self.value_range is not None:
+            return {"value_range": self.value_range}
+        finite = np.isfinite(self.features.reshape(len(self.features), -1)).all(axis=1)
+        if not finite.all():
+            raise BadData(f"{self.name}: sample {int(np.argmin(finite))} (from 0) holds NaN or infinity")
+        if self.features.ndim == 2:
+            return {"normalization": astuple(normalization_of(self.features))}
+        low, high = float(self.features.min()), float(self.features.max())
+        if low == high:
+            raise BadData(f"{self.name}: every value is {low:g}: there is nothing to learn from")
+        return {"value_range": (low, high)}
 
 
-def digits(data_roots: Sequence[str]) -> dict[str, Collection]:
-    """The UCI digits out of scikit-learn's files, without importing it: that takes 1 s."""
-    package = find_spec("sklearn")
-    if package is None or not package.submodule_search_locations:
-        raise BadData("digits: scikit-learn, which carries them, is not installed on this host")
-    path = Path(package.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
-    rows = np.loadtxt(gzip.decompress(_read(path, "digits")).decode().splitlines(), delimiter=",", dtype=np.uint8)
-    pixels, labels = rows[:, :-1].reshape(-1, 8, 8, 1), rows[:, -1].astype(np.int32)
-    shuffled = np.random.default_rng(_DIGITS_SEED).permutation(len(labels))
-    chosen = {"train": shuffled[:-_DIGITS_TEST], "test": shuffled[-_DIGITS_TEST:]}
-    return {part: Arrays("digits", pixels[rows], labels[rows], max_pixel=16) for part, rows in chosen.items()}
+def normalization_of(table: Features) -> Normalization:
+    """Mean and deviation of each column (sample, feature); a column of one value has deviation 1."""
+    deviation = table.std(axis=0, dtype=np.float64)
+    deviation[deviation == 0] = 1
+    return Normalization(tuple(table.mean(axis=0, dtype=np.float64).tolist()), tuple(deviation.tolist()))
 
 
-def fashion_mnist(data_roots: Sequence[str]) -> dict[str, Collection]:
-    """Fashion-MNIST as IDX files, from a folder `fashion-mnist` below a data root or from Debian's package."""
-    folders = [*(Path(root, "fashion-mnist") for root in data_roots if "://" not in root), _FASHION_MNIST]
-    folder = next((folder for folder in folders if folder.is_dir()), None)
-    if folder is None:
-        raise BadData("fashion-mnist is not on this host: install the Debian package dataset-fashion-mnist")
-    parts = {}
-    for part, prefix in (("train", "train"), ("test", "t10k")):
-        pixels = _read_idx(folder / f"{prefix}-images-idx3-ubyte.gz", dimensions=3)[..., np.newaxis]
-        labels = _read_idx(folder / f"{prefix}-labels-idx1-ubyte.gz", dimensions=1).astype(np.int32)
-        if len(pixels) != len(labels):
-            raise BadData(f"fashion-mnist: {part} has {len(pixels)} images and {len(labels)} labels")
-        parts[part] = Arrays("fashion-mnist", pixels, labels, max_pixel=255)
-    return {**parts}
+def arrays(features: Values, labels: Values, *, name: str, image_size: tuple[int, int] | None) -> Arrays:
+    """A collection of the values of a file: bytes stay bytes, other numbers become float32. Raises `BadData`.
+
+    A table whose columns are the pixels of an `image_size` becomes images of that size.
+    """
+    labels = _as_labels(labels, name=name)
+    features = _as_features(features, name=name, image_size=image_size)
+    if len(features) != len(labels):
+        raise BadData(f"{name}: there are {len(features)} samples and {len(labels)} labels")
+    return Arrays(name, features, labels, value_range=(0.0, 255.0) if features.dtype == np.uint8 else None)
 
 
-def _read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """An IDX file of bytes: 0, 0, 8, dimensions, each size as a big-endian uint32, then the values."""
-    try:
-        content = gzip.decompress(_read(path, "fashion-mnist"))
-        magic, *shape = struct.unpack_from(f">{1 + dimensions}I", content)
-        if magic != 0x0800 + dimensions:
-            raise ValueError(f"magic number {magic:#x}")
-        return np.frombuffer(content, np.uint8, offset=4 * (1 + dimensions)).reshape(shape)
-    except (ValueError, EOFError, struct.error, zlib.error, gzip.BadGzipFile) as error:
-        raise BadData(f"fashion-mnist: {path} is damaged: {error}") from None
+def _as_features(values: Values, *, name: str, image_size: tuple[int, int] | None) -> Features:
+    """(sample, height, width, channel) uint8 or float32, or (sample, feature) float32."""
+    if values.dtype.kind not in "buif":
+        raise BadData(f"{name}: the samples are of the type {values.dtype}: save them as integers or floats")
+    if values.ndim not in {2, 3, 4}:
+        raise BadData(
+            f"{name}: the samples have the shape {values.shape}: (sample, height, width, channel), "
+            "(sample, height, width) and (sample, feature) are understood"
+        )
+    if not values.size:
+        raise BadData(f"{name}: the samples have the shape {values.shape}: there is no value in them")
+    if values.ndim == 2 and image_size is not None:
+        values = _as_images(values, image_size, name=name)
+    if values.ndim == 3:
+        values = values[..., np.newaxis]
+    if values.ndim == 4 and values.shape[1] in {1, 3} and values.shape[3] > 4:
+        raise BadData(f"{name}: the samples have the shape {values.shape}: put the channels last")
+    if values.ndim == 4 and values.dtype == np.uint8:
+        return values
+    with np.errstate(over="ignore"):  # what is too large becomes infinity, and infinity is refused
+        return values.astype(np.float32, copy=False)
 
 
-def _read(path: Path, dataset: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadData(f"{dataset}: cannot read {path}: {error.strerror}") from None
+def _as_images(table: Values, image_size: tuple[int, int], *, name: str) -> Values:
+    channels, rest = divmod(table.shape[1], image_size[0] * image_size[1])
+    if rest or channels not in {1, 3}:
+        size = "x".join(map(str, image_size))
+        raise BadData(
+            f"dataset.image_size: {name} has rows of {table.shape[1]} values, which are no {size} images of 1 or 3 "
+            "channels"
+        )
+    return table.reshape(-1, *image_size, channels)
+
+
+def _as_labels(values: Values, *, name: str) -> Values:
+    """One label a sample (sample,), out of a column or one-hot rows too."""
+    if values.ndim == 2:
+        values = values[:, 0] if values.shape[1] == 1 else _from_one_hot(values, name=name)
+    if values.ndim != 1:
+        raise BadData(f"{name}: the labels have the shape {values.shape}: one label a sample is needed")
+    if values.dtype.kind == "f":
+        return _whole_numbers(values, name=name)
+    if values.dtype.kind == "S":
+        try:
+            return np.char.decode(values, "utf-8")
+        except UnicodeDecodeError:
+            raise BadData(f"{name}: the labels are bytes that are no UTF-8 text") from None
+    if values.dtype.kind not in "iubU":
+        raise BadData(f"{name}: the labels are of the type {values.dtype}: save them as integers or strings")
+    return values
+
+
+def _from_one_hot(rows: Values, *, name: str) -> Values:
+    is_one_hot = rows.dtype.kind in "biuf" and np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all()
+    if not is_one_hot:
+        raise BadData(
+            f"{name}: the labels have the shape {rows.shape} and are not one-hot (a single 1 in a row of zeros): "
+            "one label a sample is needed"
+        )
+    numbers: Values = rows.argmax(axis=1)
+    return numbers
+
+
+def _whole_numbers(values: Values, *, name: str) -> Values:
+    whole = (np.abs(values) < _LARGEST_LABEL) & (values == np.floor(values))
+    if not whole.all():
+        row = int(np.argmin(whole))
+        raise BadData(f"{name}: the label of sample {row} (from 0) is {values[row]:g}: a class is a whole number")
+    return values.astype(np.int64)

@@ -1,4 +1,6 @@
-"""The classes of a dataset, from the labels that its collections hold. Pure."""
+"""The classes of a dataset, from the labels that its collections hold. Pure; used by `trainer.data.opening`."""
+
+import unicodedata
 
 from trainer.data.parts import Survey
 from trainer.exits import BadData
@@ -13,18 +15,7 @@ def class_names(survey: Survey, *, name: str) -> tuple[str, ...]:
     """
     if len(survey.labels) > MOST_CLASSES:
         raise BadData(f"{name}: more than {MOST_CLASSES} different labels: is this column a label?")
-    if survey.label_kind == "string":
-        names = tuple(sorted(survey.labels))
-    else:
-        numbers = sorted(map(int, survey.labels))
-        if numbers and numbers[0] < 0:
-            raise BadData(f"{name}: the label {numbers[0]} is out of range: number the classes from 0")
-        if numbers and numbers[-1] >= 2 * len(numbers) + 10:
-            raise BadData(
-                f"{name}: the label {numbers[-1]} is out of range: with {len(numbers)} different labels the classes "
-                f"are numbered from 0 to {len(numbers) - 1}"
-            )
-        names = tuple(map(str, range(numbers[-1] + 1 if numbers else 0)))
+    names = _of_strings(survey, name) if survey.label_kind == "string" else _of_numbers(survey, name)
     if len(survey.labels) < 2:
         only = f"only one class ({next(iter(survey.labels))!r})" if survey.labels else "no sample at all"
         raise BadData(f"{name}: there is {only}: a network needs at least two classes to tell apart")
@@ -32,7 +23,32 @@ def class_names(survey: Survey, *, name: str) -> tuple[str, ...]:
 
 
 def check_labels(survey: Survey, classes: tuple[str, ...], *, name: str) -> None:
-    """Raise `BadData` where a collection holds a label that the training data does not know."""
+    """Raise `BadData` where a collection holds no label, or one that the training data does not know."""
+    if not survey.labels:
+        raise BadData(f"{name}: there is no sample at all")
     unknown = sorted(survey.labels.keys() - set(classes))
     if unknown:
         raise BadData(f"{name}: the label {unknown[0]!r} is not among the classes of the training data")
+
+
+def _of_strings(survey: Survey, name: str) -> tuple[str, ...]:
+    for label in survey.labels:
+        # What text in a database cannot hold, or a person cannot see.
+        if not label or any(unicodedata.category(character) in {"Cc", "Cs"} for character in label):
+            raise BadData(f"{name}: the label {label!r} is empty or holds control characters: name the class otherwise")
+    return tuple(sorted(survey.labels))
+
+
+def _of_numbers(survey: Survey, name: str) -> tuple[str, ...]:
+    numbers = sorted(map(int, survey.labels))
+    if not numbers:
+        return ()
+    if numbers[0] < 0:
+        raise BadData(f"{name}: the label {numbers[0]} is out of range: number the classes from 0")
+    # Some numbers may be unused; that most of them are is a mistake, such as 0 and 255 for no and yes.
+    if numbers[-1] >= 2 * len(numbers) + 10:
+        raise BadData(
+            f"{name}: the label {numbers[-1]} is out of range: with {len(numbers)} different labels the classes "
+            f"are numbered from 0 to {len(numbers) - 1}"
+        )
+    return tuple(map(str, range(numbers[-1] + 1)))

@@ -9,6 +9,8 @@ import numpy as np
 from trainer.data.order import rank_batches
 from trainer.data.parts import Batch, Draw, EvaluationBatch, Features, Indices, Labels
 
+_ROWS = 64  # of a batch of `rows`: enough to keep a reader's threads busy, few enough for large images
+
 
 class Reader(Protocol):
     """Reads samples of a collection by their numbers."""
@@ -39,6 +41,11 @@ class IndexedPart:
     def __len__(self) -> int:
         return len(self.indices)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether a batch costs no more than copying it."""
+        return isinstance(self.reader, ArrayReader) and not isinstance(self.reader.features, np.memmap)
+
     def damage(self) -> dict[str, str]:
         """See `Part.damage`; the survey has seen every sample."""
         return {}
@@ -46,6 +53,12 @@ class IndexedPart:
     def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
         """See `Part.train`."""
         chosen = (self.indices[batch] for batch in rank_batches(draw, epoch=epoch, first=first))
+        for indices, features in self.reader.read(chosen):
+            yield Batch(features, self.labels[indices])
+
+    def rows(self, start: int, stop: int) -> Iterator[Batch]:
+        """See `Part.rows`."""
+        chosen = (self.indices[first : min(first + _ROWS, stop)] for first in range(start, stop, _ROWS))
         for indices, features in self.reader.read(chosen):
             yield Batch(features, self.labels[indices])
 

@@ -1,12 +1,17 @@
 """Where a dataset lies: a path or a URL below one of the data roots, and nothing outside them."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainer.exits import BadData
+
+_LOCAL_SCHEMES = ("file://", "local://")
+# What a server or a driver may take for a step up, a query, or a second filesystem around the first.
+_REFUSED_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -20,48 +25,68 @@ class Location:
     @property
     def local(self) -> Path | None:
         """The path, where it is one of this host."""
-        return Path(self.path) if "file" in _protocols(self.filesystem) else None
+        protocol = self.filesystem.protocol
+        return Path(self.path) if "file" in ((protocol,) if isinstance(protocol, str) else protocol) else None
 
 
 def locate(source: str, data_roots: Sequence[str], *, field: str) -> Location:
     """Find what a field of the spec names, below the data roots. Raises `BadData`."""
-    if "://" in source:
-        return _locate_url(source, data_roots, field)
-    roots = [Path(root) for root in data_roots if "://" not in root]
-    for root in roots:
-        path = os.path.realpath(root / source)
-        if os.path.exists(path) and Path(path).is_relative_to(os.path.realpath(root)):
-            import fsspec.implementations.local
+    if "://" not in source:
+        return _locate_path(source, [root for root in data_roots if "://" not in root], data_roots, field)
+    if not any(_is_below(source, root) for root in data_roots):
+        raise BadData(f"{field}: {source!r} is not below the data roots ({_listed(data_roots)})")
+    if source.startswith(_LOCAL_SCHEMES):  # by its path, so that a link out of the root is seen
+        roots = [_path_of(root) for root in data_roots if root.startswith(_LOCAL_SCHEMES)]
+        return _locate_path(_path_of(source), roots, data_roots, field)
+    return _locate_url(source, field)
 
-            return Location(source, fsspec.implementations.local.LocalFileSystem(), path)
+
+def is_within(path: str, data_roots: Sequence[str]) -> bool:
+    """Whether a path of this host, all links followed, is below one of the data roots."""
+    folders = [_path_of(root) if root.startswith(_LOCAL_SCHEMES) else root for root in data_roots]
+    return any(_is_in(path, folder) for folder in folders if "://" not in folder)
+
+
+def _locate_path(source: str, roots: Sequence[str], data_roots: Sequence[str], field: str) -> Location:
+    for root in roots:
+        path = os.path.realpath(Path(root, source))
+        if os.path.exists(path) and _is_in(path, root):
+            from fsspec.implementations.local import LocalFileSystem
+
+            return Location(source, LocalFileSystem(), path)
     raise BadData(f"{field}: {source!r} is not on this host below the data roots ({_listed(data_roots)})")
 
 
-def _locate_url(source: str, data_roots: Sequence[str], field: str) -> Location:
-    """A URL is compared with the roots part by part; one that steps up or chains filesystems is refused."""
-    parts = source.split("/")
-    if "::" in source or not {".", ".."}.isdisjoint(parts) or not any(_is_below(parts, root) for root in data_roots):
-        raise BadData(f"{field}: {source!r} is not below the data roots ({_listed(data_roots)})")
+def _locate_url(source: str, field: str) -> Location:
     import fsspec
 
     try:
         filesystem, path = fsspec.core.url_to_fs(source)
         found = filesystem.exists(path)
-    except (ImportError, ValueError, OSError) as error:
-        raise BadData(f"{field}: cannot open {source!r}: {error}") from None
+    except Exception as error:  # each driver has errors of its own; fsspec's name the package that is missing
+        raise BadData(f"{field}: cannot open {source!r}: {str(error) or type(error).__name__}") from None
     if not found:
         raise BadData(f"{field}: there is nothing at {source!r}")
     return Location(source, filesystem, path)
 
 
-def _is_below(parts: list[str], root: str) -> bool:
-    above = root.rstrip("/").split("/")
-    return "://" in root and parts[: len(above)] == above
+def _is_in(path: str, folder: str) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
-def _protocols(filesystem: Any) -> tuple[str, ...]:
-    protocol = filesystem.protocol
-    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+def _is_below(url: str, root: str) -> bool:
+    """Whether a URL is a root or below it, compared part by part; one that could mean another place is not."""
+    scheme, _, rest = url.partition("://")
+    parts = rest.removesuffix("/").split("/")
+    if _REFUSED_IN_URL.search(url) or "@" in parts[0] or "" in parts[1:] or not {".", ".."}.isdisjoint(parts):
+        return False
+    root_scheme, separator, root_rest = root.partition("://")
+    above = root_rest.rstrip("/").split("/") if root_rest else []
+    return bool(separator) and scheme == root_scheme and parts[: len(above)] == above
+
+
+def _path_of(url: str) -> str:
+    return "/" + url.partition("://")[2].strip("/")
 
 
 def _listed(data_roots: Sequence[str]) -> str:

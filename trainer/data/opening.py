@@ -4,19 +4,21 @@ In three moves, because the ranks share out the looking: `find` opens, `Found.su
 every collection, and `Found.open` takes what all ranks saw. Only the session speaks with the other ranks.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from jobs.plan import DatasetSizes, Plan
 from jobs.spec import DatasetSpec, Spec
-from trainer.data import arrays
+from trainer.data.augment import augmented, check_augment
 from trainer.data.classes import check_labels, class_names
-from trainer.data.location import Location, locate
+from trainer.data.decoded import DecodedPart, decoded
+from trainer.data.formats import Collections, collections_of
+from trainer.data.indexed import IndexedPart
 from trainer.data.parts import (
     Batch,
-    Collection,
     Draw,
+    EvaluationBatch,
     Facts,
     Host,
     Normalization,
@@ -26,9 +28,10 @@ from trainer.data.parts import (
     Target,
     merged,
 )
+from trainer.data.prefetch import prefetched
 from trainer.exits import BadData
 
-Collections = Mapping[str, Collection]  # by part: train, and where they lie apart validation and test
+T = TypeVar("T")
 Surveys = dict[str, dict[str, Any]]
 
 _MOST_DAMAGED = 0.01  # the share of samples that may be unreadable
@@ -44,8 +47,10 @@ class Dataset:
     validation: Part
     test: Part | None
 
-    def train_batches(self, spec: Spec, plan: Plan, *, rank: int, epoch: int, first: int) -> Iterator[Batch]:
-        """This rank's batch of every step from step `first` of `epoch` on, without end."""
+    def train_batches(
+        self, spec: Spec, plan: Plan, *, rank: int, epoch: int, first: int
+    ) -> Generator[Batch, None, None]:
+        """This rank's batch of every step from step `first` of `epoch` on, without end; to be closed after use."""
         assert plan.train_samples is not None
         assert plan.steps_per_epoch is not None
         draw = Draw(
@@ -58,10 +63,27 @@ class Dataset:
             sharding=spec.dataset.sharding,
             shuffle_buffer=spec.dataset.shuffle_buffer,
         )
-        return self.train.train(draw, epoch=epoch, first=first)
+        batches = self.train.train(draw, epoch=epoch, first=first)
+        if spec.dataset.augment:
+            return prefetched(augmented(batches, spec.dataset.augment, draw, epoch=epoch, first=first))
+        return _ahead(batches, self.train)
+
+    def evaluation_batches(
+        self, part: Part, *, rank: int, ranks: int, per_rank: int
+    ) -> Generator[EvaluationBatch, None, None]:
+        """This rank's batches of one of the parts; see `Part.evaluate`."""
+        return _ahead(part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank), part)
+
+    def damage(self) -> dict[str, str]:
+        """Samples of any part that turned out to be unreadable while this rank read them, and why."""
+        parts = [self.train, self.validation] + ([self.test] if self.test is not None else [])
+        return {name: why for part in parts for name, why in part.damage().items()}
 
     def prepare(self, *, local_rank: int, local_ranks: int) -> None:
         """Do this rank's share of what has to be there before any rank of this host reads: `cache: memory`."""
+        for part in (self.train, self.validation):
+            if isinstance(part, DecodedPart):
+                part.fill(local_rank=local_rank, local_ranks=local_ranks)
 
 
 @dataclass(frozen=True)
@@ -70,6 +92,7 @@ class Found:
 
     spec: DatasetSpec
     seed: int
+    host: Host
     format: str
     collections: Collections
 
@@ -83,28 +106,40 @@ class Found:
         """The dataset, by the surveys of all ranks. Raises `BadData`."""
         found = {part: merged([survey[part] for survey in surveys]) for part in self.collections}
         for part, collection in self.collections.items():
-            _check_damage(found[part], name=collection.name)
+            survey = found[part]
+            check_damage(survey.damaged, samples=survey.samples + len(survey.damaged), name=collection.name)
         train = self.collections["train"]
         target = Target(
             shape=train.shape_of(found["train"], self.spec.image_size),
             classes=class_names(found["train"], name=train.name),
         )
+        check_augment(self.spec.augment, target.shape)
         for part, collection in self.collections.items():
             check_labels(found[part], target.classes, name=collection.name)
             _check_shape(collection.shape_of(found[part], self.spec.image_size), target.shape, name=collection.name)
+            _check_dtype(found[part], found["train"], name=collection.name)
+        parts = self._parts(found, target)
+        facts = self._facts(found, target, parts)
+        if self.spec.cache == "memory":
+            parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
+        return Dataset(facts, parts["train"], parts["validation"], parts.get("test"))
+
+    def _parts(self, found: Mapping[str, Survey], target: Target) -> dict[str, Part]:
         parts = {
             part: collection.part(found[part], target, self._selection(part))
             for part, collection in self.collections.items()
         }
         if "validation" not in parts:
-            parts["validation"] = train.part(found["train"], target, self._selection("validation"))
-        return Dataset(self._facts(found, target, parts), parts["train"], parts["validation"], parts.get("test"))
+            parts["validation"] = self.collections["train"].part(found["train"], target, self._selection("validation"))
+        return parts
 
     def _selection(self, part: str) -> Selection:
-        if part == "test" or "validation" in self.collections:
+        """What a part takes of its collection; training samples in random order, so that `fraction` takes of all."""
+        apart = "validation" in self.collections
+        if part == "test" or (part == "validation" and apart):
             return Selection("all")
-        assert isinstance(self.spec.validation, float)
-        return Selection("train" if part == "train" else "validation", self.spec.validation, self.seed)
+        share = 0.0 if apart or isinstance(self.spec.validation, str) else self.spec.validation
+        return Selection("train" if part == "train" else "validation", share, self.seed)
 
     def _facts(self, found: Mapping[str, Survey], target: Target, parts: Mapping[str, Part]) -> Facts:
         details = found["train"].details
@@ -127,26 +162,18 @@ class Found:
 
 def find(spec: DatasetSpec, *, seed: int, host: Host) -> Found:
     """Find and open what the spec names. Raises `BadData`."""
-    format_, collections = _collections(spec, spec.source, host, field="dataset.source")
+    format_, collections = collections_of(spec.source, spec, host, asked=spec.format, field="dataset.source")
     if isinstance(spec.validation, str):
-        _, apart = _collections(spec, spec.validation, host, field="dataset.validation")
+        _, apart = collections_of(spec.validation, spec, host, asked="auto", field="dataset.validation")
         collections = {**collections, "validation": apart["train"]}
-    return Found(spec, seed, format_, collections)
+    return Found(spec, seed, host, format_, collections)
 
 
-def _collections(spec: DatasetSpec, source: str, host: Host, *, field: str) -> tuple[str, dict[str, Collection]]:
-    registered = _REGISTERED.get(source)
-    if registered is not None:
-        return "arrays", registered(host.data_roots)
-    location = locate(source, host.data_roots, field=field)
-    raise BadData(f"{field}: {location.source} has no format that is known")
-
-
-def _check_damage(survey: Survey, *, name: str) -> None:
-    whole = survey.samples + len(survey.damaged)
-    if len(survey.damaged) > _MOST_DAMAGED * whole:
-        named = "; ".join(f"{file}: {why}" for file, why in list(survey.damaged.items())[:_NAMED])
-        raise BadData(f"{name}: {len(survey.damaged)} of {whole} samples are damaged, more than 1 %: {named}")
+def check_damage(damaged: Mapping[str, str], *, samples: int, name: str) -> None:
+    """Raise `BadData` where more than 1 % of the samples are damaged; `samples` counts the damaged ones too."""
+    if len(damaged) > _MOST_DAMAGED * samples:
+        named = "; ".join(f"{file}: {why}" for file, why in list(damaged.items())[:_NAMED])
+        raise BadData(f"{name}: {len(damaged)} of {samples} samples are damaged, more than 1 %: {named}")
 
 
 def _check_shape(shape: tuple[int, ...], expected: tuple[int, ...], *, name: str) -> None:
@@ -154,8 +181,14 @@ def _check_shape(shape: tuple[int, ...], expected: tuple[int, ...], *, name: str
         raise BadData(f"{name}: its samples have the shape {shape}, those of the training data {expected}")
 
 
-_REGISTERED: dict[str, Callable[[Sequence[str]], dict[str, Collection]]] = {
-    "digits": arrays.digits,
-    "fashion-mnist": arrays.fashion_mnist,
-}
-__all__ = ["Dataset", "Found", "Location", "find"]
+def _check_dtype(survey: Survey, train: Survey, *, name: str) -> None:
+    dtype, expected = survey.details["dtype"], train.details["dtype"]
+    if dtype != expected:
+        raise BadData(f"{name}: its values are {dtype}, those of the training data {expected}")
+
+
+def _ahead(batches: Iterator[T], part: Part) -> Generator[T, None, None]:
+    """The batches of a part, made ahead by a thread unless that costs more than making them."""
+    if isinstance(part, IndexedPart) and part.in_memory:
+        return (batch for batch in batches)
+    return prefetched(batches)

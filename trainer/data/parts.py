@@ -93,6 +93,12 @@ class Part(Protocol):
     def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
         """Batches that cover the part once over all ranks: ceil(len / (per_rank * ranks)) on every rank."""
 
+    def rows(self, start: int, stop: int) -> Iterator[Batch]:
+        """The samples at the positions start..stop of the part, each once, in batches of any size. Raises `BadData`.
+
+        The positions are the same in every epoch and on every rank, and `Draw.samples` takes the first ones of them.
+        """
+
     def damage(self) -> dict[str, str]:
         """Samples that turned out to be unreadable while they were read, and why; those of the survey are left out."""
 

@@ -38,8 +38,12 @@ def test_hosts_say_what_holds_each_slot(api: TestClient, submitted: Submit, sess
 
 
 def test_the_catalog_names_what_a_spec_can(api: TestClient) -> None:
-    assert {"digits", "fashion-mnist"} <= {dataset["name"] for dataset in api.get("/v1/datasets").json()["items"]}
-    assert {"lenet5", "mlp"} <= {model["name"] for model in api.get("/v1/models").json()["items"]}
+    assert {"digits", "fashion-mnist", "synthetic"} <= {
+        dataset["name"] for dataset in api.get("/v1/datasets").json()["items"]
+    }
+    models = {model["name"]: model for model in api.get("/v1/models").json()["items"]}
+    assert {"lenet5", "mlp", "resnet50"} <= models.keys()
+    assert (models["resnet50"]["imagenet"], models["lenet5"]["imagenet"]) == (True, False)
 
 
 def test_a_service_with_its_database_is_ready(api: TestClient) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import update
+from sqlalchemy import event, update
 
 from jobs import store
 from jobs.database import Sessions
@@ -182,3 +183,35 @@ def test_progress_and_summary_are_shown_as_stored(api: TestClient, submitted: Su
     assert job["summary"]["val_accuracy"] == 0.97
     assert job["summary"]["val_loss"] is None
     assert job["summary"]["parameters"] == 10
+
+
+DATA = {
+    "format": "images", "shape": [96, 96, 3], "train": 90, "validation": 10, "test": 0, "damaged": 1,
+    "damaged_files": ["chips/whole/7.png"],
+}  # fmt: skip
+
+
+def test_a_job_says_what_its_data_is_and_lists_leave_the_class_names_out(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
+    job_id = submitted()
+    assert api.get(f"/v1/jobs/{job_id}").json()["dataset"] is None
+    with sessions.begin() as session:
+        store.touch(session, job_id, dataset=DATA, classes=["cracked", "whole"])
+
+    assert api.get(f"/v1/jobs/{job_id}").json()["dataset"] == DATA | {"classes": ["cracked", "whole"]}
+    (listed,) = api.get("/v1/jobs").json()["items"]
+    assert listed["dataset"] == DATA | {"classes": None}
+    assert api.post(f"/v1/jobs/{job_id}/cancel").json()["dataset"]["classes"] == ["cracked", "whole"]
+
+
+def test_a_list_does_not_read_the_class_names(
+    api: TestClient, submitted: Submit, sessions: Sessions, app: FastAPI
+) -> None:
+    with sessions.begin() as session:
+        store.touch(session, submitted(), dataset=DATA, classes=["a"] * 1000)
+    asked: list[str] = []
+    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    api.get("/v1/jobs")
+    assert asked
+    assert not any("classes" in query for query in asked)

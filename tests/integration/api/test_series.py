@@ -173,7 +173,7 @@ def test_events_and_attempts_come_in_pages(api: TestClient, submitted: Submit, s
         for epoch in range(1, 5):
             add_event(session, job_id, EventKind.EPOCH_ENDED, attempt=1, data={"epoch": epoch, "loss": nan})
     for number in (1, 2, 3):
-        an_attempt(sessions, job_id, number, resumed_step=number * 10)
+        an_attempt(sessions, job_id, number, resumed_step=number * 10, setup={"import": 2.5})
 
     first = api.get(f"/v1/jobs/{job_id}/events", params={"limit": 3}).json()
     cursor = {"cursor": first["next_cursor"]}
@@ -189,6 +189,7 @@ def test_events_and_attempts_come_in_pages(api: TestClient, submitted: Submit, s
     rest = api.get(f"/v1/jobs/{job_id}/attempts", params={"cursor": page["next_cursor"]}).json()
     assert [attempt["number"] for attempt in page["items"] + rest["items"]] == [1, 2, 3]
     assert rest["items"][0]["resumed_step"] == 30
+    assert rest["items"][0]["setup"] == {"import": 2.5}
     assert "token" not in rest["items"][0]
 
 

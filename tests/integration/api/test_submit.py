@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from jobs import tokens
 from jobs.database import Sessions
 from jobs.hints import DISPATCH_QUEUE
 from jobs.settings import Settings
+from jobs.states import Status
+from jobs.store import transition
 from jobs.tables import Job, JobEvent, Slot
 from tests.integration.api.given import SPEC, a_host
 from tests.waiting import until
@@ -67,10 +70,76 @@ def test_every_wrong_field_is_named(api: TestClient, sessions: Sessions) -> None
     assert how_many_jobs(sessions) == 0
 
 
-def test_what_this_version_cannot_train_is_refused(api: TestClient) -> None:
-    spec = SPEC | {"dataset": {"source": "imagenet", "cache": "disk"}, "model": "resnet50"}
+def test_what_cannot_be_carried_out_is_refused(api: TestClient, sessions: Sessions) -> None:
+    spec = SPEC | {"dataset": {"source": "/etc"}, "model": "resnet51", "placement": "spread"}
 
-    assert fields(api.post("/v1/jobs", json=spec)) == ["dataset.source", "model.name", "dataset.cache"]
+    for dry_run in (False, True):
+        refused = api.post("/v1/jobs", params={"dry_run": dry_run}, json=spec)
+        assert fields(refused) == ["dataset.source", "model.name", "placement"]
+    assert "HORA_DATA_ROOTS is not set" in refused.json()["detail"]
+    assert how_many_jobs(sessions) == 0
+
+
+@pytest.fixture
+def with_data(configuration: Settings, tmp_path: Path) -> Iterator[TestClient]:
+    """A service whose operator allows a folder of data and a network."""
+    (tmp_path / "chips" / "cracked").mkdir(parents=True)
+    allowed = {"data_roots": f"{tmp_path}:s3://bucket/sets", "models": "acme.nets:wide"}
+    with TestClient(app_for(configuration.model_copy(update=allowed))) as client:
+        client.headers["Authorization"] = f"Bearer {configuration.token}"
+        yield client
+
+
+def test_data_below_a_root_is_trained_on_and_a_typo_is_told_at_once(with_data: TestClient, tmp_path: Path) -> None:
+    def submit(source: str, **parameters: bool) -> Any:
+        return with_data.post("/v1/jobs", params=parameters, json=SPEC | {"dataset": source, "model": "chipnet"})
+
+    answer = submit("chips")
+    assert answer.status_code == 201
+    assert (answer.json()["plan"]["global_batch"], answer.json()["plan"]["train_samples"]) == (128, None)
+    assert submit(str(tmp_path / "chips")).status_code == 201
+    assert submit("s3://bucket/sets/chips").status_code == 201  # not for the api to look at
+    for typo in ("chops", str(tmp_path / "chops")):
+        assert fields(submit(typo)) == fields(submit(typo, dry_run=True)) == ["dataset.source"]
+    assert str(tmp_path) in submit("chops").json()["errors"][0]["message"]
+
+
+def test_a_network_that_the_operator_allows_can_be_trained(with_data: TestClient) -> None:
+    assert with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:wide"}).status_code == 201
+    assert fields(with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:deep"})) == ["model.name"]
+    assert "acme.nets:wide" in [model["name"] for model in with_data.get("/v1/models").json()["items"]]
+
+
+def test_a_replay_is_answered_although_its_data_is_gone(with_data: TestClient, tmp_path: Path) -> None:
+    key, spec = {"Idempotency-Key": "k-1"}, SPEC | {"dataset": "chips"}
+    first = with_data.post("/v1/jobs", json=spec, headers=key)
+    (tmp_path / "chips").rename(tmp_path / "gone")
+
+    assert with_data.post("/v1/jobs", json=spec, headers=key).json() == first.json()
+    assert fields(with_data.post("/v1/jobs", json=spec)) == ["dataset.source"]
+
+
+def test_the_weights_of_a_job_are_there_once_it_has_succeeded(
+    api: TestClient, sessions: Sessions, submitted: Callable[..., str]
+) -> None:
+    job_id = submitted(model="mlp")
+
+    def why_not(weights: str, **parameters: bool) -> str:
+        answer = api.post("/v1/jobs", params=parameters, json=SPEC | {"model": {"name": "mlp", "weights": weights}})
+        assert fields(answer) == ["model.weights"]
+        message: str = answer.json()["errors"][0]["message"]
+        return message
+
+    assert why_not("job:000000000000") == "there is no job 000000000000"
+    assert f"{job_id} is queued" in why_not(f"job:{job_id}")
+    assert f"{job_id} is queued" in why_not(f"job:{job_id}", dry_run=True)
+    with sessions.begin() as session:
+        for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
+            transition(session, job_id, status)
+    assert submitted(model={"name": "mlp", "weights": f"job:{job_id}"})
+    other = api.post("/v1/jobs", json=SPEC | {"model": {"name": "lenet5", "weights": f"job:{job_id}"}})
+    assert fields(other) == ["model.weights"]
+    assert "trained mlp" in other.json()["detail"]
 
 
 def test_a_batch_larger_than_the_data_is_refused(api: TestClient) -> None:

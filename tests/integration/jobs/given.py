@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, select, update
+from sqlalchemy.orm import undefer
 
 from jobs import leases, registration
 from jobs.database import Sessions
@@ -12,7 +13,7 @@ from jobs.plan import resolve_plan
 from jobs.registration import SlotInfo
 from jobs.spec import spec_from
 from jobs.states import EventKind, Status
-from jobs.store import Lease, get_job, submit, transition
+from jobs.store import Lease, submit, transition
 from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
@@ -73,9 +74,9 @@ def a_job_that_is(sessions: Sessions, status: Status) -> str:
 
 
 def the_job(sessions: Sessions, job_id: str) -> Job:
-    """A job's row as it is now."""
+    """A job's row as it is now, all of it."""
     with sessions() as session:
-        return get_job(session, job_id)
+        return session.get_one(Job, job_id, options=[undefer(Job.classes)])
 
 
 def the_attempt(sessions: Sessions, lease: Lease) -> Attempt:

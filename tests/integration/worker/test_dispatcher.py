@@ -136,6 +136,44 @@ def test_a_job_that_waits_too_long_is_passed_by_none(sessions: Sessions, make: M
     assert placed(sessions) == [small]
 
 
+def test_a_restart_after_a_lost_host_makes_do_with_fewer_gpus(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, "large", slots=4)
+    given.a_host(sessions, "small", slots=3)
+    job_id = given.a_job(sessions, gpus=4, min_gpus=1, batch_size=64, batch_per="global")
+    dispatcher = make(host_timeout_s=30.0)
+    given.host_went_silent(sessions, "large", for_s=31)
+    assert dispatcher.run() == 0  # it starts with all that it asks for
+    given.host_went_silent(sessions, "large", for_s=0)
+    assert dispatcher.run() == 1
+    (first,) = live(sessions)
+    given.host_went_silent(sessions, "large", for_s=31)
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.HOST_LOST)
+    assert dispatcher.run() == 1
+    (second,) = live(sessions)
+    assert given.holders(sessions, "small") == [second.attempt_id, second.attempt_id, None]  # 3 do not divide 64
+    assert given.the_attempt(sessions, second).gpus == 2
+    assert given.the_job(sessions, job_id).gpus == 4
+
+
+def test_a_restart_waits_for_a_host_that_is_only_busy(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=4)
+    job_id = given.a_job(sessions, gpus=4, min_gpus=1)
+    dispatcher = make()
+    dispatcher.run()
+    (first,) = live(sessions)
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.HOST_LOST)
+        leases.release(session, first.attempt_id)
+    given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[0])
+    assert dispatcher.run() == 0
+    with sessions.begin() as session:
+        session.execute(text("UPDATE slots SET quarantined_at = now() WHERE index = 0"))
+    assert dispatcher.run() == 1
+    assert given.the_attempt(sessions, live(sessions)[1]).gpus == 3
+    assert live(sessions)[1].job_id == job_id
+
+
 def test_a_cancelled_job_is_not_placed(sessions: Sessions, make: Make) -> None:
     given.a_host(sessions)
     job_id = given.a_job(sessions)

@@ -8,15 +8,18 @@ import psycopg
 import pytest
 from sqlalchemy import select, text
 
-from jobs import leases
+from jobs import leases, series
 from jobs.database import Sessions
 from jobs.leases import StaleLease
 from jobs.plan import DatasetSizes, resolve_plan
 from jobs.records import (
     CheckpointSaved,
+    DataOpened,
     EpochEnded,
     ExitReason,
+    PhaseEnded,
     Planned,
+    RankEpochEnded,
     RankExited,
     RankStarted,
     StepEnded,
@@ -27,7 +30,7 @@ from jobs.records import (
 )
 from jobs.spec import spec_from
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import Lease
+from jobs.store import Lease, get_job
 from jobs.tables import JobEvent, LogLine, MetricPoint
 from tests.integration.jobs import given
 from worker.intake import Intake
@@ -36,7 +39,7 @@ from worker.launcher import AttemptPaths, paths_of
 PLAN = resolve_plan(spec_from(given.SPEC), DatasetSizes(train=1350, validation=150))  # 30 epochs of 10 steps
 SUMMARY = Summary(
     best_epoch=1, epochs_run=2, val_accuracy=0.9, val_loss=math.nan, train_samples_per_s=9.0, wall_s=1.0, setup_s=1.0,
-    parameters=10, stopped_early=False,
+    parameters=10, trainable_parameters=10, model_bytes=40, after_best_share=0.5, stopped_early=False,
 )  # fmt: skip
 
 
@@ -73,7 +76,7 @@ def started(rank: int) -> RankStarted:
 
 def step(number: int, loss: float = 1.0) -> StepEnded:
     return StepEnded(
-        at=float(number), step=number, epoch=1, step_time_s=0.5, data_wait_s=0.1, samples_per_s=256.0,
+        at=float(number), step=number, epoch=1, step_time_s=0.5, data_wait_s=0.1, allreduce_s=0.2, samples_per_s=256.0,
         metrics={"loss": loss},
     )  # fmt: skip
 
@@ -233,17 +236,76 @@ def test_an_epoch_is_a_point_over_all_ranks_and_an_event(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     metrics = {"loss": 0.5, "val_loss": math.inf}
-    epoch = EpochEnded(at=5.0, epoch=1, step=10, wall_s=2.0, samples_per_s=640.0, learning_rate=0.001, metrics=metrics)
+    epoch = EpochEnded(
+        at=5.0, epoch=1, step=10, wall_s=2.0, samples_per_s=640.0, learning_rate=0.001, metrics=metrics,
+        data_wait_s=0.3, allreduce_s=0.4,
+    )  # fmt: skip
     write(paths, 0, epoch, CheckpointSaved(at=6.0, epoch=1, step=10, path="/x", duration_s=0.2))
     intake.store_new()
     with sessions() as session:
         found = {point.name: point.value for point in session.scalars(select(MetricPoint)) if point.rank == -1}
         events = {event.kind: event for event in session.scalars(select(JobEvent))}
-    assert found == metrics | {"learning_rate": 0.001, "samples_per_s": 640.0, "epoch_s": 2.0}
+    about_speed = {"samples_per_s": 640.0, "epoch_s": 2.0, "data_wait_s": 0.3, "allreduce_s": 0.4}
+    assert found == metrics | {"learning_rate": 0.001} | about_speed
     assert events[EventKind.EPOCH_ENDED].data["val_loss"] is None
     assert events[EventKind.EPOCH_ENDED].at.timestamp() == 5.0
     assert events[EventKind.CHECKPOINT_SAVED].data == {"epoch": 1, "step": 10, "duration_s": 0.2}
     assert progress(sessions, lease)["metrics"] == {"loss": 0.5, "val_loss": None}
+
+
+def test_what_steps_and_epochs_waited_for_is_kept_of_every_rank(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    for rank in (0, 1):
+        ended = RankEpochEnded(
+            at=5.0, epoch=1, step=10, step_time_p50_s=0.1, step_time_p95_s=0.2, data_wait_s=0.3 + rank, allreduce_s=0.4
+        )
+        write(paths, rank, step(10), ended)
+    intake.store_new()
+    with sessions() as session:
+        found = series.metrics(session, given.the_job(sessions, lease.job_id), axis="epoch")
+        steps = series.metrics(session, given.the_job(sessions, lease.job_id), names=["allreduce_s"])
+    assert {(one.name, one.rank): (one.x, one.y) for one in found} == {
+        ("step_time_p50_s", 0): ([1], [0.1]),
+        ("step_time_p50_s", 1): ([1], [0.1]),
+        ("step_time_p95_s", 0): ([1], [0.2]),
+        ("step_time_p95_s", 1): ([1], [0.2]),
+        ("epoch_data_wait_s", 0): ([1], [0.3]),
+        ("epoch_data_wait_s", 1): ([1], [1.3]),
+        ("epoch_allreduce_s", 0): ([1], [0.4]),
+        ("epoch_allreduce_s", 1): ([1], [0.4]),
+    }
+    assert [(one.rank, one.x, one.y) for one in steps] == [(0, [10], [0.2]), (1, [10], [0.2])]
+
+
+def test_the_phases_of_rank_zero_are_the_attempts_set_up(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    assert given.the_attempt(sessions, lease).setup == {}
+    write(paths, 0, PhaseEnded(at=1.0, name="import", duration_s=2.5), PhaseEnded(at=2.0, name="data", duration_s=1.0))
+    write(paths, 1, PhaseEnded(at=1.0, name="import", duration_s=9.9))
+    intake.store_new()
+    write(paths, 0, PhaseEnded(at=3.0, name="first_step", duration_s=0.5))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    assert given.the_attempt(sessions, lease).setup == {"import": 2.5, "data": 1.0, "first_step": 0.5}
+
+
+def test_what_the_data_turned_out_to_be_is_kept_with_the_job(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    opened = DataOpened(
+        at=1.0, format="parquet", shape=[21], classes=["a\x00", "b"], train=90, validation=10, test=0, damaged=1,
+        damaged_files=["x.parquet: row 7\x00"],
+    )  # fmt: skip
+    write(paths, 0, opened, opened.model_copy(update={"damaged": 2}))
+    intake.store_new()
+    with sessions() as session:
+        job = get_job(session, lease.job_id)
+        assert job.classes == ["a\ufffd", "b"]
+        assert job.dataset == {
+            "format": "parquet", "shape": [21], "train": 90, "validation": 10, "test": 0, "damaged": 2,
+            "damaged_files": ["x.parquet: row 7\ufffd"],
+        }  # fmt: skip
 
 
 def test_the_summary_and_what_the_ranks_said_last(

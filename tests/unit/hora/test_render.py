@@ -17,6 +17,7 @@ from hora.render import (
     plain,
     progress_line,
     results_table,
+    waiting,
 )
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -90,6 +91,56 @@ def test_a_job_that_has_only_been_submitted() -> None:
     assert "1 min 30 s ago" in text
     assert "best epoch" not in text
     assert "None" not in text
+
+
+DATA = {
+    "format": "images",
+    "shape": [96, 64, 3],
+    "classes": ["ant", "bee", "cat", "dog", "emu", "fox"],
+    "train": 90,
+    "validation": 10,
+    "test": 0,
+    "damaged": 2,
+    "damaged_files": ["bee/7.png", "emu/\x1b[31m.png"],
+}
+
+
+def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
+    setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
+    lines = shown(job_details({**JOB, "dataset": DATA}, NOW, setup=setup)).splitlines()
+    told = {line[:14].strip(): line[14:].strip() for line in lines}
+    assert told["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
+    assert told["damaged"] == "2 left out: bee/7.png, emu/�[31m.png"
+    assert told["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
+    assert "waiting" not in told
+    whole = shown(job_details({**JOB, "dataset": {**DATA, "damaged": 0, "damaged_files": []}}, NOW))
+    assert "damaged" not in whole
+
+
+def test_the_best_epoch_is_shown_with_what_came_after_it() -> None:
+    def told(share: float | None) -> str:
+        summary = {**JOB["summary"], "after_best_share": share}  # type: ignore[dict-item]
+        (line,) = [line for line in shown(job_details({**JOB, "summary": summary}, NOW)).splitlines() if "best" in line]
+        return line.split(maxsplit=2)[2]
+
+    assert told(0.4286) == "4, with 43 % of the time after it"
+    assert told(0.0) == "4"
+    assert told(None) == "4"
+
+
+def of_epochs(name: str, *values: float | None, rank: int = -1) -> dict[str, object]:
+    return {"name": name, "rank": rank, "x": [*range(1, len(values) + 1)], "y": [*values]}
+
+
+def test_waiting_is_a_share_of_the_time_of_the_steps() -> None:
+    plan = {"steps_per_epoch": 10, "global_batch": 100}  # 1000 samples an epoch
+    speeds = of_epochs("samples_per_s", 0.0, 500.0, 1000.0)  # the first epoch was not timed; then 2 s and 1 s
+    waits = [of_epochs("data_wait_s", 9.0, 0.2, 0.1), of_epochs("allreduce_s", 9.0, 0.6, None)]
+    others = [of_epochs("data_wait_s", 5.0, 5.0, 5.0, rank=0), of_epochs("loss", 1.0, 1.0, 1.0)]
+    assert waiting([speeds, *waits, *others], plan) == "for data 10 %, in allreduce 30 % of the step time"
+    assert waiting([speeds, *others], plan) is None
+    assert waiting([*waits], plan) is None
+    assert waiting([speeds, *waits], {}) is None
 
 
 def test_progress_says_only_what_is_known() -> None:

@@ -1,60 +1,71 @@
-"""No field of a spec is silently ignored: what this version cannot do is refused by name."""
+"""What a spec can name, and what is known of it before it is opened."""
 
 from typing import Any
 
 import pytest
 
-from jobs.catalog import DATASETS, MODELS, sizes_of, unsupported
+from jobs.catalog import DATASETS, dataset_of, sizes_of
 from jobs.plan import DatasetSizes
-from jobs.spec import Spec, spec_from
+from jobs.spec import DatasetSpec, Spec, spec_from
+from trainer.data import synthetic
+from trainer.exits import BadData
 
 
-def spec_of(dataset: dict[str, Any] | None = None, **fields: Any) -> Spec:
-    return spec_from({"dataset": {"source": "digits"} | (dataset or {}), "gpus": 4} | fields)
+def spec_of(**dataset: Any) -> Spec:
+    return spec_from({"dataset": {"source": "digits"} | dataset})
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
-@pytest.mark.parametrize("model", MODELS)
-def test_what_is_registered_is_supported(dataset: str, model: str) -> None:
-    assert unsupported(spec_from({"dataset": dataset, "model": model})) == []
+def test_a_path_is_no_registered_dataset() -> None:
+    assert dataset_of("digits") == DATASETS["digits"]
+    assert dataset_of("synthetic") == DATASETS["synthetic"]
+    for source in ("chips", "digits:samples=10", "s3://bucket/sets", "/data/synthetic"):
+        assert dataset_of(source) is None
 
 
-@pytest.mark.parametrize(
-    ("field", "spec"),
-    [
-        ("dataset.source", spec_of({"source": "chips"})),
-        ("model.name", spec_of(model="convnet7")),
-        ("dataset.format", spec_of({"format": "parquet"})),
-        ("dataset.image_size", spec_of({"image_size": [96, 96]})),
-        ("dataset.sharding", spec_of({"sharding": "steps"})),
-        ("dataset.cache", spec_of({"cache": "disk"})),
-        ("dataset.augment", spec_of({"augment": ["rotate_90"]})),
-        ("dataset.validation", spec_of({"validation": "held-out"})),
-        ("model.weights", spec_of(model={"name": "mlp", "weights": "imagenet"})),
-        ("placement", spec_of(placement="spread")),
-        ("min_gpus", spec_of(min_gpus=2)),
-    ],
-)
-def test_what_is_not_carried_out_is_refused_by_name(field: str, spec: Spec) -> None:
-    (problem,) = unsupported(spec)
-    assert problem.field == field
-    assert problem.message
-    assert problem.received
+def test_synthetic_data_has_options() -> None:
+    found = dataset_of("synthetic:samples=5000,classes=4,shape=48x32x1")
+    assert found is not None
+    assert (found.trainable, found.test, found.classes, found.shape) == (5000, 500, 4, (48, 32, 1))
+    some = dataset_of("synthetic:classes=2")
+    assert some is not None
+    assert (some.trainable, some.classes, some.shape) == (DATASETS["synthetic"].trainable, 2, (32, 32, 3))
 
 
-def test_everything_unsupported_is_named_at_once() -> None:
-    spec = spec_of({"source": "chips", "format": "images"}, model="resnet50", placement="spread")
-    assert [problem.field for problem in unsupported(spec)] == [
-        "dataset.source", "model.name", "dataset.format", "placement",
-    ]  # fmt: skip
+OPTIONS = ["", "samples=20", "samples=5000,", "classes=1000", "shape=8x4096x1", "classes=3,classes=4"]
+WRONG_OPTIONS = [
+    "samples", "samples=", "samples=19", "samples=-5", "samples=1e4", "samples=99999999999", "colour=red",
+    "shape=32x32", "shape=7x8x1", "shape=99999x8x1", "shape=8x8x5", "classes=4;samples=5", " samples=50", "classes=1",
+    "samples=20,classes=21",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("fields", [{"placement": "single_host"}, {"min_gpus": 4}, {"min_gpus": None}])
-def test_what_comes_to_the_default_is_supported(fields: dict[str, Any]) -> None:
-    assert unsupported(spec_of(**fields)) == []
+def the_trainer_reads(source: str) -> dict[str, Any]:
+    found = synthetic.collections(source, DatasetSpec(source=source), field="dataset.source")
+    train, test = found["train"].survey(rank=0, ranks=1), found["test"].survey(rank=0, ranks=1)
+    return {
+        "trainable": train.samples, "test": test.samples, "classes": len(train.labels), "shape": train.shapes[0],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_trainer_makes_the_synthetic_data_that_the_catalog_promises(options: str) -> None:
+    found = dataset_of(f"synthetic:{options}")
+    assert found is not None
+    assert found.model_dump(include={"trainable", "test", "classes", "shape"}) == the_trainer_reads(
+        f"synthetic:{options}"
+    )
+
+
+@pytest.mark.parametrize("options", WRONG_OPTIONS)
+def test_a_wrong_option_is_refused_here_as_in_the_trainer(options: str) -> None:
+    with pytest.raises(ValueError, match=r"write samples=5000|synthetic data with"):
+        dataset_of(f"synthetic:{options}")
+    with pytest.raises(BadData):
+        the_trainer_reads(f"synthetic:{options}")
 
 
 def test_sizes_are_known_where_the_dataset_and_its_split_are() -> None:
     assert sizes_of(spec_of()) == DatasetSizes(train=1350, validation=150, test=297)
-    assert sizes_of(spec_of({"source": "elsewhere"})) is None
-    assert sizes_of(spec_of({"validation": "held-out"})) is None
+    assert sizes_of(spec_of(source="synthetic:samples=1000")) == DatasetSizes(train=900, validation=100, test=100)
+    assert sizes_of(spec_of(source="elsewhere")) is None
+    assert sizes_of(spec_of(validation="held-out")) is None

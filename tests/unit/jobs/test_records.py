@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from jobs.plan import resolve_plan
 from jobs.records import (
     CheckpointSaved,
+    DataOpened,
     EpochEnded,
     ExitReason,
     Launch,
     PhaseEnded,
     Planned,
+    RankEpochEnded,
     RankExited,
     RankStarted,
     Record,
@@ -36,10 +38,31 @@ SUMMARY = Summary(
     wall_s=12.5,
     setup_s=3.0,
     parameters=61706,
+    trainable_parameters=61706,
+    model_bytes=246824,
+    after_best_share=0.5,
     stopped_early=True,
 )
 STEP = StepEnded(
-    at=1.5, step=1, epoch=1, step_time_s=0.1, data_wait_s=0.01, samples_per_s=1280.0, metrics={"loss": 2.3}
+    at=1.5,
+    step=1,
+    epoch=1,
+    step_time_s=0.1,
+    data_wait_s=0.01,
+    allreduce_s=0.02,
+    samples_per_s=1280.0,
+    metrics={"loss": 2.3},
+)
+DATA = DataOpened(
+    at=1.0,
+    format="images",
+    shape=[96, 96, 3],
+    classes=["cracked", "whole"],
+    train=900,
+    validation=100,
+    test=0,
+    damaged=1,
+    damaged_files=["whole/7.png"],
 )
 
 
@@ -49,7 +72,11 @@ STEP = StepEnded(
         RankStarted(at=1.0, rank=1, local_rank=1, host="ha", pid=42),
         PhaseEnded(at=1.0, name="import", duration_s=2.5),
         Planned(at=1.0, plan=resolve_plan(SPEC, None), start_epoch=2, start_step=20),
+        DATA,
         STEP,
+        RankEpochEnded(
+            at=1.0, epoch=1, step=9, step_time_p50_s=0.1, step_time_p95_s=0.2, data_wait_s=0.3, allreduce_s=0.4
+        ),
         EpochEnded(at=1.0, epoch=1, step=9, wall_s=1.0, samples_per_s=9.0, learning_rate=0.1, metrics={"loss": 1.0}),
         CheckpointSaved(at=1.0, epoch=1, step=10, path="/runs/x", duration_s=0.1),
         Summarized(at=1.0, summary=SUMMARY),
@@ -112,6 +139,7 @@ def test_a_line_torn_anywhere_is_none(length: int) -> None:
 def test_the_launch_file_is_read_back() -> None:
     launch = Launch(
         job_id="j", attempt=1, spec=SPEC, gpus=2, device="cpu", threads_per_rank=1, data_roots=["/data"],
+        cache_dir="/k", weights_dir="/w", job_weights="/runs/k/model.weights.h5", models=["acme:net"],
         records_dir="/r", logs_dir="/l", checkpoints_dir="/c", artifacts_dir="/a", stop_path="/s",
     )  # fmt: skip
     assert Launch.model_validate_json(launch.model_dump_json(indent=2)) == launch

@@ -149,6 +149,7 @@ def test_null_turns_early_stopping_off() -> None:
         ("model.dropout", smallest(model={"name": "mlp", "dropout": 1})),
         ("early_stopping.min_delta", smallest(early_stopping={"min_delta": -0.1})),
         ("dataset.augment.0", smallest(dataset={"source": "d", "augment": ["shear"]})),  # not one of the choices
+        ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_f1"})),
         ("optimizer", smallest(optimizer="rmsprop")),
         ("name", smallest(name="two\nlines")),  # characters that no name, path or database holds
         ("name", smallest(name="ends\n")),
@@ -158,7 +159,6 @@ def test_null_turns_early_stopping_off() -> None:
         ("dataset.label", smallest(dataset={"source": "d", "label": "a\u0000b"})),
         ("model.name", smallest(model="os;system")),
         ("model.weights", smallest(model={"name": "mlp", "weights": "a\nb"})),
-        ("early_stopping.monitor", smallest(early_stopping={"monitor": "val accuracy"})),
         ("labels.PATH=/tmp.[key]", smallest(labels={"PATH=/tmp": "x"})),
         ("labels.a\n.[key]", smallest(labels={"a\n": "x"})),
         ("labels.team", smallest(labels={"team": "a\u0007b"})),

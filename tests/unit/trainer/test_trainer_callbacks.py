@@ -1,34 +1,18 @@
 """The callbacks, one by one, on made-up epochs."""
 
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from jobs.spec import EarlyStopping as EarlyStoppingSpec
-from trainer.callbacks import Checkpointing, EarlyStopping, Epoch, Step, StepRecording
+from jobs.spec import EpochMetric
+from tests.unit.trainer.made_up import ListRecorder, epoch
+from trainer.callbacks import Checkpointing, EarlyStopping
 from trainer.checkpoint import Progress, Stopping
-from trainer.recorder import Serializable
 
-
-class ListRecorder:
-    """Keeps records in a list."""
-
-    def __init__(self) -> None:
-        self.records: list[Any] = []
-
-    def write(self, record: Serializable) -> None:
-        self.records.append(record)
-
-    def buffer(self, record: Serializable) -> None:
-        self.records.append(record)
-
-    def flush(self) -> None: ...
-
-
-def epoch(number: int, metrics: dict[str, float], *, is_last: bool = False) -> Epoch:
-    return Epoch(epoch=number, step=number * 10, wall_s=1.0, samples_per_s=100.0, metrics=metrics, is_last=is_last)
+NAN = float("nan")
 
 
 def stopping(spec: EarlyStoppingSpec | None, **series: list[float]) -> EarlyStopping:
@@ -59,9 +43,35 @@ def test_a_loss_is_better_when_it_is_lower() -> None:
     assert (after.state.best, after.state.best_epoch, after.state.stopped) == (0.5, 2, True)
 
 
-def test_nan_is_never_better() -> None:
-    after = stopping(EarlyStoppingSpec(monitor="val_loss"), val_loss=[1.0, float("nan")])
-    assert (after.state.best_epoch, after.state.wait) == (1, 1)
+def test_a_time_is_better_when_it_is_lower_and_a_rate_when_it_is_higher() -> None:
+    early_stopping = EarlyStopping(EarlyStoppingSpec(monitor="epoch_s"), Stopping(), None, list)
+    for number, epoch_s in enumerate([3.0, 2.0, 4.0], start=1):
+        early_stopping.on_epoch_end(epoch(number, {}, epoch_s=epoch_s))
+    assert early_stopping.state.best_epoch == 2
+    early_stopping = EarlyStopping(EarlyStoppingSpec(monitor="samples_per_s"), Stopping(), None, list)
+    for number, samples_per_s in enumerate([5.0, 9.0, 7.0], start=1):
+        early_stopping.on_epoch_end(epoch(number, {}, samples_per_s=samples_per_s))
+    assert early_stopping.state.best_epoch == 2
+
+
+def test_all_that_a_spec_may_monitor_is_there() -> None:
+    metrics = {"loss": 1.0, "accuracy": 0.5, "val_loss": 1.0, "val_accuracy": 0.5}
+    assert epoch(1, metrics).monitored.keys() == set(get_args(EpochMetric))
+
+
+@pytest.mark.parametrize(("losses", "best_epoch"), [([1.0, NAN], 1), ([NAN, 1.0, NAN], 2), ([NAN, NAN], 1)])
+def test_nan_is_never_better(losses: list[float], best_epoch: int) -> None:
+    after = stopping(EarlyStoppingSpec(monitor="val_loss"), val_loss=losses)
+    assert (after.state.best_epoch, after.state.wait) == (best_epoch, len(losses) - best_epoch)
+
+
+def test_the_time_after_the_best_epoch_is_a_share_of_that_of_all() -> None:
+    early_stopping = EarlyStopping(EarlyStoppingSpec(), Stopping(), None, list)
+    for number, (value, epoch_s) in enumerate([(0.5, 3.0), (0.9, 2.0), (0.8, 1.0), (0.7, 2.0)], start=1):
+        early_stopping.on_epoch_end(epoch(number, {"val_accuracy": value}, epoch_s=epoch_s))
+    assert early_stopping.state.after_best_share == 3 / 8
+    early_stopping.on_epoch_end(epoch(5, {"val_accuracy": 0.95}))
+    assert early_stopping.state.after_best_share == 0
 
 
 def test_the_weights_and_metrics_of_the_best_epoch_are_kept() -> None:
@@ -69,7 +79,7 @@ def test_the_weights_and_metrics_of_the_best_epoch_are_kept() -> None:
     assert after.restores
     assert after.best_weights is not None
     assert after.best_weights[0] == 2
-    assert after.kept_metrics == {"val_accuracy": 0.9}
+    assert (after.kept_epoch, after.kept_metrics) == (2, {"val_accuracy": 0.9})
 
 
 @pytest.mark.parametrize("spec", [None, EarlyStoppingSpec(restore_best_weights=False)])
@@ -77,7 +87,7 @@ def test_without_restoring_the_last_epoch_is_kept_and_the_best_one_named(spec: E
     after = stopping(spec, val_accuracy=[0.5, 0.9, 0.7])
     assert not after.restores
     assert after.best_weights is None
-    assert after.kept_metrics == {"val_accuracy": 0.7}
+    assert (after.kept_epoch, after.kept_metrics) == (3, {"val_accuracy": 0.7})
     assert after.state.best_epoch == 2
 
 
@@ -113,10 +123,3 @@ def test_a_checkpoint_is_recorded_where_one_is_written() -> None:
     Checkpointing(lambda: None, not_writing, progress, 1).save()
     assert [(record.epoch, record.step, record.path) for record in writing.records] == [(3, 24, "/c/x.npz")]
     assert not_writing.records == []
-
-
-def test_a_step_is_recorded_with_the_throughput_of_all_ranks() -> None:
-    recorder = ListRecorder()
-    step = Step(step=5, epoch=1, step_time_s=0.5, data_wait_s=0.1, metrics={"loss": 1.0})
-    StepRecording(recorder, global_batch=128).on_step_end(step)
-    assert recorder.records[0].samples_per_s == 256

@@ -13,6 +13,7 @@ SHAPES = {"model": [(2, 3), ()]}
 
 def checkpoint(step: int) -> Checkpoint:
     state = State(
+        ranks=2,
         global_batch=64,
         progress=Progress(epoch=3, step=step, epoch_step=4, loss_sum=0.1 + 0.2),
         stopping=Stopping(best=0.9, best_epoch=2, best_metrics={"val_accuracy": 0.9}, wait=1),
@@ -93,8 +94,8 @@ def test_nothing_has_the_final_name_before_all_is_written(tmp_path: Path) -> Non
 
 
 def test_another_global_batch_goes_on_at_the_same_place_in_the_data() -> None:
-    state = State(global_batch=64, progress=Progress(epoch_step=10, loss_sum=5.0, step=110))
-    moved = state.on_plan(global_batch=128, steps_per_epoch=10).progress
+    state = State(ranks=1, global_batch=64, progress=Progress(epoch_step=10, loss_sum=5.0, step=110))
+    moved = state.on_plan(ranks=2, global_batch=128, steps_per_epoch=10).progress
     assert (moved.epoch_step, moved.loss_sum, moved.step) == (5, 2.5, 110)
 
 

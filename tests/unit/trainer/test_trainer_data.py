@@ -1,146 +1,184 @@
-"""Which samples a rank sees, and when."""
+"""From a spec to a dataset: sources, splits, and the sentences of those that cannot be trained on."""
 
-import gzip
-import struct
+import hashlib
+import threading
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import trainer.data
 from jobs.catalog import DATASETS
-from jobs.spec import DatasetSpec
-from trainer.data import Part, evaluation_batches, global_batches, open_dataset, train_batches
+from tests.datasets import open_dataset, spec_of, train_batches
+from trainer.data import registered
+from trainer.data.opening import Dataset, check_damage
+from trainer.data.parts import Part
 from trainer.exits import BadData
 
 
-def part_of(samples: int) -> Part:
-    """A part whose labels are the sample numbers."""
-    return Part(np.zeros((samples, 1, 1, 1), np.uint8), np.arange(samples, dtype=np.int32))
+def samples_of(part: Part | None) -> NDArray[np.uint8]:
+    assert part is not None
+    return np.concatenate([batch.features for batch in part.rows(0, len(part))])
 
 
-@given(
-    samples=st.integers(16, 200),
-    per_rank=st.integers(1, 4),
-    ranks=st.integers(1, 4),
-    epoch=st.integers(1, 5),
-    steps=st.integers(1, 60),
-)
-@settings(max_examples=50, deadline=None)
-def test_n_ranks_see_together_what_one_rank_sees(
-    samples: int, per_rank: int, ranks: int, epoch: int, steps: int
-) -> None:
-    def labels(per_rank: int, rank: int, ranks: int) -> NDArray[np.int32]:
-        batches = train_batches(
-            part_of(samples), samples=samples, per_rank=per_rank, rank=rank, ranks=ranks, seed=7, epoch=epoch
-        )
-        return np.array([batch.labels for batch in islice(batches, steps)])
-
-    alone = labels(per_rank * ranks, 0, 1)
-    together = np.concatenate([labels(per_rank, rank, ranks) for rank in range(ranks)], axis=1)
-    assert (alone == together).all()
+def labels_of(part: Part) -> list[int]:
+    return [label for batch in part.rows(0, len(part)) for label in batch.labels.tolist()]
 
 
-@given(samples=st.integers(1, 100), global_batch=st.integers(1, 100), first=st.integers(0, 300))
-@settings(max_examples=50, deadline=None)
-def test_an_epoch_goes_on_where_it_was_left(samples: int, global_batch: int, first: int) -> None:
-    whole = list(islice(global_batches(samples, global_batch=global_batch, seed=1, epoch=2), first + 3))
-    rest = list(islice(global_batches(samples, global_batch=global_batch, seed=1, epoch=2, first=first), 3))
-    assert [batch.tolist() for batch in whole[first:]] == [batch.tolist() for batch in rest]
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A data root with `numbers.npz`: 100 images, each of one brightness, sorted by their 4 labels."""
+    save(tmp_path / "numbers.npz", 100, classes=4)
+    return tmp_path
 
 
-def test_every_pass_sees_each_sample_once_in_an_order_of_its_own() -> None:
-    seen = np.concatenate(list(islice(global_batches(10, global_batch=5, seed=1, epoch=1), 4)))
-    assert sorted(seen[:10]) == sorted(seen[10:]) == list(range(10))
-    assert seen[:10].tolist() != seen[10:].tolist()
+def save(path: Path, samples: int, *, classes: int) -> None:
+    numbers = np.arange(samples, dtype=np.uint8)
+    images = np.broadcast_to(numbers[:, None, None], (samples, 4, 4))
+    np.savez(path, x=images, y=numbers.astype(int) * classes // samples)
 
 
-def test_the_order_follows_seed_and_epoch() -> None:
-    orders = {
-        (seed, epoch): next(global_batches(100, global_batch=100, seed=seed, epoch=epoch)).tolist()
-        for seed in (1, 2)
-        for epoch in (1, 2)
-    }
-    assert len({tuple(order) for order in orders.values()}) == 4
+def test_digits_are_as_the_catalog_says(tmp_path: Path) -> None:
+    facts, listed = open_dataset("digits", tmp_path).facts, DATASETS["digits"]
+    assert facts.sizes.train + facts.sizes.validation == listed.trainable
+    assert (facts.sizes.validation, facts.sizes.test) == (150, listed.test)
+    assert facts.shape == listed.shape
+    assert facts.classes == tuple(str(number) for number in range(listed.classes))
+    assert (facts.format, facts.dtype, facts.value_range) == ("arrays", "uint8", (0, 16))
 
 
-@given(samples=st.integers(0, 50), per_rank=st.integers(1, 8), ranks=st.integers(1, 4))
-@settings(max_examples=50, deadline=None)
-def test_evaluation_counts_each_sample_once_in_equal_steps(samples: int, per_rank: int, ranks: int) -> None:
-    counted: list[int] = []
-    steps = set()
-    for rank in range(ranks):
-        batches = list(evaluation_batches(part_of(samples), per_rank=per_rank, rank=rank, ranks=ranks))
-        steps.add(len(batches))
-        for pixels, labels, weights in batches:
-            assert len(pixels) == len(labels) == len(weights) == per_rank
-            counted += labels[weights > 0].tolist()
-    assert sorted(counted) == list(range(samples))
-    assert len(steps) == 1
+def test_digits_come_in_the_order_in_which_they_always_came(tmp_path: Path) -> None:
+    spec = spec_of("digits", batch_size=32, gpus=2, steps_per_epoch=40)
+    digest = hashlib.sha256()
+    for batch in islice(train_batches(open_dataset("digits", tmp_path), spec, rank=1, epoch=3), 40):
+        digest.update(batch.labels.tobytes())
+        digest.update(batch.features.tobytes())
+    assert digest.hexdigest()[:16] == "37c762b88edaac98"
 
 
-def digits(seed: int) -> trainer.data.Dataset:
-    return open_dataset(DatasetSpec(source="digits"), seed=seed, data_roots=[])
-
-
-def test_digits_are_as_the_catalog_says() -> None:
-    dataset, listed = digits(seed=1), DATASETS["digits"]
-    assert dataset.sizes.train + dataset.sizes.validation == listed.trainable
-    assert dataset.sizes.validation == 150
-    assert (dataset.sizes.test, dataset.classes, dataset.shape) == (listed.test, listed.classes, listed.shape)
-    assert dataset.train.pixels.max() == dataset.max_pixel == 16
-
-
-def test_the_test_part_is_held_out_whatever_the_seed() -> None:
-    one, two = digits(seed=1), digits(seed=2)
-    assert (one.test.pixels == two.test.pixels).all()
-    assert (one.validation.pixels != two.validation.pixels).any()
-    parts = [part.pixels for part in (one.train, one.validation, one.test)]
-    assert len(np.unique(np.concatenate(parts).reshape(1797, 64), axis=0)) == 1797  # no digit is in two parts
-
-
-def test_an_unknown_dataset_is_bad_data() -> None:
-    with pytest.raises(BadData, match="no dataset 'chips'; there are: digits, fashion-mnist"):
-        open_dataset(DatasetSpec(source="chips"), seed=1, data_roots=[])
+def test_the_test_part_is_held_out_whatever_the_seed(tmp_path: Path) -> None:
+    one, two = open_dataset("digits", tmp_path, seed=1), open_dataset("digits", tmp_path, seed=2)
+    assert (samples_of(one.test) == samples_of(two.test)).all()
+    assert (samples_of(one.validation) != samples_of(two.validation)).any()
+    parts = np.concatenate([samples_of(part) for part in (one.train, one.validation, one.test)])
+    assert len(np.unique(parts.reshape(1797, 64), axis=0)) == 1797  # no digit is in two parts
 
 
 def test_a_host_without_fashion_mnist_says_which_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer.data, "_FASHION_MNIST", tmp_path / "nowhere")
+    monkeypatch.setattr(registered, "_FASHION_MNIST", tmp_path / "nowhere")
     with pytest.raises(BadData, match="install the Debian package dataset-fashion-mnist"):
-        open_dataset(DatasetSpec(source="fashion-mnist"), seed=1, data_roots=[str(tmp_path)])
+        open_dataset("fashion-mnist", tmp_path, data_roots=[str(tmp_path)])
 
 
-def write_idx(path: Path, values: NDArray[np.uint8]) -> None:
-    header = struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape)
-    path.write_bytes(gzip.compress(header + values.tobytes()))
+def test_a_share_is_held_out_for_validation_the_same_way_on_every_rank(root: Path) -> None:
+    source = {"source": "numbers.npz", "validation": 0.2}
+    alone = open_dataset(source, root, data_roots=[str(root)])
+    shared = open_dataset(source, root, data_roots=[str(root)], ranks=3)
+    assert (alone.facts.sizes.train, alone.facts.sizes.validation, alone.facts.sizes.test) == (80, 20, 0)
+    assert alone.test is None
+    assert (samples_of(alone.validation) == samples_of(shared.validation)).all()
+    numbers = np.concatenate([samples_of(alone.train), samples_of(alone.validation)])[:, 0, 0, 0]
+    assert sorted(numbers) == list(range(100))
 
 
-@pytest.fixture
-def fashion_root(tmp_path: Path) -> Path:
-    """A data root with a Fashion-MNIST of 20 + 10 samples."""
-    folder = tmp_path / "fashion-mnist"
-    folder.mkdir()
-    for name, samples in (("train", 20), ("t10k", 10)):
-        write_idx(folder / f"{name}-images-idx3-ubyte.gz", np.full((samples, 28, 28), samples, np.uint8))
-        write_idx(folder / f"{name}-labels-idx1-ubyte.gz", (np.arange(samples) % 10).astype(np.uint8))
-    return tmp_path
+def test_a_fraction_takes_of_all_classes_of_sorted_data(root: Path) -> None:
+    save(root / "held-out.npz", 20, classes=4)
+    for validation in (0.1, "held-out.npz"):
+        dataset = {"source": "numbers.npz", "validation": validation, "fraction": 0.2}
+        opened = open_dataset(dataset, root, data_roots=[str(root)])
+        spec = spec_of(dataset)
+        seen = {label for batch in islice(train_batches(opened, spec), 50) for label in batch.labels.tolist()}
+        assert seen == {0, 1, 2, 3}
 
 
-def test_fashion_mnist_is_read_from_a_data_root(fashion_root: Path) -> None:
-    dataset = open_dataset(DatasetSpec(source="fashion-mnist"), seed=1, data_roots=["/nowhere", str(fashion_root)])
-    assert (dataset.sizes.train, dataset.sizes.validation, dataset.sizes.test) == (18, 2, 10)
-    assert dataset.shape == (28, 28, 1)
-    assert dataset.classes == 10
+def test_another_source_to_validate_on(root: Path) -> None:
+    np.savez(
+        root / "held-out.npz",
+        x_train=np.zeros((7, 4, 4), "u1"),
+        y_train=[3] * 7,
+        x_test=np.ones((2, 4, 4)),
+        y_test=[0, 1],
+    )
+    opened = open_dataset({"source": "numbers.npz", "validation": "held-out.npz"}, root, data_roots=[str(root)])
+    assert (opened.facts.sizes.train, opened.facts.sizes.validation, opened.facts.sizes.test) == (100, 7, 0)
+    assert labels_of(opened.validation) == [3] * 7
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"\0\0\x08\x03"), gzip.compress(bytes(99))])
-def test_a_damaged_file_is_bad_data(fashion_root: Path, content: bytes) -> None:
-    (fashion_root / "fashion-mnist" / "train-images-idx3-ubyte.gz").write_bytes(content)
-    with pytest.raises(BadData, match=r"train-images-idx3-ubyte.gz is damaged"):
-        open_dataset(DatasetSpec(source="fashion-mnist"), seed=1, data_roots=[str(fashion_root)])
+def test_another_source_may_have_another_format(root: Path) -> None:
+    dataset = {
+        "source": "synthetic:samples=50,classes=4,shape=8x8x1",
+        "format": "synthetic",
+        "validation": "numbers.npz",
+    }
+    opened = open_dataset(dataset | {"image_size": [16, 16]}, root, data_roots=[str(root)])
+    assert opened.facts.format == "synthetic"
+    assert samples_of(opened.validation).shape == (100, 16, 16, 1)
+
+
+@pytest.mark.parametrize(
+    ("archive", "sentence"),
+    [
+        ({"y": [0, 9], "x": np.zeros((2, 4, 4), "u1")}, r"apart.npz, x: the label '9' is not among the classes"),
+        ({"y": [0, 1], "x": np.zeros((2, 5, 4), "u1")}, r"apart.npz, x: its samples have the shape \(5, 4, 1\)"),
+        ({"y": [0, 1], "x": np.eye(4)[[0, 1], None]}, r"apart.npz, x: its samples have the shape \(1, 4, 1\)"),
+        (
+            {"y": [0, 1], "x": np.arange(32).reshape(2, 4, 4)},
+            "apart.npz, x: its values are float32, those of the training data uint8",
+        ),
+    ],
+)
+def test_validation_data_that_does_not_fit_the_training_data(
+    root: Path, archive: dict[str, NDArray[np.generic]], sentence: str
+) -> None:
+    np.savez(root / "apart.npz", **archive)
+    with pytest.raises(BadData, match=sentence):
+        open_dataset({"source": "numbers.npz", "validation": "apart.npz"}, root, data_roots=[str(root)])
+
+
+@pytest.mark.parametrize("validation", ["nowhere", "numbers.npz/.."])
+def test_validation_data_that_cannot_be_opened_names_its_field(root: Path, validation: str) -> None:
+    with pytest.raises(BadData, match=r"dataset\.validation: "):
+        open_dataset({"source": "digits", "validation": validation}, root, data_roots=[str(root)])
+
+
+def test_shapes_of_other_sizes_are_brought_to_the_one_that_is_asked_for(root: Path) -> None:
+    opened = open_dataset(
+        {"source": "digits", "image_size": [4, 4], "validation": "numbers.npz"}, root, data_roots=[str(root)]
+    )
+    assert opened.facts.shape == (4, 4, 1)
+    assert samples_of(opened.train).shape == (1500, 4, 4, 1)
+    assert (samples_of(opened.validation)[:, 0, 0, 0] == np.arange(100)).all()
+
+
+def test_no_batch_in_memory_goes_through_a_thread_and_others_do(root: Path) -> None:
+    opened = open_dataset("digits", root)
+    assert next(train_batches(opened, spec_of("digits"))).labels.shape == (8,)
+    made_up = open_dataset("synthetic:samples=100", root)
+    with_thread = made_up.evaluation_batches(made_up.validation, rank=0, ranks=1, per_rank=4)
+    before = {thread.name for thread in threading.enumerate()}
+    first = next(with_thread)
+    during = {thread.name for thread in threading.enumerate()}
+    rest = list(with_thread)
+    assert "prefetch" not in before
+    assert "prefetch" in during
+    assert sum(batch.weights.sum() for batch in [first, *rest]) == 10
+
+
+def test_more_than_one_in_a_hundred_damaged_samples_are_too_many() -> None:
+    check_damage({"a.jpg": "empty"}, samples=100, name="chips")
+    with pytest.raises(BadData, match=r"chips: 2 of 100 samples are damaged, more than 1 %: a.jpg: empty; b.jpg: cut"):
+        check_damage({"a.jpg": "empty", "b.jpg": "cut"}, samples=100, name="chips")
+
+
+def test_a_dataset_gathers_the_damage_of_its_parts(tmp_path: Path) -> None:
+    class Damaged:
+        def __init__(self, damaged: dict[str, str]) -> None:
+            self.damage = lambda: damaged
+
+    opened = open_dataset("digits", tmp_path)
+    assert opened.damage() == {}
+    parts = [Damaged({"a": "cut"}), Damaged({}), Damaged({"b": "empty"})]
+    assert Dataset(opened.facts, *parts).damage() == {"a": "cut", "b": "empty"}  # type: ignore[arg-type]

@@ -15,6 +15,10 @@ class UnknownError(Exception):
     """Named as TensorFlow's."""
 
 
+class InternalError(Exception):
+    """Named as TensorFlow's."""
+
+
 class HorovodInternalError(RuntimeError):
     """Named as Horovod's."""
 
@@ -25,6 +29,11 @@ class HorovodInternalError(RuntimeError):
         (BadData("no such folder"), ("bad_data", "no such folder", 65)),
         (MemoryError(), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
         (ResourceExhaustedError("OOM"), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
+        (
+            InternalError("failed to allocate 2.0GiB from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+            ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1),
+        ),
+        (InternalError("odd"), ("internal_error", "InternalError: odd", 1)),
         (HorovodInternalError("x"), ("peer_lost", "a collective failed: a peer is gone", 1)),
         (
             UnknownError("[/src/gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:19: Connection reset by peer"),

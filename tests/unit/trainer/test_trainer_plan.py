@@ -1,11 +1,14 @@
 """The plan resolved from the data that was opened."""
 
+from pathlib import Path
+
 import pytest
 
 from jobs.catalog import sizes_of
 from jobs.plan import DatasetSizes, Plan, resolve_plan
-from jobs.spec import EarlyStopping, Spec, spec_from
-from trainer.data import open_dataset
+from jobs.spec import spec_from
+from trainer.data.opening import find
+from trainer.data.parts import Host
 from trainer.exits import BadData
 from trainer.plan import learning_rate_of, settle_plan
 
@@ -17,20 +20,16 @@ def plan(**fields: object) -> Plan:
     return settle_plan(spec, SIZES, ranks=2)
 
 
-def test_it_is_the_plan_that_was_shown_at_submission() -> None:
-    spec = Spec(dataset="digits", gpus=2, batch_size=64)  # type: ignore[arg-type]
-    opened = open_dataset(spec.dataset, seed=spec.seed, data_roots=[])
-    assert settle_plan(spec, opened.sizes, ranks=2) == resolve_plan(spec, sizes_of(spec))
+def test_it_is_the_plan_that_was_shown_at_submission(tmp_path: Path) -> None:
+    spec = spec_from({"dataset": "digits", "gpus": 2, "batch_size": 64})
+    found = find(spec.dataset, seed=spec.seed, host=Host([], tmp_path, tmp_path, threads=1))
+    opened = found.open([found.survey(rank=0, ranks=1)])
+    assert settle_plan(spec, opened.facts.sizes, ranks=2) == resolve_plan(spec, sizes_of(spec))
 
 
 def test_a_batch_larger_than_the_data_is_bad_data() -> None:
     with pytest.raises(BadData, match=r"^batch_size: a global batch of 2000 is larger"):
         plan(batch_size=1000)
-
-
-def test_an_unknown_metric_to_monitor_is_bad_data() -> None:
-    with pytest.raises(BadData, match="there is no metric 'val_f1'; there are: loss, accuracy, val_loss, val_accuracy"):
-        plan(early_stopping=EarlyStopping(monitor="val_f1").model_dump())
 
 
 def test_without_warm_up_the_rate_is_the_plans_from_the_first_update() -> None:

@@ -3,8 +3,11 @@
 import re
 from pathlib import Path
 
+from jobs.records import Launch
+from jobs.settings import Settings
+from jobs.spec import spec_from
 from jobs.store import Lease
-from worker.launcher import SupervisorOrder, horovodrun_argv, paths_of, rank_environment
+from worker.launcher import SupervisorOrder, horovodrun_argv, launch_of, paths_of, rank_environment
 
 SECRETS = {
     "HORA_TOKEN": "t0p", "HORA_DATABASE_URL": "postgresql://u:t0p@h/d", "HORA_BROKER_URL": "redis://:t0p@h",
@@ -74,3 +77,25 @@ def test_a_supervisors_order_carries_its_lease() -> None:
     order = SupervisorOrder(7, "token", "j", 2, ["true"], {}, "/log")
     assert order.lease == Lease(7, "token", "j", 2)
     assert SupervisorOrder(**order.__dict__) == order
+
+
+def launched(**model: str) -> Launch:
+    settings = Settings(home=Path("/home"), data_roots="/data:s3://bucket/sets", models="acme.nets:wide")
+    spec = spec_from({"dataset": "digits", "gpus": 2, "model": {"name": "mlp"} | model})
+    lease, paths = Lease(7, "token", "j", 2), paths_of(settings.runs_dir, "j", 2)
+    return launch_of(lease, spec, paths, settings, gpus=2, device="cpu", threads_per_rank=1)
+
+
+def test_the_ranks_are_told_what_the_operator_allows() -> None:
+    launch = launched()
+    assert (launch.data_roots, launch.models) == (["/data", "s3://bucket/sets"], ["acme.nets:wide"])
+    assert (launch.cache_dir, launch.weights_dir) == ("/home/cache", "/home/weights")
+    assert launch.artifacts_dir == "/home/runs/j/artifacts"
+    assert launch.job_weights is None
+    assert "token" not in launch.model_dump_json()
+
+
+def test_the_weights_of_another_job_are_found_by_its_id() -> None:
+    assert launched(weights="job:3k9v").job_weights == "/home/runs/3k9v/artifacts/model.weights.h5"
+    assert launched(weights="job:../../etc").job_weights is None
+    assert launched(weights="imagenet").job_weights is None

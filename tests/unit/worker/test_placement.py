@@ -82,6 +82,34 @@ def test_slots_are_taken_by_their_own_index() -> None:
     ]
 
 
+def counted(gpus: int, fewest_gpus: int | None, *capacities: int, global_batch: int | None = None) -> int:
+    """How many GPUs a job gets from hosts of these sizes, all of them free; 0 where it waits."""
+    waiting = Waiting("j", gpus, "gpu", 0.0, fewest_gpus, global_batch)
+    hosts = [host(f"h{size}", size) for size in capacities]
+    hosts.append(host("cpu", 64, kind="cpu"))
+    return sum(len(one.slots) for one in place_jobs([waiting], hosts, patience_s=0))
+
+
+def test_a_restart_makes_do_with_fewer_when_no_host_has_so_many() -> None:
+    assert counted(8, 2, 4, 6) == 6
+    assert counted(8, 2, 4, 8) == 8
+    assert counted(8, None, 4, 6) == 0
+    assert counted(8, 8, 4, 6) == 0
+    assert counted(8, 5, 4) == 0
+    assert counted(8, 2) == 0
+
+
+def test_fewer_gpus_still_divide_a_global_batch() -> None:
+    assert counted(8, 1, 6, global_batch=64) == 4
+    assert counted(9, 2, 8, global_batch=27) == 3
+    assert counted(9, 4, 8, global_batch=27) == 0
+
+
+def test_a_host_that_is_only_busy_is_waited_for() -> None:
+    waiting = Waiting("j", 8, "auto", 0.0, fewest_gpus=2)
+    assert place_jobs([waiting], [host("ha", 4, capacity=8)], patience_s=0) == []
+
+
 HOSTS = st.lists(
     st.builds(
         lambda kind, free, busy: (kind, free, len(free) + busy),

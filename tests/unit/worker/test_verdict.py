@@ -14,6 +14,7 @@ def judged(
     messages: dict[int, str] | None = None,
     launcher_code: int | None = 1,
     launcher_says: str = "",
+    per_gpu_batch: int = 64,
 ) -> Verdict:
     exits = {
         rank: RankExited(at=1.0, reason=reason, message=(messages or {}).get(rank))
@@ -27,6 +28,7 @@ def judged(
         stopped_for=stopped_for,
         launcher_code=launcher_code,
         launcher_says=launcher_says,
+        per_gpu_batch=per_gpu_batch,
     )
 
 
@@ -102,3 +104,25 @@ def test_ranks_that_all_left_before_the_end_have_failed() -> None:
     assert judged(E.STOP_REQUESTED, E.STOP_REQUESTED).reason is EndReason.RANK_FAILED
     assert judged(E.PEER_LOST, E.PEER_LOST).reason is EndReason.RANK_FAILED
     assert judged(E.COMPLETED, E.PEER_LOST).reason is EndReason.RANK_FAILED
+
+
+def told_by_horovodrun(rank: int, code: int) -> str:
+    """The last lines of its log."""
+    return f"job to be terminated. The first process to do so was: | Process name: {rank} | Exit code: {code} | "
+
+
+def test_a_rank_that_was_killed_may_have_had_no_memory_left() -> None:
+    found = judged(E.PEER_LOST, None, launcher_says=told_by_horovodrun(1, 137))
+    assert found.reason is EndReason.RANK_FAILED
+    assert (found.error or "").startswith("rank 1 was killed (SIGKILL)")
+    assert (found.error or "").endswith("try a batch of 32 per GPU")
+    single = judged(None, launcher_says=told_by_horovodrun(0, 137), per_gpu_batch=1).error or ""
+    assert single.endswith("try a smaller model")
+
+
+@pytest.mark.parametrize(
+    ("rank", "code"), [(1, 1), (1, 1370), (0, 137)], ids=["it failed", "another code", "it said why it left"]
+)
+def test_only_a_silent_rank_that_was_killed_gets_that_advice(rank: int, code: int) -> None:
+    found = judged(E.PEER_LOST, None, launcher_says=told_by_horovodrun(rank, code))
+    assert "died without a word" in (found.error or "")

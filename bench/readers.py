@@ -1,0 +1,173 @@
+"""The sides of `bench.input`, each run in a process of its own: `python -m bench.readers SIDE FOLDER`.
+
+A side reads what `bench.input` has written below the folder and prints its figures as JSON. All sides have all cores
+of this machine. Rates are samples/s from the first one asked for.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+
+from bench.datasets import COLUMNS, LABEL
+from jobs.spec import Spec, spec_from
+from trainer.data.opening import Dataset, find
+from trainer.data.parts import Batch, Host
+from trainer.plan import settle_plan, steps_of
+
+PASSES, EPOCHS = 5, 3
+ROWS_ONE_BY_ONE = 20_000
+_BATCH, _IMAGES = 1024, 32  # samples of a batch
+_CORES = os.cpu_count() or 1
+
+
+def table_by_hora(folder: Path) -> dict[str, float]:
+    """Training batches as the loop gets them: shuffled, whole, with those to come made ahead."""
+    spec = _spec("table", batch_size=_BATCH)
+    return {"rate": _rate_of_epochs(spec, _opened(spec, folder), PASSES)}
+
+
+def table_by_pyarrow(folder: Path) -> dict[str, float]:
+    """Every column of every row group as a NumPy array, in the order of the file: what reading alone takes."""
+    rows, begun = 0, time.perf_counter()
+    for _ in range(PASSES):
+        with pq.ParquetFile(folder / "table" / "train.parquet") as file:
+            for number in range(file.metadata.num_row_groups):
+                group = file.read_row_group(number)
+                rows += len([column.to_numpy() for column in group.columns][0])
+    return {"rate": rows / (time.perf_counter() - begun)}
+
+
+def table_as_tfrecord(folder: Path) -> dict[str, float]:
+    """TFRecord as fast as tf.data can: files interleaved, whole batches parsed at once and in parallel, no shuffle."""
+    return {"rate": _rate_of_tfrecord(folder, shuffle_buffer=0)}
+
+
+def table_as_shuffled_tfrecord(folder: Path) -> dict[str, float]:
+    """The same, shuffled as training needs it, in a buffer as large as the default of `dataset.shuffle_buffer`."""
+    return {"rate": _rate_of_tfrecord(folder, shuffle_buffer=4096)}
+
+
+def table_row_by_row(folder: Path) -> dict[str, float]:
+    """A Python generator of rows, batched by tf.data: what is written first when a table is to be trained on."""
+    import tensorflow as tf
+
+    def rows() -> Generator[tuple[Any, Any], None, None]:
+        with pq.ParquetFile(folder / "table" / "train.parquet") as file:
+            for batch in file.iter_batches(_BATCH):
+                for row in batch.to_pylist()[: ROWS_ONE_BY_ONE]:
+                    label = row.pop(LABEL)
+                    yield list(row.values()), label
+
+    signature = (tf.TensorSpec([COLUMNS], tf.float32), tf.TensorSpec([], tf.int64))
+    batches = tf.data.Dataset.from_generator(rows, output_signature=signature).batch(_BATCH).prefetch(2)
+    return {"rate": _rate(islice(batches, ROWS_ONE_BY_ONE // _BATCH), _BATCH)}
+
+
+def images_by_hora(folder: Path) -> dict[str, float]:
+    """An epoch of training batches of images of the size they have."""
+    spec = _spec("photographs", batch_size=_IMAGES)
+    return {"rate": _rate_of_epochs(spec, _opened(spec, folder), 1)}
+
+
+def images_by_hora_resized(folder: Path) -> dict[str, float]:
+    """The same, brought to 224x224."""
+    spec = _spec("photographs", batch_size=_IMAGES, image_size=[224, 224])
+    return {"rate": _rate_of_epochs(spec, _opened(spec, folder), 1)}
+
+
+def images_decoded_alone(folder: Path) -> dict[str, float]:
+    """`tf.io.decode_jpeg` of each file on all cores and nothing else: no order, no batches."""
+    import tensorflow as tf
+
+    paths = sorted(map(str, folder.glob("photographs/*/*.jpg")))
+    images = tf.data.Dataset.from_tensor_slices(paths).map(
+        lambda path: tf.io.decode_jpeg(tf.io.read_file(path), 3), num_parallel_calls=_CORES, deterministic=False
+    )
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = _CORES
+    options.threading.max_intra_op_parallelism = 1
+    return {"rate": _rate(images.with_options(options), 1)}
+
+
+def memory_while_streaming(folder: Path) -> dict[str, float]:
+    """Growth of this process's resident memory from before the data is opened to the end of one epoch, and of three."""
+    before = psutil.Process().memory_info().rss
+    spec = _spec("large", batch_size=_BATCH)
+    dataset = _opened(spec, folder)
+    plan = settle_plan(spec, dataset.facts.sizes, ranks=1)
+    steps = steps_of(plan)[0]
+    figures = {"opened": float(_peak_bytes() - before)}
+    with closing(dataset.train_batches(spec, plan, rank=0, epoch=1, first=0)) as batches:
+        for epoch in range(1, EPOCHS + 1):
+            for _ in islice(batches, steps):
+                pass
+            figures[f"epoch_{epoch}"] = float(_peak_bytes() - before)
+    return figures
+
+
+SIDES: dict[str, Callable[[Path], dict[str, float]]] = {
+    side.__name__: side
+    for side in (
+        table_by_hora, table_by_pyarrow, table_as_tfrecord, table_as_shuffled_tfrecord, table_row_by_row,
+        images_by_hora, images_by_hora_resized, images_decoded_alone, memory_while_streaming,
+    )
+}  # fmt: skip
+
+
+def _spec(source: str, *, batch_size: int, image_size: list[int] | None = None) -> Spec:
+    """Next to nothing is held out, so that all is trained on."""
+    dataset = {"source": source, "image_size": image_size, "validation": 0.01}
+    return spec_from({"dataset": dataset, "batch_size": batch_size})
+
+
+def _opened(spec: Spec, folder: Path) -> Dataset:
+    found = find(spec.dataset, seed=spec.seed, host=Host([str(folder)], folder / "cache", folder, threads=_CORES))
+    return found.open([found.survey(rank=0, ranks=1)])
+
+
+def _rate_of_epochs(spec: Spec, dataset: Dataset, epochs: int) -> float:
+    plan = settle_plan(spec, dataset.facts.sizes, ranks=1)
+    with closing(dataset.train_batches(spec, plan, rank=0, epoch=1, first=0)) as batches:
+        taken: Iterable[Batch] = islice(batches, epochs * steps_of(plan)[0])
+        return _rate(taken, plan.global_batch)
+
+
+def _rate_of_tfrecord(folder: Path, *, shuffle_buffer: int) -> float:
+    import tensorflow as tf
+
+    features = {"x": tf.io.FixedLenFeature([COLUMNS], tf.float32), LABEL: tf.io.FixedLenFeature([], tf.int64)}
+    files = tf.data.Dataset.list_files(str(folder / "tfrecord" / "*.tfrecord"), seed=1)
+    records = files.interleave(
+        tf.data.TFRecordDataset, cycle_length=4, block_length=256, num_parallel_calls=_CORES, deterministic=False
+    ).repeat(PASSES)
+    if shuffle_buffer:
+        records = records.shuffle(shuffle_buffer)
+    parsed = records.batch(_BATCH, drop_remainder=True).map(
+        lambda batch: tf.io.parse_example(batch, features), num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    return _rate(parsed.prefetch(tf.data.AUTOTUNE), _BATCH)
+
+
+def _rate(batches: Iterable[Any], size: int) -> float:
+    begun = time.perf_counter()
+    number = sum(1 for _ in batches)
+    return number * size / (time.perf_counter() - begun)
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process ever had; getrusage would tell that of the process that started it, too."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(SIDES[sys.argv[1]](Path(sys.argv[2]))))

@@ -1,0 +1,228 @@
+"""Whether a spec can be carried out here, asked by the api before anything is stored.
+
+Three questions, the cheapest first: `unsupported` judges by the text alone, `absent` looks at this host's disk, and
+`unusable_weights` asks the database. Each names every wrong field, so that none is silently ignored.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from jobs.catalog import DATASETS, MODELS, Dataset, dataset_of
+from jobs.spec import FieldProblem, Spec
+from jobs.states import Status
+from jobs.tables import Job
+
+_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
+_DEVIOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
+_QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the operator of a stack lets its jobs use, beside the catalog."""
+
+    data_roots: Sequence[str] = ()  # absolute folders, and URLs
+    models: Sequence[str] = ()  # module:function
+
+    @property
+    def folders(self) -> list[str]:
+        """The data roots that are folders of a host."""
+        return [root for root in self.data_roots if "://" not in root]
+
+    @property
+    def roots_told(self) -> str:
+        """The data roots as a message names them."""
+        return ", ".join(self.data_roots) or "HORA_DATA_ROOTS is not set"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A path or a URL that a field of a spec names, and what the answer calls it when it is not there."""
+
+    field: str
+    source: str
+    missing: str
+
+
+def unsupported(spec: Spec, site: Site) -> list[FieldProblem]:
+    """Every field of the spec that asks for what nobody could carry out here, with what is allowed."""
+    return [
+        *_wrong_dataset(spec),
+        *(problem for place in _places(spec, site) for problem in _outside(place, site)),
+        *_wrong_model(spec, site),
+        *_wrong_placement(spec),
+    ]
+
+
+def absent(spec: Spec, site: Site) -> list[FieldProblem]:
+    """The spec's paths that lie below no data root, as far as this host can tell.
+
+    A host that does not see every folder, such as an api in a container, says nothing: the trainer will, with the
+    end reason bad_data. A folder that is empty counts as not seen: it is where something was to be mounted.
+    """
+    roots = [Path(root) for root in site.folders]
+    if not roots or not all(map(_has_something, roots)):
+        return []
+    return [
+        FieldProblem(place.field, place.missing, place.source)
+        for place in _places(spec, site)
+        if "://" not in place.source and not any(_may_exist(root / place.source) for root in roots)
+    ]
+
+
+def weights_job(spec: Spec) -> str | None:
+    """The id of the job whose weights the spec starts from, where it does."""
+    prefix, colon, job_id = spec.model.weights.partition(":")
+    return job_id if prefix == "job" and colon and _JOB_ID.fullmatch(job_id) else None
+
+
+def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
+    """What is wrong with starting from the weights of another job: they are there once it has succeeded."""
+    job_id = weights_job(spec)
+    if job_id is None:
+        return []
+    job = session.get(Job, job_id)
+    if job is None:
+        why = f"there is no job {job_id}"
+    elif job.status is not Status.SUCCEEDED:
+        why = f"job {job_id} is {job.status}: only one that has succeeded has weights to start from"
+    elif job.spec["model"]["name"] != spec.model.name:
+        why = f"job {job_id} trained {job.spec['model']['name']}: its weights do not fit {spec.model.name}"
+    else:
+        return []
+    return [FieldProblem("model.weights", why, spec.model.weights)]
+
+
+def _wrong_dataset(spec: Spec) -> Iterator[FieldProblem]:
+    dataset, known = spec.dataset, None
+    try:
+        known = dataset_of(dataset.source)
+    except ValueError as error:
+        yield FieldProblem("dataset.source", str(error), dataset.source)
+    if known is not None and dataset.format not in ("auto", known.format):
+        message = f"{known.name} is of the format {known.format!r}; leave this at 'auto'"
+        yield FieldProblem("dataset.format", message, dataset.format)
+    if known is None and dataset.format == "synthetic":
+        message = "synthetic data has no path: make dataset.source 'synthetic'"
+        yield FieldProblem("dataset.format", message, dataset.format)
+    if isinstance(dataset.validation, str):
+        try:
+            dataset_of(dataset.validation)
+        except ValueError as error:
+            yield FieldProblem("dataset.validation", str(error), dataset.validation)
+    yield from _wrong_size(spec, known)
+
+
+def _wrong_size(spec: Spec, known: Dataset | None) -> Iterator[FieldProblem]:
+    """What images of this size cannot do, where the size is known."""
+    size = spec.dataset.image_size or (known.shape[:2] if known is not None else None)
+    if size is None:
+        return
+    told = f"{size[0]}x{size[1]}"
+    model = MODELS.get(spec.model.name)
+    least = model.least_size if model is not None else 1
+    if min(size) < least:
+        message = f"{spec.model.name} takes images of {least}x{least} and larger: set it to at least [{least}, {least}]"
+        yield FieldProblem("dataset.image_size", message, told)
+    turns = [name for name in spec.dataset.augment if name in _QUARTER_TURNS]
+    if turns and size[0] != size[1]:
+        message = f"{turns[0]} needs square images, and these are {told}: set dataset.image_size to a square"
+        yield FieldProblem("dataset.augment", message, ", ".join(spec.dataset.augment))
+
+
+def _wrong_model(spec: Spec, site: Site) -> Iterator[FieldProblem]:
+    name, weights = spec.model.name, spec.model.weights
+    if name not in MODELS and name not in site.models:
+        more = ", ".join(site.models) or "none; see HORA_MODELS"
+        message = f"no such model; there are: {', '.join(MODELS)}; and from installed packages: {more}"
+        yield FieldProblem("model.name", message, name)
+    if ":" in name and spec.model.dropout:
+        message = f"{name} places its own dropout; leave it at 0"
+        yield FieldProblem("model.dropout", message, f"{spec.model.dropout:g}")
+    if weights == "imagenet":
+        pretrained = [model.name for model in MODELS.values() if model.imagenet]
+        if name not in pretrained:
+            message = f"there are ImageNet weights for: {', '.join(pretrained)}"
+            yield FieldProblem("model.weights", message, f"{weights} with {name}")
+    elif weights.startswith("job:"):
+        if weights_job(spec) is None:
+            yield FieldProblem("model.weights", "write it as job:ID, with the id of a job", weights)
+    elif weights != "none" and not weights.endswith(".weights.h5"):
+        message = "none, imagenet, job:ID, or a file below the data roots whose name ends in .weights.h5"
+        yield FieldProblem("model.weights", message, weights)
+
+
+def _wrong_placement(spec: Spec) -> Iterator[FieldProblem]:
+    if spec.placement == "spread":
+        yield FieldProblem("placement", "not supported yet: a job runs on one host; leave it at 'pack'", "spread")
+
+
+def _places(spec: Spec, site: Site) -> Iterator[_Place]:
+    registered = f"neither registered ({', '.join(DATASETS)}) nor"
+    dataset = f"no such dataset: {registered} below the data roots ({site.roots_told})"
+    if _is_place(spec.dataset.source):
+        yield _Place("dataset.source", spec.dataset.source, dataset)
+    if isinstance(spec.dataset.validation, str) and _is_place(spec.dataset.validation):
+        yield _Place("dataset.validation", spec.dataset.validation, dataset)
+    if spec.model.weights.endswith(".weights.h5") and not spec.model.weights.startswith("job:"):
+        file = f"no such file below the data roots ({site.roots_told})"
+        yield _Place("model.weights", spec.model.weights, file)
+
+
+def _is_place(source: str) -> bool:
+    try:
+        return dataset_of(source) is None
+    except ValueError:  # options of a registered dataset, and wrong ones
+        return False
+
+
+def _outside(place: _Place, site: Site) -> Iterator[FieldProblem]:
+    """By the text alone; where the data is, the trainer also follows links (`trainer.data.location`)."""
+    source = place.source
+    roots = [root for root in site.data_roots if ("://" in root) == ("://" in source)]
+    if _is_devious(source):
+        message = "write it plainly: no '..' and no '::'; in a URL no escapes, no query, no user, no empty part"
+        yield FieldProblem(place.field, message, source)
+    elif not roots or (_is_absolute(source) and not any(_is_below(source, root) for root in roots)):
+        yield FieldProblem(place.field, place.missing, source)
+
+
+def _is_devious(source: str) -> bool:
+    """Whether it could mean another place than it seems to, to a server or to a driver."""
+    _, is_url, rest = source.partition("://")
+    if not is_url:
+        return ".." in source.split("/") or "::" in source
+    host, *parts = rest.removesuffix("/").split("/")
+    return bool(_DEVIOUS_IN_URL.search(source)) or "@" in host or not {"", ".", ".."}.isdisjoint(parts)
+
+
+def _is_absolute(source: str) -> bool:
+    return source.startswith("/") or "://" in source
+
+
+def _is_below(source: str, root: str) -> bool:
+    above = root.rstrip("/").split("/")
+    return source.split("/")[: len(above)] == above
+
+
+def _has_something(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False
+
+
+def _may_exist(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # not for this process to see
+        return True
+    return True

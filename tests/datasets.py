@@ -1,0 +1,41 @@
+"""Datasets opened as a session opens them: every rank surveys, and all of them take what all saw."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobs.plan import Plan, resolve_plan
+from jobs.spec import Spec, spec_from
+from trainer.data.opening import Dataset, find
+from trainer.data.parts import Batch, Host
+
+
+def spec_of(dataset: Any, **fields: Any) -> Spec:
+    """A spec of this dataset."""
+    return spec_from({"dataset": dataset, "batch_size": 8} | fields)
+
+
+def open_dataset(
+    dataset: Any, scratch: Path, *, data_roots: Sequence[str] = (), ranks: int = 1, seed: int = 42
+) -> Dataset:
+    """The dataset as rank 0 has it, prepared by all ranks; `scratch` is the host's. Raises `BadData`."""
+    spec = spec_of(dataset, seed=seed).dataset
+    host = Host(data_roots=data_roots, cache_dir=scratch / "cache", scratch_dir=scratch, threads=1)
+    found = [find(spec, seed=seed, host=host) for _ in range(ranks)]
+    surveys = [opened.survey(rank=rank, ranks=ranks) for rank, opened in enumerate(found)]
+    surveys = json.loads(json.dumps(surveys))  # as they travel
+    datasets = [opened.open(surveys) for opened in found]
+    for rank, opened in enumerate(datasets):
+        opened.prepare(local_rank=rank, local_ranks=ranks)
+    return datasets[0]
+
+
+def plan_of(dataset: Dataset, spec: Spec) -> Plan:
+    """The plan that a run of the spec on the dataset follows."""
+    return resolve_plan(spec, dataset.facts.sizes)
+
+
+def train_batches(dataset: Dataset, spec: Spec, *, rank: int = 0, epoch: int = 1, first: int = 0) -> Iterator[Batch]:
+    """A rank's training batches, without end."""
+    return dataset.train_batches(spec, plan_of(dataset, spec), rank=rank, epoch=epoch, first=first)

@@ -1,0 +1,179 @@
+"""No field of a spec is silently ignored: what cannot be right is refused by name, and nothing else is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.admission import Site, absent, unsupported, weights_job
+from jobs.catalog import DATASETS, MODELS
+from jobs.spec import FieldProblem, Spec, spec_from
+from trainer.data.location import locate
+from trainer.exits import BadData
+
+SITE = Site(data_roots=["/data", "s3://bucket/sets"], models=["acme.nets:wide"])
+
+
+def spec_of(dataset: dict[str, Any] | None = None, **fields: Any) -> Spec:
+    return spec_from({"dataset": {"source": "digits"} | (dataset or {}), "gpus": 4} | fields)
+
+
+def the_problem(spec: Spec, site: Site = SITE) -> FieldProblem:
+    (problem,) = unsupported(spec, site)
+    assert problem.received
+    return problem
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_registered_needs_no_operator(dataset: str, model: str) -> None:
+    spec = spec_of({"source": dataset, "image_size": [96, 96]}, model=model)
+    assert unsupported(spec, Site()) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        spec_of({"source": "chips"}),
+        spec_of({"source": "/data/chips", "format": "images", "image_size": [96, 64]}),
+        spec_of({"source": "s3://bucket/sets"}),
+        spec_of({"source": "s3://bucket/sets/chips/"}),
+        spec_of({"source": "s3://bucket/sets/chips", "format": "parquet", "cache": "disk"}),
+        spec_of({"source": "synthetic:samples=500,shape=8x8x1", "format": "synthetic"}),
+        spec_of({"source": "chips/..2", "validation": "held-out", "sharding": "steps"}),
+        spec_of({"validation": "digits", "cache": "memory"}),
+        spec_of({"augment": ["rotate_90"], "format": "arrays"}),
+        spec_of({"image_size": [16, 8], "augment": ["rotate_180", "flip_vertical"]}),
+        spec_of(model="acme.nets:wide"),
+        spec_of(model={"name": "mlp", "weights": "bases/mlp.weights.h5"}),
+        spec_of(model={"name": "mlp", "weights": "s3://bucket/sets/mlp.weights.h5"}),
+        spec_of(model={"name": "mlp", "weights": "job:3k9v0t2m7x1q"}),
+        spec_of(min_gpus=2),
+        spec_of(placement="single_host"),
+        spec_of(precision="mixed_float16"),
+    ],
+)
+def test_what_can_be_right_is_let_through(spec: Spec) -> None:
+    assert unsupported(spec, SITE) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "spec"),
+    [
+        ("dataset.source", spec_of({"source": "/etc/passwd"})),
+        ("dataset.source", spec_of({"source": "/data2/chips"})),
+        ("dataset.source", spec_of({"source": "/data/../etc"})),
+        ("dataset.source", spec_of({"source": "chips/../../etc"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/other"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets2"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets/../other"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets/%2E./other"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets/./../x"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets/%2e%2e%2fother"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets//other"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets/a?versionId=1"})),
+        ("dataset.source", spec_of({"source": "s3://me@bucket/sets/a"})),
+        ("dataset.source", spec_of({"source": "file:///data/chips"})),
+        ("dataset.source", spec_of({"source": "zip://x::s3://bucket/sets/a.zip"})),
+        ("dataset.source", spec_of({"source": "simplecache::/data/chips"})),
+        ("dataset.source", spec_of({"source": "synthetic:colour=red"})),
+        ("dataset.validation", spec_of({"validation": "/etc"})),
+        ("dataset.validation", spec_of({"validation": "synthetic:classes=1"})),
+        ("dataset.format", spec_of({"format": "parquet"})),
+        ("dataset.format", spec_of({"source": "synthetic", "format": "images"})),
+        ("dataset.format", spec_of({"source": "chips", "format": "synthetic"})),
+        ("dataset.augment", spec_of({"image_size": [16, 8], "augment": ["flip_vertical", "rotate_90"]})),
+        ("dataset.augment", spec_of({"source": "synthetic:shape=8x16x1", "augment": ["rotate_270"]})),
+        ("dataset.image_size", spec_of(model="xception")),
+        ("dataset.image_size", spec_of({"source": "chips", "image_size": [96, 31]}, model="resnet50")),
+        ("model.name", spec_of(model="acme.nets:deep")),
+        ("model.name", spec_of(model="os:system")),
+        ("model.dropout", spec_of(model={"name": "acme.nets:wide", "dropout": 0.5})),
+        ("model.weights", spec_of(model={"name": "mlp", "weights": "imagenet"})),
+        ("model.weights", spec_of(model={"name": "acme.nets:wide", "weights": "imagenet"})),
+        ("model.weights", spec_of(model={"name": "mlp", "weights": "model.keras"})),
+        ("model.weights", spec_of(model={"name": "mlp", "weights": "/etc/mlp.weights.h5"})),
+        ("model.weights", spec_of(model={"name": "mlp", "weights": "../mlp.weights.h5"})),
+        ("model.weights", spec_of(model={"name": "mlp", "weights": "job:"})),
+        ("model.weights", spec_of(model={"name": "mlp", "weights": "job:../../x.weights.h5"})),
+        ("model.weights", spec_of(model={"name": "mlp", "weights": "job:3K9V0T2M7X1Q"})),
+        ("placement", spec_of(placement="spread")),
+    ],
+)
+def test_what_cannot_be_right_is_refused_by_name(field: str, spec: Spec) -> None:
+    assert the_problem(spec).field == field
+
+
+def test_a_refusal_says_what_there_is() -> None:
+    assert the_problem(spec_of({"source": "/elsewhere"})).message == (
+        "no such dataset: neither registered (digits, fashion-mnist, synthetic) nor below the data roots "
+        "(/data, s3://bucket/sets)"
+    )
+    assert "HORA_DATA_ROOTS is not set" in the_problem(spec_of({"source": "chips"}), Site()).message
+    assert "no such file" in the_problem(spec_of(model={"name": "mlp", "weights": "/mlp.weights.h5"})).message
+    assert the_problem(spec_of(model="resnet51")).message.endswith("and from installed packages: acme.nets:wide")
+    assert "8x16" in the_problem(spec_of({"source": "synthetic:shape=8x16x1", "augment": ["rotate_90"]})).message
+
+
+def test_a_relative_path_needs_a_folder_among_the_roots() -> None:
+    assert the_problem(spec_of({"source": "chips"}), Site(data_roots=["s3://bucket/sets"])).field == "dataset.source"
+
+
+def test_everything_is_named_at_once() -> None:
+    dataset = {"source": "/chips", "validation": "/held-out", "format": "synthetic"}
+    spec = spec_of(dataset, model={"name": "resnet51", "weights": "imagenet"}, placement="spread")
+    assert [problem.field for problem in unsupported(spec, SITE)] == [
+        "dataset.format", "dataset.source", "dataset.validation", "model.name", "model.weights", "placement",
+    ]  # fmt: skip
+
+
+def missing(spec: Spec, *roots: Path | str) -> list[str]:
+    return [problem.field for problem in absent(spec, Site(data_roots=[str(root) for root in roots]))]
+
+
+def test_a_path_that_is_below_no_root_is_told_at_once(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    (one / "chips").mkdir(parents=True)
+    (other / "cats").mkdir(parents=True)
+    (other / "mlp.weights.h5").touch()
+    assert missing(spec_of({"source": "chips", "validation": "cats"}), one, other) == []
+    assert missing(spec_of({"source": str(other / "cats")}), one, other) == []
+    assert missing(spec_of({"source": "chops", "validation": "dogs"}), one, other) == [
+        "dataset.source", "dataset.validation",
+    ]  # fmt: skip
+    assert missing(spec_of({"source": "chips/inside/deeper"}), one) == ["dataset.source"]
+    assert missing(spec_of(model={"name": "mlp", "weights": "mlp.weights.h5"}), other) == []
+    assert missing(spec_of(model={"name": "mlp", "weights": "nlp.weights.h5"}), other) == ["model.weights"]
+
+
+def test_a_host_that_does_not_see_every_root_says_nothing(tmp_path: Path) -> None:
+    seen, mount = tmp_path / "seen", tmp_path / "mount"
+    (seen / "chips").mkdir(parents=True)
+    mount.mkdir()
+    assert missing(spec_of({"source": "chops"}), seen, mount) == []
+    assert missing(spec_of({"source": "chops"}), seen, tmp_path / "not-here") == []
+    assert missing(spec_of({"source": "s3://bucket/chops"}), seen, "s3://bucket") == []
+    assert missing(spec_of({"source": "digits"}), seen) == []
+    assert missing(spec_of({"source": "c" * 1000}), seen) == []  # too long to ask for: the trainer will say
+
+
+def test_the_weights_of_a_job_are_those_of_an_id() -> None:
+    assert weights_job(spec_of(model={"name": "mlp", "weights": "job:3k9v0t2m7x1q"})) == "3k9v0t2m7x1q"
+    for weights in ("none", "imagenet", "job", "job:", "job:../x", "job:a/b", "job:" + "a" * 33, "jobs:abc"):
+        assert weights_job(spec_of(model={"name": "mlp", "weights": weights})) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "root"),
+    [
+        ("memory://sets/chips", "memory://sets"), ("memory://sets/chips/", "memory://sets/"), ("memory://x", "memory://"),
+        ("memory://sets2/chips", "memory://sets"), ("memory://sets/../x", "memory://sets"),
+        ("memory://sets/a%2Fb", "memory://sets"), ("memory://sets//a", "memory://sets"),
+        ("memory://a@sets/x", "memory://a@sets"), ("memory://sets/a?b", "memory://sets"),
+    ],
+)  # fmt: skip
+def test_the_trainer_lets_no_other_url_through(source: str, root: str) -> None:
+    refused = unsupported(spec_of({"source": source}), Site(data_roots=[root]))
+    reason = "there is nothing at" if not refused else "is not below the data roots"
+    with pytest.raises(BadData, match=reason):
+        locate(source, [root], field="dataset.source")

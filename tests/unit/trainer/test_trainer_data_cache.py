@@ -1,0 +1,213 @@
+"""Raw files on local disk: fetched once, within a limit, whatever else runs on the host."""
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from trainer.data import cache
+from trainer.data.cache import DiskCache
+
+
+class Counting(LocalFileSystem):  # type: ignore[misc]
+    """Local files, and how often each was fetched."""
+
+    protocol = "counting"
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+
+    def get_file(self, path: str, target: str, **kwargs: Any) -> None:
+        self.fetched.append(Path(path).name)
+        super().get_file(path, target, **kwargs)
+
+
+@pytest.fixture
+def files() -> Counting:
+    """A filesystem that counts."""
+    return Counting()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Twenty files of 100 bytes."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for number in range(20):
+        (folder / f"{number}").write_bytes(bytes([number]) * 100)
+    return folder
+
+
+def disk_cache(tmp_path: Path, limit_bytes: int = 10_000) -> DiskCache:
+    return DiskCache(tmp_path / "cache", limit_bytes)
+
+
+def copies(tmp_path: Path) -> list[Path]:
+    """The files that are kept."""
+    return [path for path in (tmp_path / "cache").iterdir() if path.name not in {"lock", "used"}]
+
+
+def age(path: Path, seconds: float) -> None:
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_a_file_is_fetched_once_by_all_jobs(tmp_path: Path, source: Path, files: Counting) -> None:
+    first = disk_cache(tmp_path)
+    assert [first.read(files, str(source / "7")) for _ in range(3)] == [b"\7" * 100] * 3
+    assert disk_cache(tmp_path).read(files, str(source / "7")) == b"\7" * 100
+    assert files.fetched == ["7"]
+    assert len(copies(tmp_path)) == 1
+
+
+def test_a_file_can_be_sought_in_and_stays_readable_when_it_is_evicted(
+    tmp_path: Path, source: Path, files: Counting
+) -> None:
+    with disk_cache(tmp_path).open(files, str(source / "7")) as file:
+        (copy,) = copies(tmp_path)
+        copy.unlink()
+        file.seek(95)
+        assert file.read() == b"\7" * 5
+
+
+def test_a_source_that_changed_is_fetched_again(tmp_path: Path, source: Path, files: Counting) -> None:
+    path = source / "7"
+    disk_cache(tmp_path).read(files, str(path))
+    path.write_bytes(b"y" * 100)
+    age(path, 10)
+    assert disk_cache(tmp_path).read(files, str(path)) == b"y" * 100
+
+
+def test_a_copy_that_is_cut_off_is_fetched_again(tmp_path: Path, source: Path, files: Counting) -> None:
+    disk_cache(tmp_path).read(files, str(source / "7"))
+    (copy,) = copies(tmp_path)
+    copy.write_bytes(b"half")
+    assert disk_cache(tmp_path).read(files, str(source / "7")) == b"\7" * 100
+    assert copy.stat().st_size == 100
+
+
+def test_what_is_in_use_stays_and_the_rest_is_read_from_its_source(
+    tmp_path: Path, source: Path, files: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = disk_cache(tmp_path, 550)
+    for _ in range(3):
+        for number in range(20):
+            assert kept.read(files, str(source / f"{number}")) == bytes([number]) * 100
+    assert files.fetched == ["0", "1", "2", "3", "4"]
+    assert len(copies(tmp_path)) == 5
+    assert capsys.readouterr().out.count("disk cache: its limit is reached") == 1
+
+
+def test_the_least_recently_used_make_room_when_they_have_rested(tmp_path: Path, source: Path, files: Counting) -> None:
+    for number in range(5):
+        disk_cache(tmp_path, 500).read(files, str(source / f"{number}"))
+    by_content = {path.read_bytes()[0]: path for path in copies(tmp_path)}
+    for number, seconds in {0: 2 * 3600, 1: 3 * 3600, 2: 4 * 3600, 3: 1800, 4: 0}.items():
+        age(by_content[number], seconds)
+    disk_cache(tmp_path, 500).read(files, str(source / "2"))  # a use
+    disk_cache(tmp_path, 500).read(files, str(source / "10"))
+    assert {path.read_bytes()[0] for path in copies(tmp_path)} == {0, 2, 3, 4, 10}
+
+
+def test_a_file_larger_than_the_limit_is_not_kept(tmp_path: Path, source: Path, files: Counting) -> None:
+    assert disk_cache(tmp_path, 99).read(files, str(source / "7")) == b"\7" * 100
+    assert copies(tmp_path) == []
+
+
+def test_what_a_killed_rank_left_goes(tmp_path: Path, source: Path, files: Counting) -> None:
+    kept = disk_cache(tmp_path, 250)
+    left = tmp_path / "cache" / ("0" * 64 + "-150.part")
+    left.write_bytes(b"half")
+    (tmp_path / "cache" / "used").write_text("150")
+    for number in (1, 2):
+        kept.read(files, str(source / f"{number}"))
+    assert files.fetched == ["1", "2"]
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_no_trouble(
+    tmp_path: Path, source: Path, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full(Counting):
+        def get_file(self, path: str, target: str, **kwargs: Any) -> None:
+            Path(target).write_bytes(b"half")
+            raise OSError(number, "no room")
+
+    kept, files = disk_cache(tmp_path), Full()
+    assert [kept.read(files, str(source / f"{file}")) for file in (1, 2)] == [b"\1" * 100, b"\2" * 100]
+    assert copies(tmp_path) == []
+    assert int((tmp_path / "cache" / "used").read_text()) == 0
+    assert capsys.readouterr().out.count("disk cache: the disk is full") == 1
+
+
+def test_errors_of_the_source_are_its_own(tmp_path: Path, source: Path, files: Counting) -> None:
+    kept = disk_cache(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        kept.read(files, str(source / "none"))
+    (source / "7").chmod(0)
+    if os.geteuid():  # root may read everything
+        with pytest.raises(PermissionError):
+            kept.read(files, str(source / "7"))
+    assert not list((tmp_path / "cache").glob("*.part"))
+
+
+def test_a_file_of_unknown_size_is_not_kept(tmp_path: Path, source: Path) -> None:
+    class Sizeless(Counting):
+        def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+            return {"name": path, "size": None, "type": "file"}
+
+    with pytest.raises(FileNotFoundError):
+        disk_cache(tmp_path).read(Sizeless(), str(source / "none"))
+    assert copies(tmp_path) == []
+
+
+def test_files_of_a_store(tmp_path: Path) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/cached/a", b"here")
+    assert [disk_cache(tmp_path).read(store, "/cached/a") for _ in range(2)] == [b"here"] * 2
+    assert [path.read_bytes() for path in copies(tmp_path)] == [b"here"]
+
+
+def test_four_processes_at_once_stay_within_the_limit_and_fetch_nothing_twice(tmp_path: Path, source: Path) -> None:
+    script = f"""
+        import random, sys
+        from pathlib import Path
+        from fsspec.implementations.local import LocalFileSystem
+        from trainer.data.cache import DiskCache
+        class Logging(LocalFileSystem):
+            def get_file(self, path, target, **kwargs):
+                print(path, flush=True)
+                super().get_file(path, target, **kwargs)
+        kept, files = DiskCache(Path({str(tmp_path / "cache")!r}), 1250), Logging()
+        names = [str(number) for number in range(20)] * 20
+        random.Random(sys.argv[1]).shuffle(names)
+        for name in names:
+            assert kept.read(files, {str(source)!r} + "/" + name) == bytes([int(name)]) * 100
+    """
+    argv = [sys.executable, "-c", textwrap.dedent(script)]
+    running = [subprocess.Popen([*argv, str(number)], stdout=subprocess.PIPE, text=True) for number in range(4)]
+    fetched = [line for process in running for line in process.communicate()[0].splitlines() if line.startswith("/")]
+    assert [process.returncode for process in running] == [0] * 4
+    assert len(fetched) == len(set(fetched)) == len(copies(tmp_path)) == 12
+    assert int((tmp_path / "cache" / "used").read_text()) == 1200
+
+
+def test_a_use_is_noted_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:
+    kept = disk_cache(tmp_path)
+    kept.read(files, str(source / "7"))
+    (copy,) = copies(tmp_path)
+    for seconds, noted in ((cache.TOUCH_EVERY_S / 2, False), (cache.TOUCH_EVERY_S * 2, True)):
+        age(copy, seconds)
+        before = copy.stat().st_mtime
+        kept.read(files, str(source / "7"))
+        assert (copy.stat().st_mtime != before) is noted

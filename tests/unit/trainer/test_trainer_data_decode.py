@@ -1,0 +1,213 @@
+"""Encoded images to pixels."""
+
+import io
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from numpy.typing import NDArray
+from PIL import Image
+
+from tests.pictures import HEIGHT, READABLE, UNREADABLE, WIDTH, encoded, photo
+from tests.waiting import until
+from trainer.data.decode import Sources, decoded, shape_of
+from trainer.data.headers import Damaged, check
+from trainer.exits import BadData
+
+
+def pixels_of(contents: list[bytes], shape: tuple[int, int, int], **options: Any) -> NDArray[np.uint8]:
+    """All of them, in one batch."""
+    options = {"kind": "contents", "resize": False, "threads": 2} | options
+    ((_, pixels),) = decoded(iter([(np.arange(len(contents)), contents)]), shape=shape, **options)
+    return pixels
+
+
+def as_pillow_has_it(content: bytes, channel: int) -> NDArray[np.int64]:
+    image = Image.open(io.BytesIO(content))
+    if image.mode == "I;16":
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if "A" in image.mode:  # dropped, and not painted on black
+        image = image.convert("RGBA" if channel == 3 else "LA").split()[0] if channel == 1 else image
+    return np.asarray(image.convert("L" if channel == 1 else "RGB"), np.int64).reshape(HEIGHT, WIDTH, channel)
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_every_kind_is_decoded_as_pillow_does(name: str) -> None:
+    content, channel = READABLE[name]
+    expected = as_pillow_has_it(content, channel)
+    pixels = pixels_of([content], (HEIGHT, WIDTH, channel))[0].astype(np.int64)
+    assert np.abs(pixels - expected).max() <= (8 if name.startswith("jpeg") else 0)
+    assert shape_of(content) == (HEIGHT, WIDTH, channel)
+
+
+def test_grey_and_colour_images_come_out_in_colour() -> None:
+    grey, colour = (READABLE[name][0] for name in ("png, grey", "png"))
+    greys = [READABLE[name][0] for name in ("jpeg, grey", "png, grey and alpha", "bmp, grey")]
+    for pixels in pixels_of([grey, *greys], (HEIGHT, WIDTH, 3)):
+        assert (pixels[..., 0] == pixels[..., 1]).all()
+    assert np.ptp(pixels_of([colour], (HEIGHT, WIDTH, 3)), axis=-1).max() > 50
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_damaged_is_found_by_its_header_or_by_decoding_it(name: str) -> None:
+    content = UNREADABLE[name]
+    try:
+        assert check(content).suspect
+    except Damaged:
+        return
+    with pytest.raises(Damaged, match="cannot be decoded"):
+        shape_of(content)
+
+
+def numbered(count: int, size: int) -> list[bytes]:
+    """Images that tell their number in the grey of their pixels."""
+    return [encoded(Image.new("L", (size, size), number), "PNG") for number in range(count)]
+
+
+@pytest.mark.parametrize("size", [4, 200], ids=["small", "large"])
+@pytest.mark.parametrize("kind", ["paths", "contents"])
+def test_batches_keep_their_order_their_size_and_their_tags(kind: str, size: int, tmp_path: Path) -> None:
+    contents = numbered(100, size)
+    sources: list[str] | list[bytes] = contents
+    if kind == "paths":
+        sources = [str(tmp_path / f"{number}") for number in range(100)]
+        for path, content in zip(sources, contents, strict=True):
+            Path(path).write_bytes(content)
+    tags = np.random.default_rng(0).permutation(100)
+    batches = [tags[first : first + 24] for first in range(0, 100, 24)]
+    asked: Iterator[Sources] = ((batch, [sources[tag] for tag in batch]) for batch in batches)
+    out = list(decoded(asked, kind=kind, shape=(size, size, 1), resize=False, threads=3))  # type: ignore[arg-type]
+    assert [tags.tolist() for tags, _ in out] == [batch.tolist() for batch in batches]
+    for tags, pixels in out:
+        assert (pixels.shape, pixels.dtype) == ((len(tags), size, size, 1), np.uint8)
+        assert (pixels == tags.reshape(-1, 1, 1, 1)).all()
+
+
+def test_another_size_is_reached_bilinearly() -> None:
+    image = photo(33, 47)
+    expected = np.rint(tf.image.resize(np.asarray(image), (40, 30)).numpy())
+    assert (pixels_of([encoded(image, "PNG")], (40, 30, 3), resize=True)[0] == expected).all()
+
+
+def test_an_image_that_has_the_size_is_left_as_it_is() -> None:
+    image = photo(33, 47)
+    assert (pixels_of([encoded(image, "PNG")], (33, 47, 3), resize=True)[0] == np.asarray(image)).all()
+
+
+@pytest.mark.parametrize(("times", "is_averaged"), [(1, False), (2, True), (4, True), (9, True)])
+def test_a_jpeg_that_is_much_too_large_is_averaged_and_not_sampled(times: int, is_averaged: bool) -> None:
+    """Stripes of one pixel: sampling finds light ones and dark ones, averaging finds grey."""
+    stripes = np.zeros((16 * times, 16 * times), np.uint8)
+    stripes[:, ::2] = 255
+    image = encoded(Image.fromarray(stripes), "JPEG", quality=100)
+    spread = np.ptp(pixels_of([image], (16, 16, 1), resize=True).astype(int))
+    assert (spread < 10) == is_averaged
+
+
+def test_an_image_that_cannot_be_decoded_is_named_after_the_batches_before_it() -> None:
+    contents = numbered(40, 4)
+    contents[29] = contents[29][:60]
+    batches = ((np.arange(first, first + 8), contents[first : first + 8]) for first in range(0, 40, 8))
+    reading = decoded(
+        batches, kind="contents", shape=(4, 4, 1), resize=False, threads=2, name_of=lambda tag: f"row {tag}"
+    )
+    seen = []
+    with pytest.raises(BadData, match=r"^row 29 cannot be decoded: Invalid PNG data, size 60$"):
+        seen.extend(tags.tolist() for tags, _ in reading)
+    assert seen == [list(range(first, first + 8)) for first in (0, 8, 16)]
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadData, match=r"^7 cannot be decoded: .*gone\.png; No such file or directory$"):
+        list(
+            decoded(
+                iter([(np.array([7]), [str(tmp_path / "gone.png")])]),
+                kind="paths", shape=(4, 4, 1), resize=False, threads=1,
+            )
+        )  # fmt: skip
+
+
+def test_an_image_of_another_size_is_named_where_none_is_asked_for() -> None:
+    with pytest.raises(BadData, match=r"^1 cannot be decoded: .*\[5,5,1\].*\[4,4,1\]"):
+        pixels_of([*numbered(1, 4), *numbered(1, 5)], (4, 4, 1))
+
+
+def test_an_error_of_the_source_comes_where_it_came_from() -> None:
+    def source() -> Iterator[Sources]:
+        yield np.arange(2), numbered(2, 4)
+        raise BadData("the disk is on fire")
+
+    reading = decoded(source(), kind="contents", shape=(4, 4, 1), resize=False, threads=1)
+    assert next(reading)[0].tolist() == [0, 1]
+    with pytest.raises(BadData, match="on fire"):
+        next(reading)
+
+
+def test_nothing_to_read_is_nothing_read() -> None:
+    assert list(decoded(iter(()), kind="contents", shape=(4, 4, 1), resize=False, threads=1)) == []
+
+
+def test_closing_ends_the_threads_and_the_source() -> None:
+    closed = []
+
+    def source() -> Iterator[Sources]:
+        try:
+            while True:
+                yield np.arange(16), numbered(16, 4)
+        finally:
+            closed.append(True)
+
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    def read() -> None:
+        reading = decoded(source(), kind="contents", shape=(4, 4, 1), resize=False, threads=4)
+        next(reading)
+        reading.close()
+
+    read()  # TensorFlow's own threads come with the first use
+    before = threads()
+    for _ in range(5):
+        read()
+    assert len(closed) == 6
+    until(lambda: threads() <= before)
+
+
+def test_deterministic_ops_and_one_thread_change_nothing(tmp_path: Path) -> None:
+    """There TensorFlow takes work in advance out of pipelines that it does not trust, and one waits for each image."""
+    for number, content in enumerate(numbered(8, 4)):
+        (tmp_path / f"{number}").write_bytes(content)
+    program = """
+        import sys
+        import numpy as np
+        import tensorflow as tf
+        from tests.waiting import until
+        from trainer.data.decode import decoded
+
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+        tf.config.experimental.enable_op_determinism()
+        drawn = []
+
+        def source():
+            for number in range(20):
+                drawn.append(number)
+                yield np.arange(8), [f"{sys.argv[1]}/{image}" for image in range(8)]
+
+        reading = decoded(source(), kind="paths", shape=(6, 6, 1), resize=True, threads=2)
+        tags, pixels = next(reading)
+        assert pixels[:, 0, 0, 0].tolist() == list(range(8)), pixels
+        until(lambda: len(drawn) >= 3)
+        assert len(drawn) < 20
+        assert len(list(reading)) == 19
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

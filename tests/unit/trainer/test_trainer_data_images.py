@@ -1,0 +1,316 @@
+"""Folders of images, as a session opens them."""
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.datasets import open_dataset, plan_of, spec_of
+from tests.pictures import READABLE, UNREADABLE, encoded, photo
+from trainer.data.images import collections
+from trainer.data.location import locate
+from trainer.data.opening import Dataset, find
+from trainer.data.parts import Host, merged
+from trainer.exits import BadData
+
+SIZE = 6
+
+
+def plain(colour: tuple[int, int, int] | int, size: int = SIZE) -> bytes:
+    """An image of one colour, or of one grey."""
+    return encoded(Image.new("L" if isinstance(colour, int) else "RGB", (size, size), colour), "PNG")
+
+
+def write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def chips(tmp_path: Path) -> Path:
+    """100 images of 2 classes; those of good are darker than 100, each of another grey, those of scrap lighter."""
+    folder = tmp_path / "data" / "chips"
+    for number in range(50):
+        write(folder / "good" / f"{number}.png", plain(number))
+        write(folder / "scrap" / f"{number}.PNG", plain(100 + number))
+    return folder
+
+
+def open_chips(folder: Path, ranks: int = 1, **fields: Any) -> Dataset:
+    dataset = {"source": folder.name, "validation": 0.2, **fields}
+    return open_dataset(dataset, folder.parent.parent, data_roots=[str(folder.parent)], ranks=ranks)
+
+
+def host_of(folder: Path, threads: int = 1) -> Host:
+    scratch = folder.parent.parent
+    return Host(data_roots=[str(folder.parent)], cache_dir=scratch / "cache", scratch_dir=scratch, threads=threads)
+
+
+def samples_of(dataset: Dataset) -> list[tuple[int, int]]:
+    """(grey of the first pixel, label) of every sample, in the order of the parts."""
+    return [
+        (int(pixels[0, 0, 0]), int(label))
+        for part in (dataset.train, dataset.validation)
+        for batch in part.rows(0, len(part))
+        for pixels, label in zip(batch.features, batch.labels, strict=True)
+    ]
+
+
+def test_a_sub_folder_is_a_class(chips: Path) -> None:
+    dataset = open_chips(chips)
+    facts = dataset.facts
+    assert (facts.format, facts.shape, facts.dtype, facts.value_range) == ("images", (SIZE, SIZE, 1), "uint8", (0, 255))
+    assert facts.classes == ("good", "scrap")
+    assert (facts.sizes.train, facts.sizes.validation, facts.damaged) == (80, 20, {})
+    assert sorted(samples_of(dataset)) == [(grey, int(grey >= 100)) for grey in [*range(50), *range(100, 150)]]
+
+
+def test_parts_lie_in_folders_of_their_own(chips: Path) -> None:
+    parted = chips.parent / "parted"
+    for part in ("train", "val", "test"):
+        for name in ("good", "scrap"):
+            write(parted / part / name / "deep" / "er" / "1.png", (chips / "good" / "7.png").read_bytes())
+    write(parted / "test" / "scrap" / "2.png", (chips / "good" / "8.png").read_bytes())
+    sizes = open_chips(parted).facts.sizes
+    assert (sizes.train, sizes.validation, sizes.test) == (2, 2, 3)
+
+
+def test_folders_beside_the_parts_are_not_guessed_about(chips: Path) -> None:
+    write(chips / "train" / "good" / "1.png", plain(1))
+    with pytest.raises(BadData, match=r"'chips' holds images both in train/ and in good/: .*'chips/train'$"):
+        open_chips(chips)
+
+
+def test_one_part_under_two_names_is_not_guessed_about(chips: Path) -> None:
+    parted = chips.parent / "parted"
+    for part in ("train", "val", "validation"):
+        write(parted / part / "good" / "1.png", plain(1))
+    with pytest.raises(BadData, match="both in val/ and in validation/"):
+        open_chips(parted)
+
+
+def test_what_is_no_image_in_a_class_is_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("readme.txt", "good/notes.csv", "stray.png", ".hidden/1.png", "good/.1.png", "__MACOSX/good/1.png"):
+        write(chips / name, plain(1))
+    os.mkfifo(chips / "good" / "pipe.png")
+    dataset = open_chips(chips)
+    assert len(dataset.train) + len(dataset.validation) == 100
+    assert dataset.facts.classes == ("good", "scrap")
+    assert "chips: 2 files are no images, and 1 images lie in no folder of a class" in capfd.readouterr().out
+
+
+def test_names_may_be_anything(chips: Path) -> None:
+    for name in ("ünïcödé 图.png", "new\nline.png", "_DSC0001.png", "a:b;c|d.png", " .png", "folder.png/1.png"):
+        write(chips / "good" / name, plain(60))
+    write(Path(os.fsdecode(os.fsencode(chips) + b"/good/\xff\xfe.png")), b"damaged")
+    dataset = open_chips(chips)
+    assert samples_of(dataset).count((60, 0)) == 6
+    assert dataset.facts.damaged == {r"good/\xff\xfe.png": "is not a JPEG, PNG, BMP or GIF image"}
+    json.dumps(list(dataset.facts.damaged)).encode()
+
+
+@pytest.mark.parametrize("source", ["flat", "empty"])
+def test_no_image_in_a_class_is_bad_data(source: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write(data / "flat" / "1.png", plain(1))
+    write(data / "empty" / "good" / "notes.txt", b"")
+    location = locate(source, [str(data)], field="dataset.source")
+    with pytest.raises(BadData, match=rf"^'{source}' holds no image \(.*\) in a sub-folder for its class$"):
+        collections(location, spec_of(source).dataset, host_of(data / source))
+
+
+@pytest.mark.parametrize("name", ["0.png", "1.png"], ids=["of rank 0", "of rank 1"])
+def test_one_colour_image_makes_all_of_them_colour(name: str, chips: Path) -> None:
+    write(chips / "good" / name, plain((1, 2, 3)))
+    dataset = open_chips(chips, ranks=2)
+    assert dataset.facts.shape == (SIZE, SIZE, 3)
+    pixels = np.concatenate([batch.features for batch in dataset.train.rows(0, 80)])
+    assert ((pixels[..., 0] == pixels[..., 1]).all(axis=(1, 2))).sum() >= 79
+
+
+def test_all_formats_train_together(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "mixed"
+    for number, (content, _) in enumerate(READABLE.values()):
+        for name in ("one", "two"):
+            write(folder / name / f"{number}.jpg", content)
+    dataset = open_chips(folder)
+    assert (dataset.facts.shape, dataset.facts.damaged) == ((30, 40, 3), {})
+    assert sum(len(batch.labels) for batch in dataset.train.rows(0, len(dataset.train))) == len(dataset.train)
+
+
+def test_images_of_different_sizes_need_a_size(chips: Path) -> None:
+    write(chips / "scrap" / "large.png", plain(200, size=9))
+    with pytest.raises(BadData, match=r"^dataset\.image_size: the images of chips differ in size \(as 6x6 and 9x9"):
+        open_chips(chips, ranks=2)
+    dataset = open_chips(chips, image_size=[4, 5])
+    assert dataset.facts.shape == (4, 5, 1)
+    assert (200, 1) in samples_of(dataset)
+
+
+def test_the_few_that_are_damaged_are_left_out_and_named(chips: Path) -> None:
+    for number, (name, content) in enumerate(UNREADABLE.items()):
+        if number < 2:
+            write(chips / "good" / f"{name}.jpg", content)
+    for number in range(100):
+        write(chips / "scrap" / f"more{number}.png", plain(200))
+    dataset = open_chips(chips, ranks=2)
+    assert dataset.facts.damaged == {
+        "good/nothing.jpg": "is empty",
+        "good/text.jpg": "is not a JPEG, PNG, BMP or GIF image",
+    }
+    assert len(samples_of(dataset)) == 200
+
+
+def test_many_that_are_damaged_end_the_job(chips: Path) -> None:
+    for name, content in UNREADABLE.items():
+        write(chips / "good" / f"{name.replace('%', 'percent')}.png", content)
+    with pytest.raises(BadData, match=rf"^chips: {len(UNREADABLE)} of {100 + len(UNREADABLE)} samples are damaged"):
+        open_chips(chips)
+
+
+def test_a_file_that_was_damaged_later_is_named(chips: Path) -> None:
+    dataset = open_chips(chips)
+    for path in (chips / "good").iterdir():
+        path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(BadData, match=r"^chips: good/\d+\.png cannot be decoded: Invalid PNG data"):
+        list(dataset.train.rows(0, 80))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_damaged(chips: Path) -> None:
+    (chips / "good" / "0.png").chmod(0)
+    assert open_chips(chips).facts.damaged == {"good/0.png": "cannot be read: Permission denied"}
+
+
+def test_links_are_followed_below_the_data_roots_alone(chips: Path, tmp_path: Path) -> None:
+    write(chips.parent / "elsewhere" / "1.png", plain(70))
+    write(tmp_path / "outside" / "2.png", plain(80))
+    (chips / "good" / "inside.png").symlink_to("../../elsewhere/1.png")
+    (chips / "third").symlink_to("../elsewhere")
+    (chips / "good" / "around").symlink_to("..")
+    (chips / "good" / "outside.png").symlink_to(tmp_path / "outside" / "2.png")
+    dataset = open_chips(chips)
+    assert {(70, 0), (70, 2)} <= set(samples_of(dataset))
+    assert len(samples_of(dataset)) == 102
+    assert dataset.facts.damaged == {"good/outside.png": "leads outside the data roots"}
+    (chips / "fourth").symlink_to(tmp_path / "outside")
+    with pytest.raises(BadData, match="chips: the folder fourth leads outside the data roots"):
+        open_chips(chips)
+
+
+def test_a_link_to_nothing_and_a_link_to_a_pipe_are_damaged(chips: Path) -> None:
+    for number in range(100):
+        write(chips / "scrap" / f"more{number}.png", plain(200))
+    os.mkfifo(chips.parent / "pipe")
+    (chips / "good" / "a.png").symlink_to("nothing")
+    (chips / "good" / "b.png").symlink_to("../../pipe")
+    assert open_chips(chips).facts.damaged == {
+        "good/a.png": "cannot be read: No such file or directory",
+        "good/b.png": "is no file",
+    }
+
+
+def test_two_ranks_see_together_what_one_sees(chips: Path) -> None:
+    write(chips / "good" / "49.png", plain((1, 2, 3)))
+    write(chips / "good" / "48.png", b"")
+    spec, host = spec_of("chips").dataset, host_of(chips)
+
+    def surveyed(ranks: int) -> tuple[dict[str, Any], set[int]]:
+        found = find(spec, seed=1, host=host).collections["train"]
+        survey = merged([found.survey(rank=rank, ranks=ranks).to_json() for rank in range(ranks)])
+        told = survey.to_json()
+        details = told.pop("details")
+        told["shapes"] = sorted(told["shapes"])
+        return told, {number for key, value in details.items() if key.startswith("damaged_") for number in value}
+
+    assert surveyed(1) == surveyed(2) == surveyed(3)
+    assert surveyed(1)[0]["labels"] == {"good": 49, "scrap": 50}
+
+
+def test_hosts_that_see_other_files_are_told(chips: Path) -> None:
+    spec, host = spec_of("chips").dataset, host_of(chips)
+    before = find(spec, seed=1, host=host)
+    write(chips / "good" / "new.png", plain(1))
+    surveys = [before.survey(rank=0, ranks=2), find(spec, seed=1, host=host).survey(rank=1, ranks=2)]
+    before.open(surveys)
+    with pytest.raises(BadData, match="chips: this host sees other files than the one of rank 0"):
+        find(spec, seed=1, host=host).open(surveys)
+
+
+def greys(dataset: Dataset, *, rank: int, ranks: int, first: int = 0) -> Iterator[list[tuple[int, int]]]:
+    """(grey, label) of each sample of a step, batch by batch."""
+    spec = spec_of("chips", gpus=ranks, batch_size=8 // ranks)
+    batches = dataset.train_batches(spec, plan_of(dataset, spec), rank=rank, epoch=1, first=first)
+    for features, labels in batches:
+        yield list(zip(features[:, 0, 0, 0].tolist(), labels.tolist(), strict=True))
+
+
+def test_any_number_of_ranks_and_a_resumed_run_see_the_same_batches(chips: Path) -> None:
+    dataset = open_chips(chips)
+    alone = list(islice(greys(dataset, rank=0, ranks=1), 15))
+    assert all(label == (grey >= 100) for batch in alone for grey, label in batch)
+    each = [list(islice(greys(dataset, rank=rank, ranks=2), 15)) for rank in range(2)]
+    assert [one + other for one, other in zip(*each, strict=True)] == alone
+    assert list(islice(greys(dataset, rank=0, ranks=1, first=7), 8)) == alone[7:]
+
+
+def test_every_image_is_evaluated_once(chips: Path) -> None:
+    dataset = open_chips(chips)
+    counted = [
+        int(pixels[0, 0, 0])
+        for rank in range(2)
+        for batch in dataset.validation.evaluate(rank=rank, ranks=2, per_rank=3)
+        for pixels, weight in zip(batch.features, batch.weights, strict=True)
+        if weight
+    ]
+    assert sorted(counted) == sorted(grey for grey, _ in samples_of(dataset)[80:])
+
+
+@pytest.fixture
+def remote(chips: Path) -> Iterator[fsspec.AbstractFileSystem]:
+    """The same images on a filesystem that is not this host's."""
+    filesystem = fsspec.filesystem("memory")
+    filesystem.put(str(chips), "/store/chips", recursive=True)
+    filesystem.pipe("/store/chips/good/damaged.png", b"damaged")
+    yield filesystem
+    filesystem.rm("/store", recursive=True)
+
+
+def test_a_remote_folder_is_what_a_local_one_is(chips: Path, remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+    dataset = open_dataset(
+        {"source": "memory://store/chips", "validation": 0.2}, tmp_path, data_roots=["memory://store"], ranks=2
+    )
+    assert dataset.facts.damaged == {"good/damaged.png": "is not a JPEG, PNG, BMP or GIF image"}
+    assert sorted(samples_of(dataset)) == sorted(samples_of(open_chips(chips)))
+
+
+def test_a_remote_file_that_is_gone_is_named(remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+    dataset = open_dataset({"source": "memory://store/chips"}, tmp_path, data_roots=["memory://store"])
+    remote.rm("/store/chips/good", recursive=True)
+    with pytest.raises(BadData, match=r"^memory://store/chips: good/\d+.png cannot be read"):
+        list(dataset.train.rows(0, 80))
+
+
+def test_the_disk_cache_is_read_once_it_is_full(remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+    dataset = open_dataset(
+        {"source": "memory://store/chips", "validation": 0.2, "cache": "disk"}, tmp_path, data_roots=["memory://store"]
+    )
+    remote.rm("/store/chips", recursive=True)  # the survey has read all of it
+    assert len(samples_of(dataset)) == 100
+
+
+def test_photographs_are_brought_to_a_size(tmp_path: Path) -> None:
+    for number in range(12):
+        content = encoded(photo(90 + number, 120, seed=number), "JPEG")
+        write(tmp_path / "data" / "photos" / ("one" if number % 2 else "two") / f"{number}.jpeg", content)
+    dataset = open_chips(tmp_path / "data" / "photos", image_size=[32, 32])
+    (batch,) = dataset.train.rows(0, len(dataset.train))
+    assert batch.features.shape == (10, 32, 32, 3)
+    assert batch.features.std(axis=(1, 2, 3)).min() > 10

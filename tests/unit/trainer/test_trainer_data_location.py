@@ -1,0 +1,116 @@
+"""What a field of a spec may name, and what lies outside the data roots."""
+
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from trainer.data.location import locate
+from trainer.exits import BadData
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A data root with a file in it, and a folder beside it."""
+    for folder in ("root/chips", "rooted", "outside"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "root" / "chips" / "a.txt").write_text("here")
+    (tmp_path / "rooted" / "a.txt").write_text("beside it")
+    (tmp_path / "root" / "way_out").symlink_to("../outside")
+    (tmp_path / "root" / "way_in").symlink_to("chips")
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize("source", ["chips", "chips/", "./chips", "way_in", "chips/../chips"])
+def test_a_path_below_a_root(root: Path, source: str) -> None:
+    assert locate(source, ["/nowhere", str(root)], field="dataset.source").local == root / "chips"
+
+
+def test_absolute_paths_and_the_first_root_that_has_it(root: Path) -> None:
+    other = root.parent / "other"
+    (other / "chips").mkdir(parents=True)
+    assert locate(str(root / "chips"), [f"{other}/", f"{root}/"], field="dataset.source").local == root / "chips"
+    assert locate("chips", [str(other), str(root)], field="dataset.source").local == other / "chips"
+
+
+@pytest.mark.parametrize(
+    "source", ["missing", "../outside", "chips/../../outside", "way_out", "/etc/passwd", "../rooted/a.txt", "x" * 300]
+)
+def test_a_path_that_is_not_below_a_root(root: Path, source: str) -> None:
+    with pytest.raises(BadData, match=rf"^model.weights: '{source}' is not on this host below the data roots \({root}"):
+        locate(source, [str(root), "s3://bucket"], field="model.weights")
+
+
+def test_without_any_root() -> None:
+    for source in ("chips", "s3://bucket/chips"):
+        with pytest.raises(BadData, match="HORA_DATA_ROOTS is not set"):
+            locate(source, [], field="dataset.source")
+
+
+@pytest.fixture
+def store() -> None:
+    """Files in fsspec's memory."""
+    files = fsspec.filesystem("memory")
+    for path in ("/bucket/data/chips/a.txt", "/bucket/database/a.txt", "/bucket/a.txt"):
+        files.pipe_file(path, b"here")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("root", ["memory://bucket/data", "memory://bucket/data/", "memory://bucket", "memory://"])
+@pytest.mark.parametrize("source", ["memory://bucket/data/chips", "memory://bucket/data/chips/"])
+def test_a_url_below_a_root(root: str, source: str) -> None:
+    location = locate(source, ["/nowhere", root], field="dataset.source")
+    assert location.local is None
+    assert location.filesystem.cat_file(f"{location.path.rstrip('/')}/a.txt") == b"here"
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "memory://bucket/database/a.txt",  # begins with the same letters
+        "memory://bucket/a.txt",
+        "memory://bucket/data/../a.txt",
+        "memory://bucket/data/./a.txt",
+        "memory://bucket/data/%2e%2e/a.txt",
+        "memory://bucket/data/%2E./a.txt",
+        "memory://bucket/data/..%2fa.txt",
+        "memory://bucket/data/..\\a.txt",
+        "memory://bucket/data//chips",
+        "memory:///bucket/data/chips",
+        "memory://user@bucket/data/chips",
+        "memory://bucket/data/chips?x=1",
+        "memory://bucket/data/chips#x",
+        "simplecache::memory://bucket/data/chips",
+        "memory://bucket/data::file:///etc",
+        "MEMORY://bucket/data/chips",
+        "file:///bucket/data/chips",
+        "http://127.0.0.1/bucket/data/chips",
+    ],
+)
+def test_a_url_that_is_not_below_a_root(source: str, tmp_path: Path) -> None:
+    with pytest.raises(BadData, match="is not below the data roots"):
+        locate(source, ["memory://bucket/data", str(tmp_path), "s3://bucket"], field="dataset.source")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_url_with_nothing_at_it() -> None:
+    with pytest.raises(BadData, match=r"dataset.source: there is nothing at 'memory://bucket/data/cups'"):
+        locate("memory://bucket/data/cups", ["memory://bucket"], field="dataset.source")
+
+
+def test_file_urls_below_a_file_root_alone(root: Path) -> None:
+    roots = [f"file://{root}"]
+    assert locate(f"file://{root}/chips", roots, field="dataset.source").local == root / "chips"
+    for source in (f"file://{root}/way_out", f"file://{root.parent}/outside", "chips"):
+        with pytest.raises(BadData, match="below the data roots"):
+            locate(source, roots, field="dataset.source")
+    with pytest.raises(BadData, match="is not below the data roots"):
+        locate(f"file://{root}/chips", [str(root)], field="dataset.source")
+
+
+def test_a_driver_that_is_missing_is_named() -> None:
+    with pytest.raises(BadData, match=r"dataset.source: cannot open 's3://bucket/x': .*s3fs"):
+        locate("s3://bucket/x", ["s3://bucket"], field="dataset.source")
+    with pytest.raises(BadData, match=r"cannot open 'nonesuch://bucket/x': Protocol not known: nonesuch"):
+        locate("nonesuch://bucket/x", ["nonesuch://bucket"], field="dataset.source")

@@ -1,0 +1,146 @@
+"""Images in a column of Parquet files: encoded or as raw pixels, whole and damaged."""
+
+from collections.abc import Callable
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from tests.pictures import UNREADABLE, encoded, photo
+from tests.tables import collections, part, surveyed, write
+from trainer.data.parts import Draw
+from trainer.exits import BadData
+
+SIZE = (6, 8)
+
+
+def pixels(number: int, channel: int = 3) -> NDArray[np.uint8]:
+    """An image that says its number: PNG keeps it as it is."""
+    return np.full((*SIZE, channel), number, np.uint8)
+
+
+def png(number: int) -> bytes:
+    from PIL import Image
+
+    return encoded(Image.fromarray(pixels(number)), "PNG")
+
+
+def in_struct(contents: list[bytes]) -> pa.Array:
+    """As the datasets of Hugging Face have it."""
+    return pa.array([{"bytes": content, "path": f"{number}.png"} for number, content in enumerate(contents)])
+
+
+COLUMNS: dict[str, Callable[[list[bytes]], pa.Array]] = {
+    "binary": lambda contents: pa.array(contents, pa.binary()),
+    "large_binary": lambda contents: pa.array(contents, pa.large_binary()),
+    "struct": in_struct,
+}
+
+
+def table(contents: list[bytes], *, column: str = "binary", **more: Any) -> pa.Table:
+    """Images and their labels, two classes in turn; `caption` is neither number nor image."""
+    labels = pa.array(["cat", "dog"] * (len(contents) // 2)).dictionary_encode()
+    return pa.table({"image": COLUMNS[column](contents), "caption": ["a"] * len(contents), "label": labels} | more)
+
+
+def trained(root: Path, source: str, samples: int, per_rank: int, **fields: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The pixels and labels of an epoch."""
+    opened = part(source, root, **fields)
+    with closing(opened.train(Draw(samples, 0, 1, per_rank, samples // per_rank, 1), epoch=1, first=0)) as batches:
+        taken = list(islice(batches, samples // per_rank))
+    return np.concatenate([batch.features for batch in taken]), np.concatenate([batch.labels for batch in taken])
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_encoded_images_are_decoded_in_every_kind_of_column(tmp_path: Path, column: str) -> None:
+    write(tmp_path / "a.parquet", table([png(number) for number in range(40)], column=column), [7, 30, 3])
+    images, labels = trained(tmp_path, "a.parquet", 40, 8)
+    assert images.shape == (40, *SIZE, 3)
+    assert images.dtype == np.uint8
+    assert sorted(images[:, 0, 0, 0]) == list(range(40))
+    assert (images == images[:, :1, :1, :1]).all()
+    assert (images[:, 0, 0, 0] % 2 == labels).all()
+
+
+def test_images_are_resized(tmp_path: Path) -> None:
+    contents = [encoded(photo(20 + number, 30, seed=number), "JPEG") for number in range(8)]
+    write(tmp_path / "a.parquet", table(contents), [8])
+    images, _ = trained(tmp_path, "a.parquet", 8, 4, image_size=(10, 12))
+    assert images.shape == (8, 10, 12, 3)
+    with pytest.raises(BadData, match=r"the images of a.parquet differ in size \(as 20x30 and 21x30"):
+        part("a.parquet", tmp_path)
+
+
+def test_an_image_of_another_size_that_comes_late_is_told(tmp_path: Path) -> None:
+    contents = [png(1)] * 39 + [encoded(photo(20, 30), "PNG")]
+    write(tmp_path / "a.parquet", table(contents), [40])
+    with pytest.raises(BadData, match=r"row group 0 of a.parquet: row 39 has 20x30 pixels, others 6x8: set dataset.im"):
+        trained(tmp_path, "a.parquet", 40, 8)
+
+
+def test_damaged_images_are_replaced_in_training_and_do_not_count_in_evaluation(tmp_path: Path) -> None:
+    rows = 120 * len(UNREADABLE)
+    contents = [png(number % 100) for number in range(rows)]
+    contents[119::120] = UNREADABLE.values()
+    write(tmp_path / "a.parquet", table(contents), [60, 1000, rows])
+    images, labels = trained(tmp_path, "a.parquet", rows, 40, image_size=SIZE)
+    assert (images[:, 0, 0, 0] % 2 == labels).all()
+
+    opened = part("a.parquet", tmp_path, image_size=SIZE)
+    batches = [batch for rank in (0, 1) for batch in opened.evaluate(rank=rank, ranks=2, per_rank=500)]
+    assert {batch.features.shape for batch in batches} == {(500, *SIZE, 3)}
+    counted = np.concatenate([batch.features[batch.weights > 0, 0, 0, 0] for batch in batches])
+    assert sorted(counted) == sorted(number % 100 for number in range(rows) if number % 120 != 119)
+    assert list(opened.damage()) == [f"a.parquet: row {number}" for number in range(119, rows, 120)]
+    assert sum(len(batch.labels) for batch in opened.rows(0, rows)) == rows
+
+
+def test_too_many_damaged_images_end_the_job(tmp_path: Path) -> None:
+    contents = [b"\xff\xd8\xff" if number in {30, 50} else png(number) for number in range(100)]
+    write(tmp_path / "a.parquet", table(contents), [40, 60])
+    with pytest.raises(BadData, match=r"2 of 100 images are damaged, more than 1 %: .*a.parquet: row [35]0 is "):
+        trained(tmp_path, "a.parquet", 100, 10)
+
+
+@pytest.mark.parametrize("channel", [1, 3])
+@pytest.mark.parametrize("type_", ["binary", "fixed"])
+def test_raw_pixels_are_images_where_their_size_is_given(tmp_path: Path, channel: int, type_: str) -> None:
+    contents = [pixels(number, channel).tobytes() for number in range(20)]
+    column = pa.array(contents, pa.binary() if type_ == "binary" else pa.binary(len(contents[0])))
+    write(tmp_path / "a.parquet", pa.table({"pixels": column, "label": [0, 1] * 10}), [20])
+    images, labels = trained(tmp_path, "a.parquet", 20, 5, image_size=SIZE)
+    assert images.shape == (20, *SIZE, channel)
+    assert (images[:, 0, 0, 0] % 2 == labels).all()
+    sentence = "first value of the column 'pixels' is not a JPEG, .*set dataset.image_size to their height and width"
+    for fields in ({}, {"image_size": (6, 9)}):
+        with pytest.raises(BadData, match=sentence):
+            part("a.parquet", tmp_path, **fields)
+
+
+def test_raw_pixels_of_another_length_are_told(tmp_path: Path) -> None:
+    contents = [pixels(1).tobytes()] * 39 + [b"1"]
+    write(tmp_path / "a.parquet", table(contents), [40])
+    with pytest.raises(BadData, match=r"row group 0 of a.parquet: a row of the column 'image' has another length than"):
+        trained(tmp_path, "a.parquet", 40, 8, image_size=SIZE)
+
+
+def test_the_column_named_image_is_taken_of_several(tmp_path: Path) -> None:
+    contents = [png(number) for number in range(8)]
+    write(tmp_path / "a.parquet", table(contents, thumbnail=pa.array(contents)), [8])
+    assert len(trained(tmp_path, "a.parquet", 8, 4)[0]) == 8
+    both = pa.table({"left": contents, "right": contents, "label": [0, 1] * 4})
+    write(tmp_path / "b.parquet", both, [8])
+    with pytest.raises(BadData, match=r"b.parquet: several columns may hold the image: left, right: name one of them"):
+        collections("b.parquet", tmp_path)
+
+
+def test_images_without_content_are_told(tmp_path: Path) -> None:
+    column = pa.array([{"bytes": None, "path": "1.png"}] * 4, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    write(tmp_path / "a.parquet", pa.table({"image": column, "label": [0, 1] * 2}), [4])
+    with pytest.raises(BadData, match=r"row group 0 of a.parquet: the column 'image' has empty values"):
+        surveyed(collections("a.parquet", tmp_path)["train"])

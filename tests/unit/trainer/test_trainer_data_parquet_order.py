@@ -1,0 +1,117 @@
+"""Which rows of which row group come when."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer.data.parquet_order import Piece, Spread, Stretch, mixes, pass_of
+from trainer.data.parts import Draw, Indices, Selection
+
+groups_of = st.lists(st.integers(1, 60), min_size=1, max_size=12)
+
+
+def rows_of(stretch: Stretch, start: int, stop: int) -> list[int]:
+    """The numbers, in the collection, of the rows start..stop."""
+    bases = np.cumsum(stretch.spread.rows) - stretch.spread.rows
+    pieces = stretch.pieces(start, stop)
+    return [int(row) for piece in pieces for row in bases[piece.group] + np.flatnonzero(stretch.mask(piece))]
+
+
+@given(groups=groups_of, seed=st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_a_longer_stretch_holds_the_rows_of_a_shorter_one(groups: list[int], seed: int) -> None:
+    spread = Spread(np.array(groups), seed)
+    counts = [spread.counts(position) for position in range(len(spread) + 1)]
+    assert [int(count.sum()) for count in counts] == list(range(len(spread) + 1))
+    assert all((shorter <= longer).all() for shorter, longer in pairwise(counts))
+    assert counts[-1].tolist() == groups
+
+
+@given(groups=st.lists(st.integers(20, 60), min_size=1, max_size=12), share=st.floats(0.1, 0.9))
+@settings(max_examples=60, deadline=None)
+def test_a_stretch_takes_its_share_of_every_row_group(groups: list[int], share: float) -> None:
+    spread = Spread(np.array(groups), 1)
+    taken = spread.counts(round(share * len(spread)))
+    assert np.abs(taken - share * spread.rows).max() <= 2
+
+
+def test_a_short_stretch_takes_of_row_groups_all_over_the_data() -> None:
+    taken = np.flatnonzero(Spread(np.ones(1000, np.int64), 1).counts(10))
+    assert len(taken) == 10
+    assert np.diff([0, *taken, 1000]).max() < 200
+
+
+@given(groups=groups_of, share=st.floats(0.01, 0.99), seed=st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_a_split_is_exact_disjoint_and_whole(groups: list[int], share: float, seed: int) -> None:
+    spread = Spread(np.array(groups), seed)
+    size = Selection("train", share).size_of(len(spread))
+    sides = Stretch(spread, 0, size), Stretch(spread, size, len(spread))
+    train, validation = (rows_of(side, 0, len(side)) for side in sides)
+    assert len(train) == size
+    assert sorted(train + validation) == list(range(len(spread)))
+
+
+@given(groups=groups_of, ranks=st.integers(1, 7), seed=st.integers(0, 9), share=st.floats(0.3, 1))
+@settings(max_examples=60, deadline=None)
+def test_a_pass_gives_every_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
+    spread = Spread(np.array(groups), 0)
+    stretch = Stretch(spread, 0, round(share * len(spread)))
+    bases = np.cumsum(spread.rows) - spread.rows
+    seen: Counter[int] = Counter()
+    sizes = []
+    for rank in range(ranks):
+        draw = Draw(len(stretch), rank, ranks, per_rank=1, steps=1, seed=seed)
+        one = pass_of(stretch, draw, epoch=3, number=1)
+        rows = [bases[piece.group] + np.flatnonzero(one.mask(piece)) for piece in one.pieces()]
+        seen.update(int(row) for of_piece in rows for row in of_piece)
+        sizes.append(sum(map(len, rows)))
+    assert seen == Counter(rows_of(stretch, 0, len(stretch)))
+    assert max(sizes) - min(sizes) <= 1
+
+
+def order_of(draw: Draw, *, epoch: int, number: int, groups: Indices) -> list[Piece]:
+    spread = Spread(groups, 0)
+    return pass_of(Stretch(spread, 0, len(spread)), draw, epoch=epoch, number=number).pieces()
+
+
+def test_the_order_of_row_groups_follows_seed_epoch_and_pass_and_with_steps_the_rank() -> None:
+    groups = np.full(20, 10)
+    alone = Draw(200, 0, 1, 1, 1, seed=1)
+    orders = [
+        order_of(Draw(200, 0, 1, 1, 1, seed=seed), epoch=epoch, number=number, groups=groups)
+        for seed in (1, 2)
+        for epoch in (1, 2)
+        for number in (0, 1)
+    ]
+    orders += [
+        order_of(Draw(200, rank, 2, 1, 1, seed=1, sharding="steps"), epoch=1, number=0, groups=groups)
+        for rank in (0, 1)
+    ]
+    assert all(sum(piece.rows for piece in order) == 200 for order in orders)
+    assert len({tuple(piece.group for piece in order) for order in orders}) == len(orders)
+    assert order_of(alone, epoch=1, number=0, groups=groups) == orders[0]
+
+
+def pieces(rows: list[int]) -> list[Piece]:
+    return [Piece(group, 0, size, size) for group, size in enumerate(rows)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([3] * 40, [(40, 1)]),  # tiny ones: until there are enough rows
+        ([100] * 40, [(16, 1), (16, 1), (8, 1)]),  # 16 of them
+        ([1000] * 20, [(16, 8), (4, 2)]),  # 16 large ones, in windows of 2000 rows
+        ([9000], [(1, 5)]),
+        ([], []),
+    ],
+)
+def test_row_groups_are_mixed_until_rows_or_memory_are_enough(rows: list[int], expected: list[tuple[int, int]]) -> None:
+    mixed = list(mixes(pieces(rows), rows, groups=16, rows=500, window_bytes=2000))
+    assert [(len(mix.pieces), mix.windows) for mix in mixed] == expected
+    assert [piece for mix in mixed for piece in mix.pieces] == pieces(rows)

@@ -1,0 +1,261 @@
+"""Samples that stream out of Parquet files: every row where it belongs, in memory that does not grow."""
+
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.tables import numbered, part, write
+from trainer.data import parquet_part, parquet_windows
+from trainer.data.parquet_part import ParquetPart
+from trainer.data.parts import Draw, Selection
+
+UNEVEN = (17, 1000, 3, 2500)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data root with numbered rows, in a file of uneven row groups and in two files."""
+    root = tmp_path_factory.mktemp("data")
+    table = numbered(sum(UNEVEN))
+    write(root / "uneven.parquet", table, UNEVEN)
+    write(root / "two" / "a.parquet", table.slice(0, 1017), UNEVEN[:2])
+    write(root / "two" / "b.parquet", table.slice(1017), UNEVEN[2:])
+    write(root / "sorted.parquet", numbered(4000), [4000])
+    return root
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for 600 rows of two numbers: most row groups come in slices."""
+    monkeypatch.setattr(parquet_windows, "WINDOW_BYTES", 600 * 8)
+
+
+def draw(samples: int, *, rank: int = 0, ranks: int = 1, per_rank: int = 4, steps: int = 0, **more: object) -> Draw:
+    """By default an epoch of one pass."""
+    steps = steps or samples // (per_rank * ranks)
+    return Draw(samples, rank, ranks, per_rank, steps, **({"seed": 7} | more))  # type: ignore[arg-type]
+
+
+def ids(
+    part: ParquetPart, draw: Draw, *, epoch: int = 1, first: int = 0, steps: int | None = None
+) -> NDArray[np.int64]:
+    """(step, sample): the numbers of the rows in the next steps, by default to the end of the epoch."""
+    with closing(part.train(draw, epoch=epoch, first=first)) as batches:
+        taken = list(islice(batches, draw.steps - first if steps is None else steps))
+    return np.array([batch.features[:, 0] for batch in taken], np.int64).reshape(-1, draw.per_rank)
+
+
+def evaluated(part: ParquetPart, *, ranks: int, per_rank: int) -> tuple[list[int], set[int]]:
+    """The rows that count, over all ranks, and how many batches each rank had."""
+    counted: list[int] = []
+    steps = set()
+    for rank in range(ranks):
+        batches = list(part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank))
+        steps.add(len(batches))
+        for batch in batches:
+            assert len(batch.features) == len(batch.labels) == len(batch.weights) == per_rank
+            counted += batch.features[batch.weights > 0][:, 0].astype(int).tolist()
+    return counted, steps
+
+
+@pytest.mark.parametrize("source", ["uneven.parquet", "two"])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
+def test_every_row_is_seen_once_an_epoch(root: Path, source: str, ranks: int) -> None:
+    rows, per_rank = sum(UNEVEN), 4
+    opened = part(source, root)
+    seen = np.concatenate([ids(opened, draw(rows, rank=rank, ranks=ranks)) for rank in range(ranks)]).ravel()
+    assert len(seen) == rows // (per_rank * ranks) * per_rank * ranks
+    assert max(Counter(seen.tolist()).values()) == 1
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("ranks", [1, 7])
+def test_every_row_of_row_groups_in_slices_is_seen_once_an_epoch(root: Path, ranks: int) -> None:
+    opened = part("uneven.parquet", root)
+    seen = np.concatenate([ids(opened, draw(3520, rank=rank, ranks=ranks, per_rank=1)) for rank in range(ranks)])
+    assert len(seen) == 3520 // ranks * ranks
+    assert len(np.unique(seen)) == len(seen)
+
+
+def test_more_ranks_than_row_groups(root: Path) -> None:
+    opened = part("sorted.parquet", root)
+    seen = np.concatenate([ids(opened, draw(4000, rank=rank, ranks=5, per_rank=8)) for rank in range(5)]).ravel()
+    assert sorted(seen) == list(range(4000))
+
+
+@given(
+    groups=st.lists(st.integers(1, 60), min_size=1, max_size=20),
+    ranks=st.integers(1, 4),
+    per_rank=st.integers(1, 5),
+    steps=st.integers(1, 30),
+    first=st.integers(0, 30),
+    epoch=st.integers(1, 3),
+    more=st.fixed_dictionaries(
+        {"sharding": st.sampled_from(["shard", "steps"]), "shuffle_buffer": st.sampled_from([1, 50])}
+    ),
+    window_rows=st.sampled_from([15, 100_000]),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_epoch_goes_on_where_it_was_left(
+    tmp_path_factory: pytest.TempPathFactory,
+    groups: list[int],
+    ranks: int,
+    per_rank: int,
+    steps: int,
+    first: int,
+    epoch: int,
+    more: dict[str, object],
+    window_rows: int,
+) -> None:
+    root = tmp_path_factory.mktemp("resume")
+    samples = max(sum(groups), 8)
+    write(root / "a.parquet", numbered(samples), groups)
+    first = min(first, steps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_windows, "WINDOW_BYTES", window_rows * 8)
+        opened = part("a.parquet", root)
+        for rank in range(ranks):
+            mine = draw(samples, rank=rank, ranks=ranks, per_rank=per_rank, steps=steps, **more)
+            whole = ids(opened, mine, epoch=epoch, steps=steps + 3)
+            rest = ids(opened, mine, epoch=epoch, first=first, steps=steps + 3 - first)
+            assert (whole[first:] == rest).all()
+            assert (whole[steps:] == ids(opened, mine, epoch=epoch + 1, steps=3)).all()
+
+
+def test_passes_follow_each_other_in_a_long_epoch(root: Path) -> None:
+    seen = ids(part("uneven.parquet", root), draw(3520, per_rank=32, steps=220)).ravel()
+    assert sorted(seen[:3520]) == sorted(seen[3520:]) == list(range(3520))
+    assert (seen[:3520] != seen[3520:]).any()
+
+
+def test_a_fraction_is_part_of_a_larger_one_and_none_of_the_rest_is_seen(root: Path) -> None:
+    opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
+    small, large = (set(ids(opened, draw(samples, per_rank=1)).ravel().tolist()) for samples in (300, 1500))
+    assert (len(small), len(large)) == (300, 1500)
+    assert small < large
+
+
+def test_with_steps_each_rank_draws_from_all_rows(root: Path) -> None:
+    opened = part("sorted.parquet", root)
+    seen = [ids(opened, draw(4000, rank=rank, ranks=2, per_rank=20, sharding="steps")).ravel() for rank in (0, 1)]
+    assert all(len(np.unique(of_rank)) == 2000 for of_rank in seen)
+    assert 800 < len(np.intersect1d(*seen)) < 1200
+
+
+@pytest.mark.parametrize("share", [0.1, 0.37])
+def test_the_split_is_exact_even_and_the_same_in_every_process(root: Path, share: float) -> None:
+    seen: list[set[int]] = []
+    for side in ("train", "validation"):
+        opened = part("sorted.parquet", root, Selection(side, share, 5))  # type: ignore[arg-type]
+        counted, _ = evaluated(opened, ranks=1, per_rank=64)
+        assert len(counted) == len(opened) == Selection(side, share).size_of(4000)  # type: ignore[arg-type]
+        times = np.bincount(np.array(counted) // 1000, minlength=4)  # by class
+        assert times.min() > 0.8 * times.max()
+        seen.append(set(counted))
+    assert not seen[0] & seen[1]
+    assert len(seen[0] | seen[1]) == 4000
+
+
+@pytest.mark.parametrize(("ranks", "per_rank"), [(1, 7), (3, 64), (7, 1000)])
+@pytest.mark.parametrize("kept_bytes", [0, 10**6])
+def test_an_evaluation_counts_every_row_once_in_equal_steps(
+    root: Path, ranks: int, per_rank: int, kept_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_part, "KEPT_BYTES", kept_bytes)
+    opened = part("uneven.parquet", root, Selection("validation", 0.3, 1))
+    for _ in range(2):  # the second time from memory, if it was kept
+        counted, steps = evaluated(opened, ranks=ranks, per_rank=per_rank)
+        assert len(counted) == len(set(counted)) == len(opened)
+        assert steps == {-(-len(opened) // (ranks * per_rank))}
+
+
+def test_rows_that_are_evaluated_again_are_not_read_again(root: Path) -> None:
+    path = write(root / "passing.parquet", numbered(100), [100])
+    opened = part("passing.parquet", root)
+    first = evaluated(opened, ranks=1, per_rank=10)
+    path.unlink()
+    assert evaluated(opened, ranks=1, per_rank=10) == first
+
+
+def test_positions_are_those_of_which_a_fraction_takes_the_first(root: Path) -> None:
+    opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
+
+    def at(start: int, stop: int) -> set[int]:
+        return {int(row) for batch in opened.rows(start, stop) for row in batch.features[:, 0]}
+
+    assert at(0, 700) | at(700, 3168) == at(0, 3168)
+    assert len(at(0, 700)) == 700
+    assert at(0, 700) == set(ids(opened, draw(700, per_rank=1)).ravel().tolist())
+
+
+def test_rows_keep_their_labels(root: Path) -> None:
+    opened = part("two", root)
+    with closing(opened.train(draw(3520, per_rank=64), epoch=1, first=0)) as batches:
+        for batch in islice(batches, 55):
+            assert (batch.features[:, 1] == batch.labels).all()
+            assert (batch.features[:, 0].astype(int) * 4 // 3520 == batch.labels).all()
+
+
+def classes_of(part: ParquetPart, samples: int) -> Iterator[NDArray[np.int64]]:
+    with closing(part.train(draw(samples, per_rank=40), epoch=1, first=0)) as batches:
+        for batch in islice(batches, samples // 40):
+            yield np.bincount(batch.labels, minlength=4)
+
+
+def test_a_single_row_group_that_is_sorted_by_label_comes_out_mixed(root: Path) -> None:
+    counts = np.array(list(classes_of(part("sorted.parquet", root), 4000)))
+    assert counts.min() >= 1  # of 40 samples, with 10 of each class to be expected
+    assert (counts.std(0) < 4.5).all()  # of independent draws: 2.7
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_large_row_groups_that_are_sorted_by_label_come_out_mixed(root: Path) -> None:
+    write(root / "large.parquet", numbered(16_000), [1000] * 16)
+    counts = np.array(list(classes_of(part("large.parquet", root, shuffle_buffer=1), 16_000)))
+    assert (counts.std(0) < 4.5).all()
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_a_row_group_that_cannot_be_mixed_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ids(part("sorted.parquet", root), draw(4000), steps=1)
+    assert "row group 0 of sorted.parquet takes 0 MB in memory: rows are mixed with those" in capsys.readouterr().out
+
+
+def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
+    table = pa.table(
+        {f"x{column}": np.random.default_rng(column).normal(size=100_000).astype(np.float32) for column in range(50)}
+        | {"label": np.arange(100_000) % 2}
+    )  # 20 MB, ten times
+    for number in range(10):
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=20_000)
+    script = f"""
+        import resource
+        from pathlib import Path
+        from tests.tables import part
+        from trainer.data import parquet_windows
+        from trainer.data.parts import Draw
+        parquet_windows.WINDOW_BYTES = 4 * 2**20
+        opened = part(".", Path({str(tmp_path)!r}))
+        batches = opened.train(Draw(1_000_000, 0, 1, 1000, 1000, 1), epoch=1, first=0)
+        def peak_mb(steps):
+            for _ in range(steps):
+                next(batches)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        early = peak_mb(100)
+        print(peak_mb(900) - early)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True)
+    assert float(done.stdout.splitlines()[-1]) < 20

@@ -1,0 +1,99 @@
+"""Batches made ahead by a thread that always ends."""
+
+import gc
+import threading
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.waiting import until
+from trainer.data.prefetch import prefetched
+
+
+class Source:
+    """Counts what it gives, and says when it is closed."""
+
+    def __init__(self, items: int | None = None) -> None:
+        self.given = 0
+        self.closed_by: threading.Thread | None = None
+        self._items = items
+
+    def __call__(self) -> Iterator[int]:
+        try:
+            for number in count() if self._items is None else range(self._items):
+                self.given += 1
+                yield number
+        finally:
+            self.closed_by = threading.current_thread()
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "prefetch"]
+
+
+def test_items_come_in_their_order_and_end() -> None:
+    assert list(prefetched(Source(100)())) == list(range(100))
+    assert not threads()
+
+
+def test_no_items() -> None:
+    assert list(prefetched(iter([]))) == []
+
+
+def test_two_items_are_made_ahead_and_a_third_waits() -> None:
+    source = Source()
+    items = prefetched(source())
+    assert source.given == 0  # nothing is asked for yet
+    assert next(items) == 0
+    until(lambda: source.given == 4, what="two in the queue and one in the hand")
+    items.close()
+    assert source.given == 4
+
+
+@pytest.mark.parametrize("taken", [1, 3])
+def test_closing_ends_the_thread_and_the_source(taken: int) -> None:
+    source = Source()
+    items = prefetched(source())
+    (thread,) = [threads() for _ in range(taken) if next(items) >= 0][-1]
+    items.close()
+    assert not thread.is_alive()
+    assert source.closed_by is thread
+
+
+def test_items_that_nobody_asked_for_start_no_thread() -> None:
+    source = Source()
+    prefetched(source()).close()
+    assert not threads()
+    assert source.given == 0
+
+
+def test_items_that_are_dropped_end_their_thread() -> None:
+    items = prefetched(Source()())
+    next(items)
+    (thread,) = threads()
+    del items
+    gc.collect()
+    assert not thread.is_alive()
+
+
+def test_an_error_comes_after_the_items_before_it() -> None:
+    def broken() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise OSError("the disk is gone")
+
+    items = prefetched(broken())
+    assert [next(items), next(items)] == [1, 2]
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(items)
+    assert not threads()
+
+
+def test_one_inside_another() -> None:
+    source = Source()
+    items = prefetched(number * 2 for number in prefetched(source()))
+    assert [next(items) for _ in range(5)] == [0, 2, 4, 6, 8]
+    items.close()
+    assert not threads()
+    assert source.closed_by is not None

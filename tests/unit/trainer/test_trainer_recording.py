@@ -1,0 +1,116 @@
+"""What a run tells of its steps, its epochs and its damaged samples."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from jobs.plan import DatasetSizes
+from jobs.records import RankEpochEnded
+from tests.unit.trainer.made_up import ListRecorder, epoch
+from trainer.callbacks import Step, Times
+from trainer.data.opening import Dataset
+from trainer.data.parts import Batch, Draw, EvaluationBatch, Facts
+from trainer.exits import BadData
+from trainer.recording import DamageWatch, EpochRecording, RankRecording
+
+FACTS = Facts(
+    format="images",
+    shape=(8, 8, 1),
+    dtype="uint8",
+    value_range=(0.0, 255.0),
+    normalization=None,
+    classes=("a", "b"),
+    sizes=DatasetSizes(train=298, validation=100, test=0),
+    damaged={"a/0.png": "empty", "a/1.png": "empty"},
+)
+
+
+@dataclass
+class Unreadable:
+    """A part that is never read; only its damage is asked for."""
+
+    found: dict[str, str] = field(default_factory=dict)
+    in_memory: bool = True
+
+    def __len__(self) -> int:
+        return 100
+
+    def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+        raise NotImplementedError
+
+    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
+        raise NotImplementedError
+
+    def rows(self, start: int, stop: int) -> Iterator[Batch]:
+        raise NotImplementedError
+
+    def damage(self) -> dict[str, str]:
+        return self.found
+
+
+def step(number: int, *, step_time_s: float = 0.5) -> Step:
+    return Step(
+        step=number, epoch=1, step_time_s=step_time_s, data_wait_s=0.25, allreduce_s=0.125, metrics={"loss": 1.0}
+    )
+
+
+def test_a_step_is_recorded_with_the_throughput_of_all_ranks() -> None:
+    recorder = ListRecorder()
+    RankRecording(recorder, global_batch=128).on_step_end(step(5))
+    assert (recorder.records[0].samples_per_s, recorder.records[0].allreduce_s) == (256, 0.125)
+
+
+def rank_epoch(times: Times) -> RankEpochEnded:
+    recorder = ListRecorder()
+    RankRecording(recorder, global_batch=128).on_epoch_end(epoch(2, {}, times=times))
+    (record,) = recorder.records
+    assert isinstance(record, RankEpochEnded)
+    return record
+
+
+def test_an_epoch_is_recorded_with_what_it_cost_the_rank() -> None:
+    times = Times()
+    for number in range(1, 101):
+        times.add(step(number, step_time_s=number / 100))
+    record = rank_epoch(times)
+    assert record.step_time_p50_s == pytest.approx(np.median(times.steps_s))
+    assert 0.95 <= record.step_time_p95_s <= 0.96
+    assert (record.epoch, record.step, record.data_wait_s, record.allreduce_s) == (2, 20, 25.0, 12.5)
+
+
+def test_an_epoch_of_the_set_up_step_alone_cost_nothing() -> None:
+    record = rank_epoch(Times())
+    assert (record.step_time_p50_s, record.step_time_p95_s, record.data_wait_s) == (0.0, 0.0, 0.0)
+
+
+def test_an_epoch_of_the_job_is_recorded_with_the_rate_that_was_used() -> None:
+    recorder = ListRecorder()
+    EpochRecording(recorder, lambda: 0.004).on_epoch_end(epoch(2, {"loss": 1.5}))
+    record = recorder.records[0]
+    assert (record.learning_rate, record.metrics) == (0.004, {"loss": 1.5})
+    assert (record.wall_s, record.samples_per_s, record.data_wait_s, record.allreduce_s) == (2.0, 640.0, 0.5, 0.25)
+
+
+def watch(own: dict[str, str]) -> tuple[DamageWatch, ListRecorder]:
+    recorder = ListRecorder()
+    return DamageWatch(Dataset(FACTS, Unreadable(own), Unreadable(), None), recorder, name="chips"), recorder
+
+
+def test_new_damage_is_recorded_once_and_named_by_the_rank_that_found_it(capsys: pytest.CaptureFixture[str]) -> None:
+    damage_watch, recorder = watch(own={"b/2.png": "cut off"})
+    damage_watch.on_epoch_end(epoch(2, {}, damaged={"a/0.png": "empty"}))  # known from the survey
+    assert recorder.records == []
+    for _ in range(2):
+        damage_watch.on_epoch_end(epoch(2, {}, damaged={"b/2.png": "cut off", "b/3.png": "found by another rank"}))
+    assert [record.damaged for record in recorder.records] == [4]
+    assert recorder.records[0].damaged_files == ["a/0.png", "a/1.png", "b/2.png", "b/3.png"]
+    assert capsys.readouterr().out == "damaged and left out: b/2.png: cut off\n"
+
+
+def test_more_than_one_per_cent_of_damage_ends_the_run() -> None:
+    damage_watch, _ = watch(own={})  # 400 samples, with the 2 that were found at first
+    damage_watch.on_epoch_end(epoch(2, {}, damaged={f"b/{number}.png": "cut off" for number in range(2)}))
+    with pytest.raises(BadData, match=r"^chips: 5 of 400 samples are damaged, more than 1 %: a/0\.png: empty; "):
+        damage_watch.on_epoch_end(epoch(2, {}, damaged={f"b/{number}.png": "cut off" for number in range(3)}))

@@ -1,0 +1,87 @@
+"""The training and the evaluation step on one rank; what ranks do together is tested under horovodrun."""
+
+from collections.abc import Iterator
+
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from trainer.steps import Tally, make_evaluation_step, make_train_step
+
+FEATURES = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
+LABELS = np.arange(8, dtype=np.int32) % 3
+NO_WISH = np.zeros((), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def connected() -> Iterator[None]:
+    hvd.init()
+    yield
+    hvd.shutdown()
+
+
+def network(*, penalty: float = 0.0) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((4,))
+    hidden = keras.layers.BatchNormalization()(keras.layers.Dense(5)(inputs))
+    regularizer = keras.regularizers.L2(penalty) if penalty else None
+    return keras.Model(inputs, keras.layers.Dense(3, kernel_regularizer=regularizer)(hidden))
+
+
+def cross_entropy(logits: NDArray[np.float32]) -> float:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    chances = np.exp(shifted) / np.exp(shifted).sum(axis=1, keepdims=True)
+    return float(-np.log(chances[np.arange(len(LABELS)), LABELS]).mean())
+
+
+def step(model: keras.Model, optimizer: keras.optimizers.Optimizer, wish: NDArray[np.float32] = NO_WISH) -> Tally:
+    optimizer.build(model.trainable_variables)
+    return Tally(*make_train_step(model, optimizer, [])(FEATURES, LABELS, wish).numpy().tolist())
+
+
+def test_a_step_tells_the_loss_and_accuracy_before_it_and_changes_the_weights() -> None:
+    model, before = network(), network()
+    logits = np.array(before(FEATURES, training=True))
+    tally = step(model, keras.optimizers.SGD(0.1), np.ones((), np.float32))
+    assert tally.own_loss == tally.loss == pytest.approx(cross_entropy(logits), rel=1e-5)
+    assert tally.own_accuracy == tally.accuracy == np.mean(logits.argmax(axis=1) == LABELS)
+    assert (tally.wishes, tally.allreduce_s) == (1.0, 0.0)
+    assert not np.array_equal(model.weights[0].numpy(), before.weights[0].numpy())
+
+
+def test_what_a_regularizer_adds_is_a_part_of_the_loss() -> None:
+    plain, regularized = network(), network(penalty=0.5)
+    added = 0.5 * float(np.square(regularized.layers[-1].kernel.numpy()).sum())
+    ones = np.ones(8, np.float32)
+    sums = [make_evaluation_step(model)(FEATURES, LABELS, ones).numpy()[0] for model in (plain, regularized)]
+    assert (sums[1] - sums[0]) / 8 == pytest.approx(added, rel=1e-4)
+    losses = [step(model, keras.optimizers.SGD(0.1)).loss for model in (plain, regularized)]
+    assert losses[1] - losses[0] == pytest.approx(added, rel=1e-4)
+
+
+def test_a_weight_that_the_loss_does_not_depend_on_stays() -> None:
+    model = network()
+    unused = model.add_weight(shape=(2,), initializer="ones", name="unused")
+    assert any(variable is unused for variable in model.trainable_variables)
+    step(model, keras.optimizers.Adam(0.1))
+    assert unused.numpy().tolist() == [1.0, 1.0]
+
+
+def test_scaled_gradients_that_overflow_skip_the_update_and_are_no_error() -> None:
+    model = network()
+    weights = [variable.numpy() for variable in model.trainable_variables]
+    optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), initial_scale=3e38)
+    tally = step(model, optimizer)
+    assert np.isfinite(tally.loss)
+    assert [variable.numpy().tolist() for variable in model.trainable_variables] == [w.tolist() for w in weights]
+    assert float(optimizer.dynamic_scale.numpy()) == pytest.approx(1.5e38)
+
+
+def test_an_evaluation_counts_by_weight() -> None:
+    model = network()
+    logits = np.array(model(FEATURES, training=False))
+    weights = np.array([1, 1, 1, 0, 0, 0, 0, 0], np.float32)
+    _, hits, samples = make_evaluation_step(model)(FEATURES, LABELS, weights).numpy().tolist()
+    assert (hits, samples) == (np.sum(logits.argmax(axis=1)[:3] == LABELS[:3]), 3)

@@ -1,0 +1,208 @@
+"""`cache: disk`: raw files kept on this host's disk under a size limit. Used by the readers of Parquet and of images.
+
+All ranks and jobs of a host share one folder. A file in it is named by the digest of what it is a copy of, and is
+whole: it was written beside itself, as NAME-BYTES.part, and renamed. Two kinds of locks (flock: the kernel frees them
+when their holder dies):
+
+    NAME-BYTES.part   held by the one who fetches this file; the others wait for it, and fetch nothing
+    lock              held for a moment by the one who admits or evicts; `used` beside it has the bytes admitted so far
+
+At the limit, files that nobody has used for an hour make room, the least recently used first. Where there are none a
+file is not admitted and is read from its source: a set larger than the limit keeps what it has, instead of pushing
+each file out before it is read again.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+IN_USE_S = 3600.0  # since its last use nobody evicts a file
+TOUCH_EVERY_S = 60.0
+FULL_FOR_S = 60.0  # nothing is admitted for so long once there was no room: looking for it lists the folder
+FREED_SHARE = 0.1  # of the limit: when room is made, then for the next files too
+
+_INFOS = 65_536  # how many files are looked up once only
+# What tells two contents of one path apart, as far as a filesystem knows.
+_VERSIONS = ("mtime", "created", "ETag", "etag", "checksum", "md5Hash", "Content-MD5", "LastModified", "Last-Modified")
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A file as the cache names it."""
+
+    path: Path
+    size_bytes: int
+
+    @property
+    def part(self) -> Path:
+        """Where it is written to; the name says how much room it will take."""
+        return self.path.with_name(f"{self.path.name}-{self.size_bytes}.part")
+
+
+class DiskCache:
+    """Raw files on local disk, shared by all ranks and jobs of the host; its folder is made when it is not there."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self._folder = folder
+        self._limit_bytes = limit_bytes
+        self._full_until = 0.0
+        self._told: set[str] = set()
+        self._entry_of = lru_cache(_INFOS)(self._look_up)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def read(self, filesystem: Any, path: str) -> bytes:
+        """The whole content of a file. Raises what the filesystem raises."""
+        with self.open(filesystem, path) as file:
+            return file.read()
+
+    def open(self, filesystem: Any, path: str) -> BinaryIO:
+        """A file to read and seek in; once open it stays readable after an eviction. Raises as the filesystem does."""
+        entry: _Entry | None = self._entry_of(filesystem, path)
+        file = _opened(entry) if entry else None
+        if file is None and entry and entry.size_bytes <= self._limit_bytes and time.monotonic() >= self._full_until:
+            try:
+                file = self._fetched(entry, filesystem, path)
+            except OSError as error:
+                if error.errno not in _DISK_FULL:
+                    raise
+                self._pause("the disk is full")
+        return file or filesystem.open(path, "rb")
+
+    def _look_up(self, filesystem: Any, path: str) -> _Entry | None:
+        """Where a file is kept; None where its size is not known before it is read."""
+        info = filesystem.info(path)
+        if info.get("size") is None:
+            return None
+        version = [str(info.get(key)) for key in _VERSIONS]
+        text = json.dumps([filesystem.to_json(include_password=False), path, info["size"], version])
+        return _Entry(self._folder / hashlib.sha256(text.encode()).hexdigest(), int(info["size"]))
+
+    def _fetched(self, entry: _Entry, filesystem: Any, path: str) -> BinaryIO | None:
+        """The file, fetched unless somebody else has just done that; None where there is no room for it."""
+        with _locked(entry.part):
+            file = _opened(entry)
+            if file is not None or not self._admit(entry):
+                entry.part.unlink()
+                return file
+            try:
+                filesystem.get_file(path, str(entry.part))
+                if entry.part.stat().st_size == entry.size_bytes:
+                    file = entry.part.open("rb")
+                    entry.part.rename(entry.path)
+            finally:
+                if file is None:
+                    entry.part.unlink()
+                    self._give_back(entry.size_bytes)
+            return file
+
+    def _admit(self, entry: _Entry) -> bool:
+        """Count a file's bytes as used, if there is room or can be made."""
+        with _locked(self._folder / "lock"):
+            used_bytes = self._used_bytes()
+            if used_bytes is None or used_bytes + entry.size_bytes > self._limit_bytes:
+                used_bytes = self._make_room(entry)
+            admitted = used_bytes + entry.size_bytes <= self._limit_bytes
+            self._write_used(used_bytes + entry.size_bytes * admitted)
+        if not admitted:
+            self._pause("its limit is reached and all that is in it is in use")
+        return admitted
+
+    def _give_back(self, size_bytes: int) -> None:
+        with _locked(self._folder / "lock"):
+            self._write_used((self._used_bytes() or 0) - size_bytes)
+
+    def _make_room(self, entry: _Entry) -> int:
+        """Look at the whole folder, evict for a file where that is needed; the bytes that are used without it."""
+        used_bytes, idle = 0, []
+        for path in self._folder.iterdir():
+            if path == entry.part or path.name in {"lock", "used"}:
+                continue
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                if path.suffix != ".part":
+                    used_bytes += status.st_size
+                    if time.time() - status.st_mtime > IN_USE_S:
+                        idle.append((status.st_mtime, status.st_size, path))
+                elif not _remove_abandoned(path):
+                    used_bytes += int(path.stem.rpartition("-")[2])
+        if used_bytes + entry.size_bytes > self._limit_bytes:
+            wanted_bytes = max(entry.size_bytes, FREED_SHARE * self._limit_bytes)
+            for _, size_bytes, path in sorted(idle):
+                if used_bytes + wanted_bytes <= self._limit_bytes:
+                    break
+                path.unlink(missing_ok=True)
+                used_bytes -= size_bytes
+        return used_bytes
+
+    def _used_bytes(self) -> int | None:
+        """As it was counted, which is never too little; None where that is not known."""
+        try:
+            return int(Path(self._folder, "used").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _write_used(self, used_bytes: int) -> None:
+        Path(self._folder, "used").write_text(f"{max(0, used_bytes):020d}")  # one length: never half of it is new
+
+    def _pause(self, why: str) -> None:
+        """Admit nothing for a while; the first time for each reason, say so in the log."""
+        self._full_until = time.monotonic() + FULL_FOR_S
+        if why not in self._told:
+            print(f"disk cache: {why}; what is not in it is read from its source", flush=True)
+            self._told.add(why)
+
+
+def _opened(entry: _Entry) -> BinaryIO | None:
+    """The file, marked as used; None where it is not there or damaged."""
+    try:
+        file = entry.path.open("rb")
+    except FileNotFoundError:
+        return None
+    status = os.fstat(file.fileno())
+    if status.st_size != entry.size_bytes:
+        file.close()
+        return None
+    if time.time() - status.st_mtime > TOUCH_EVERY_S:
+        os.utime(file.fileno())
+    return file
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made if need be; of another one where it was renamed or removed meanwhile."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(file)):
+                break
+        os.close(file)
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
+def _remove_abandoned(part: Path) -> bool:
+    """Remove what a killed process left; one that is being written is locked."""
+    file = os.open(part, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        abandoned = os.path.samestat(part.stat(), os.fstat(file))
+        if abandoned:
+            part.unlink()
+        return abandoned
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)

@@ -1,0 +1,154 @@
+"""`cache: memory`: the samples of a part, read once and then mapped from a file. Used by `trainer.data.opening`.
+
+The ranks of a host share one file below its scratch folder, so the set is in memory once and not once a rank: it is
+the operating system's page cache that holds it. Each local rank reads and writes its share of the samples.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from jobs.spec import DatasetSpec
+from trainer.data.indexed import ArrayReader, IndexedPart
+from trainer.data.parts import Batch, Draw, EvaluationBatch, Features, Host, Labels, Part, Shape
+from trainer.exits import BadData
+
+_GB = 1e9
+_LABEL = np.dtype(np.int32)
+
+
+@dataclass(frozen=True)
+class DecodedPart:
+    """The first `samples` samples of `part`, read from a file that `fill` has written."""
+
+    part: Part
+    samples: int
+    shape: Shape
+    dtype: np.dtype[np.generic]
+    path: Path
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file: labels, then samples."""
+        return self._offset(self.samples)
+
+    def fill(self, *, local_rank: int, local_ranks: int) -> None:
+        """Write this rank's share of the file. Raises `BadData`."""
+        start, stop = (self.samples * rank // local_ranks for rank in (local_rank, local_rank + 1))
+        at = start
+        with _shared(self.path, self.size_bytes) as write:
+            for batch in self.part.rows(start, stop):
+                write(batch.labels.astype(_LABEL, copy=False), at * _LABEL.itemsize)
+                write(batch.features.astype(self.dtype, copy=False), self._offset(at))
+                at += len(batch.labels)
+        if at != stop:
+            raise BadData(f"dataset.cache: {at - start} samples where {stop - start} were seen: did the data change?")
+
+    def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+        """See `Part.train`."""
+        return self._mapped.train(draw, epoch=epoch, first=first)
+
+    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
+        """See `Part.evaluate`."""
+        return self._mapped.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
+
+    def rows(self, start: int, stop: int) -> Iterator[Batch]:
+        """See `Part.rows`."""
+        return self._mapped.rows(start, stop)
+
+    def damage(self) -> dict[str, str]:
+        """See `Part.damage`."""
+        return self.part.damage()
+
+    @cached_property
+    def _mapped(self) -> IndexedPart:
+        """The file as a part; opened at the first use, when all ranks of the host have written their shares."""
+        labels: Labels = np.fromfile(self.path, _LABEL, self.samples)
+        features: Features = np.memmap(
+            self.path, self.dtype, "r", offset=self._offset(0), shape=(self.samples, *self.shape)
+        )
+        return IndexedPart(ArrayReader(features), labels, np.arange(self.samples))
+
+    def _offset(self, sample: int) -> int:
+        return self.samples * _LABEL.itemsize + sample * prod(self.shape) * self.dtype.itemsize
+
+
+def decoded(
+    parts: Mapping[str, Part], spec: DatasetSpec, host: Host, *, seed: int, shape: Shape, dtype: str
+) -> dict[str, Part]:
+    """The parts, those of training and validation to be cached where they are not in memory. Raises `BadData`."""
+    changed = dict(parts)
+    for name in ("train", "validation"):
+        part = parts[name]
+        if isinstance(part, IndexedPart) and part.in_memory:
+            continue
+        samples = round(len(part) * spec.fraction) if name == "train" else len(part)
+        path = host.scratch_dir / f"decoded-{_digest(spec, seed)}-{name}"
+        changed[name] = DecodedPart(part, samples, shape, np.dtype(dtype), path)
+    size_bytes = sum(part.size_bytes for part in changed.values() if isinstance(part, DecodedPart))
+    _check_size(size_bytes, spec, host)
+    return changed
+
+
+def _check_size(size_bytes: int, spec: DatasetSpec, host: Host) -> None:
+    if size_bytes > spec.cache_limit_gb * _GB:
+        raise BadData(
+            f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, more than dataset.cache_limit_gb "
+            f"({spec.cache_limit_gb:g}): raise it, or set dataset.cache to 'none'"
+        )
+    free_bytes = shutil.disk_usage(host.scratch_dir).free
+    if size_bytes > free_bytes:
+        raise BadData(
+            f"dataset.cache: the decoded samples take {size_bytes / _GB:.3g} GB, and {host.scratch_dir} has "
+            f"{free_bytes / _GB:.3g} GB left: make room, or set dataset.cache to 'none'"
+        )
+
+
+def _digest(spec: DatasetSpec, seed: int) -> str:
+    """Names what a spec's samples are, equally on every rank."""
+    text = json.dumps([spec.model_dump(mode="json"), seed], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _shared(path: Path, size_bytes: int) -> Iterator[Callable[[Features, int], None]]:
+    """A file that several processes fill: a function that writes values at an offset. Raises `BadData`.
+
+    Written and not mapped: on a full disk that is an error here, and the end of the process there.
+    """
+
+    def write(values: Features, offset: int) -> None:
+        content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        while len(content):
+            with _refusal():
+                written = os.pwrite(file, content.data, offset)
+            content, offset = content[written:], offset + written
+
+    with _refusal():
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with _refusal():
+            os.ftruncate(file, size_bytes)  # each process does it, and none needs to come first
+        yield write
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _refusal() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadData(f"dataset.cache: cannot write the decoded samples: {error.strerror}") from None

@@ -1,0 +1,119 @@
+"""From a source to its collections: what it names, how that is stored, and who reads it. See `trainer.data.opening`.
+
+The readers of images and Parquet are imported when there is something for them to read: both are slow to import.
+"""
+
+from collections.abc import Callable, Iterator
+from posixpath import basename
+
+from jobs.spec import DatasetSpec
+from trainer.data import idx, npz, synthetic
+from trainer.data.listing import Listing, listing
+from trainer.data.location import Location, locate
+from trainer.data.parts import Collection, Host
+from trainer.data.registered import REGISTERED
+from trainer.exits import BadData
+
+Collections = dict[str, Collection]  # by part: train, and where they lie apart validation and test
+
+_IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif")
+_PARQUET = (".parquet", ".pq")
+_NPZ = (".npz",)
+_DEPTH = 4  # of folders in folders that are looked into
+_UNDERSTOOD = (
+    "a folder with a sub-folder of images for each class, .parquet files, an .npz file, and IDX files are understood"
+)
+
+
+def collections_of(source: str, spec: DatasetSpec, host: Host, *, asked: str, field: str) -> tuple[str, Collections]:
+    """The format of what `source` names, and its collections; `asked` is the format it has to have, or `auto`.
+
+    The name of a registered dataset hides a path of the same name. Raises `BadData`.
+    """
+    if synthetic.is_synthetic(source):
+        _check_format("synthetic", source, asked)
+        return "synthetic", synthetic.collections(source, spec, field=field)
+    if source in REGISTERED:
+        _check_format("arrays", source, asked)
+        return "arrays", REGISTERED[source](host.data_roots)
+    if asked == "synthetic":
+        raise BadData(f"{field}: {source!r} is no synthetic data: it is named as in {synthetic.EXAMPLE!r}")
+    location = locate(source, host.data_roots, field=field)
+    found = listing(location, host.data_roots)
+    names: list[str] = []
+    for name in _formats(location, found, host):
+        if asked in {"auto", name}:
+            return name, _OPENERS[name](location, found, spec, host)
+        names.append(name)
+    if names:
+        _check_format(names[0], source, asked)
+    raise BadData(f"{field}: {source!r} is {_described(found)}: {_UNDERSTOOD}")
+
+
+def _check_format(name: str, source: str, asked: str) -> None:
+    if asked not in {"auto", name}:
+        raise BadData(f"dataset.format: {asked} is asked for, and {source!r} is {name}")
+
+
+def _formats(location: Location, found: Listing, host: Host) -> Iterator[str]:
+    """The formats of what lies there, as they are come upon: in the folder itself first, then in those below it."""
+    if found.with_suffix(_PARQUET):
+        yield "parquet"
+    if any(idx.is_idx(path) for path in found.files) or (not found.is_folder and found.with_suffix(_NPZ)):
+        yield "arrays"
+    seen: set[str] = set()  # a link may lead back up
+    folders = list(found.folders)
+    for _ in range(_DEPTH):
+        deeper: list[str] = []
+        for path in folders:
+            if path in seen:
+                continue
+            seen.add(path)
+            below = listing(location, host.data_roots, path)
+            if below.with_suffix(_IMAGES):
+                yield "images"
+            if below.with_suffix(_PARQUET):
+                yield "parquet"
+            deeper += below.folders
+        folders = deeper
+
+
+def _open_images(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
+    from trainer.data import images
+
+    return images.collections(location, spec, host)
+
+
+def _open_parquet(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
+    from trainer.data import parquet
+
+    return parquet.collections(location, spec, host)
+
+
+def _open_arrays(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
+    if found.with_suffix(_NPZ) and not found.is_folder:
+        return npz.collections(location, spec.image_size)
+    folder = found if found.is_folder else listing(location, host.data_roots, location.path.rpartition("/")[0])
+    return idx.collections(location, list(folder.files), spec.image_size)
+
+
+_OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host], Collections]] = {
+    "images": _open_images,
+    "parquet": _open_parquet,
+    "arrays": _open_arrays,
+}
+
+
+def _described(found: Listing) -> str:
+    """What was found, for a person who expected it to be something else."""
+    if not found.is_folder:
+        return "one image" if found.with_suffix(_IMAGES) else "a file of no format that is known"
+    if not found.files and not found.folders:
+        return "an empty folder"
+    if found.with_suffix(_IMAGES):
+        return "a folder of images without a sub-folder for each class"
+    if found.with_suffix(_NPZ):
+        return f"a folder: name the .npz file in it, {basename(found.with_suffix(_NPZ)[0])!r}"
+    if found.folders:
+        return "a folder whose sub-folders hold neither images nor .parquet files"
+    return "a folder of no format that is known"

@@ -1,0 +1,71 @@
+"""What lies at a location, by names alone, and what reading there can run into. Used by the formats."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from posixpath import basename
+
+from trainer.data.location import Location, is_within
+from trainer.exits import BadData
+
+_HIDDEN = {"directory": (".", "_")}  # such as __MACOSX; but cameras begin the names of files with _
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A file alone, or the files and folders in a folder without the hidden ones."""
+
+    is_folder: bool
+    files: tuple[str, ...]  # paths as the filesystem wants them, sorted
+    folders: tuple[str, ...] = ()
+
+    def with_suffix(self, suffixes: tuple[str, ...]) -> list[str]:
+        """The files whose names end so, whatever their case."""
+        return [path for path in self.files if path.lower().endswith(suffixes)]
+
+
+def listing(location: Location, data_roots: Sequence[str], path: str | None = None) -> Listing:
+    """Look at a location, or at a folder below it; links that lead out of the data roots are left out.
+
+    A link to a folder is listed as that folder. Raises `BadData`.
+    """
+    path = location.path if path is None else path
+    with reading(location, path):
+        kind = location.filesystem.info(path)["type"]
+        if kind != "directory":
+            return Listing(False, (path,) if kind == "file" else ())  # reading a pipe would wait for ever
+        entries = location.filesystem.ls(path, detail=True)
+    files, folders = [], []
+    for entry in entries:
+        name = entry["name"].rstrip("/")
+        kind = entry["type"]
+        hidden = basename(name).startswith(_HIDDEN.get(kind, "."))
+        if hidden or name == path.rstrip("/"):  # object stores list the folder too
+            continue
+        if entry.get("islink"):
+            kind = _kind_of_link(name, data_roots)
+        if kind == "directory":
+            folders.append(os.path.realpath(name) if entry.get("islink") else name)
+        elif kind == "file":
+            files.append(name)
+    return Listing(True, tuple(sorted(files)), tuple(sorted(folders)))
+
+
+def _kind_of_link(path: str, data_roots: Sequence[str]) -> str:
+    if not is_within(path, data_roots):
+        return "outside"
+    return "directory" if os.path.isdir(path) else "file" if os.path.isfile(path) else "other"
+
+
+@contextmanager
+def reading(location: Location, path: str) -> Iterator[None]:
+    """Make `BadData` of whatever a filesystem or a decoder raises: each has errors of its own."""
+    try:
+        yield
+    except BadData:
+        raise
+    except Exception as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        within = "" if path == location.path else f"{basename(path)} in "
+        raise BadData(f"cannot read {within}{location.source!r}: {why}") from error

@@ -1,0 +1,65 @@
+"""Reading `.npz` archives: arrays under the names that Keras's datasets use, never pickles. See `collections`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainer.data.arrays import Values, arrays
+from trainer.data.listing import reading
+from trainer.data.location import Location
+from trainer.data.parts import Collection
+from trainer.exits import BadData
+
+# What the names mean, in lower case; the first pair of a part that is there is taken.
+_PAIRS = {
+    "train": (("x_train", "y_train"), ("x", "y"), ("images", "labels")),
+    "validation": (("x_val", "y_val"),),
+    "test": (("x_test", "y_test"),),
+}
+
+
+def collections(location: Location, image_size: tuple[int, int] | None) -> dict[str, Collection]:
+    """The parts that an archive holds. Raises `BadData`."""
+    with reading(location, location.path), location.filesystem.open(location.path, "rb") as file:
+        values = _read(file)
+    parts = {part: _pair(pairs, values, location.source) for part, pairs in _PAIRS.items()}
+    if parts["train"] is None:
+        raise BadData(
+            f"{location.source}: it holds {', '.join(sorted(values)) or 'nothing'}; x_train and y_train, or x and y, "
+            "are needed"
+        )
+    return {
+        part: arrays(values[x], values[y], name=f"{location.source}, {x}", image_size=image_size)
+        for part, (x, y) in ((part, pair) for part, pair in parts.items() if pair)
+    }
+
+
+def _read(file: Any) -> dict[str, Values]:
+    """The arrays that have a meaning here, by their names in lower case."""
+    known = {name for pairs in _PAIRS.values() for pair in pairs for name in pair}
+    archive = np.load(file, allow_pickle=False)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError("it is a single array without labels")
+    try:
+        values = {name.lower(): archive[name] for name in archive.files if name.lower() in known}
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            raise ValueError("it holds Python objects: save arrays of numbers or strings") from None
+        raise
+    for name, value in values.items():
+        if not isinstance(value, np.ndarray):  # NumPy gives the bytes of a member that does not begin as one
+            raise ValueError(f"{name} is no array")
+    return values
+
+
+def _pair(pairs: Iterable[tuple[str, str]], values: Mapping[str, Values], source: str) -> tuple[str, str] | None:
+    """The first of the pairs that is there; half of one is a mistake."""
+    for pair in pairs:
+        there = [name for name in pair if name in values]
+        if len(there) == 1:
+            (missing,) = set(pair) - set(there)
+            raise BadData(f"{source}: it holds {there[0]} but no {missing}")
+        if there:
+            return pair
+    return None

@@ -1,0 +1,142 @@
+"""Collections of Parquet files: found by their names, surveyed, and opened as parts. Used by `trainer.data.formats`.
+
+A file, or a folder of files at any depth. Where folders or files are named for the parts, as the datasets of Hugging
+Face are (train/, test/; train-00000-of-00002.parquet), the parts are taken from there.
+
+parquet_columns     which columns are the label and the features
+parquet_files       files and row groups
+parquet_order       which rows come when
+parquet_blocks      rows as arrays
+parquet_survey      what a rank finds out before training
+parquet_part        the parts
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.spec import DatasetSpec
+from trainer.data import parquet_survey
+from trainer.data.cache import DiskCache
+from trainer.data.location import Location, is_within
+from trainer.data.parquet_blocks import BlockReader
+from trainer.data.parquet_columns import Columns
+from trainer.data.parquet_files import File, RowGroup, Store, open_files
+from trainer.data.parquet_order import Spread, Stretch
+from trainer.data.parquet_part import ParquetPart
+from trainer.data.parts import Collection, Host, Selection, Shape, Survey, Target
+from trainer.exits import BadData
+
+_SUFFIXES = (".parquet", ".pq")
+_PART_NAMES = {"train": "train", "test": "test", "validation": "validation", "valid": "validation", "val": "validation"}
+_PART = re.compile(r"(train|test|validation|valid|val)(?![A-Za-z])")
+_GB = 1e9
+
+
+@dataclass(frozen=True)
+class ParquetCollection:
+    """Parquet files with the same columns; `groups` are their row groups in the order of the files' names."""
+
+    name: str
+    source: Store  # without a cache: footers and labels are not worth a copy of the file
+    store: Store
+    columns: Columns
+    groups: Sequence[RowGroup]
+    image_size: tuple[int, int] | None
+    threads: int
+
+    def survey(self, *, rank: int, ranks: int) -> Survey:
+        """See `Collection.survey`."""
+        survey = parquet_survey.surveyed(
+            self.source, self.columns, self.groups, name=self.name, image_size=self.image_size, rank=rank, ranks=ranks
+        )
+        survey.details["digest"] = self._digest()
+        return survey
+
+    def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
+        """See `Collection.shape_of`."""
+        if not survey.samples:
+            raise BadData(f"{self.name}: there is not a single row")
+        return parquet_survey.shape_of(survey, image_size, name=self.name)
+
+    def part(self, survey: Survey, target: Target, selection: Selection) -> ParquetPart:
+        """See `Collection.part`."""
+        if survey.details["digest"] != self._digest():
+            raise BadData(f"{self.name}: the files on this host are not those of the first rank, or have changed")
+        spread = Spread(np.array([group.rows for group in self.groups], np.int64), selection.seed)
+        samples, size = len(spread), selection.size_of(len(spread))
+        first = samples - size if selection.side == "validation" else 0
+        reader = BlockReader(
+            name=self.name,
+            store=self.store,
+            groups=self.groups,
+            columns=self.columns,
+            target=target,
+            form=survey.details["form"],
+            resize=self.image_size is not None,
+        )
+        return ParquetPart(reader, Stretch(spread, first, first + size), threads=self.threads)
+
+    def _digest(self) -> str:
+        """Names what the files are, as far as names, sizes and footers tell."""
+        files = [[group.file.name, group.file.size_bytes, group.number, group.rows] for group in self.groups]
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:16]
+
+
+def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, Collection]:
+    """The collections at a location, by part. Raises `BadData`."""
+    files = _files(location, host)
+    if not files:
+        raise BadData(f"{location.source}: there is no .parquet file in it")
+    parts: dict[str, list[File]] = {}
+    for relative, file in files:
+        parts.setdefault(_part_of(relative), []).append(file)
+    if "train" not in parts:  # names that happen to sound like a part, or a part that is named by itself
+        parts = {"train": [file for _, file in files]}
+    if "" in parts:
+        raise BadData(
+            f"{location.source}: {parts[''][0].name} belongs to no part, while others are named for train and test"
+        )
+    pa.set_cpu_count(host.threads)  # of this process: the ranks of a host share its cores
+    cache = DiskCache(host.cache_dir, int(spec.cache_limit_gb * _GB)) if spec.cache == "disk" else None
+    source, store = Store(location.filesystem, None), Store(location.filesystem, cache)
+    opened: dict[str, Collection] = {}
+    for part, its_files in parts.items():
+        name = location.source if len(parts) == 1 else f"{location.source} ({part})"
+        columns, groups = open_files(source, its_files, label=spec.label, threads=host.threads)
+        opened[part] = ParquetCollection(name, source, store, columns, groups, spec.image_size, host.threads)
+    return opened
+
+
+def _files(location: Location, host: Host) -> list[tuple[str, File]]:
+    """The files at a location and their paths below it, sorted by those; hidden ones are left out."""
+    root = location.path.rstrip("/")
+    found = location.filesystem.find(root, detail=True)
+    if list(found) == [root] or not found:
+        info = location.filesystem.info(root)
+        return [("", File(root, location.source, info["size"] or 0))] if info["type"] == "file" else []
+    files = []
+    for path, info in found.items():
+        relative = path.removeprefix(f"{root}/")
+        hidden = any(name.startswith((".", "_")) for name in relative.split("/"))
+        if (
+            relative == path or hidden or not relative.lower().endswith(_SUFFIXES)
+        ):  # a server may list what is elsewhere
+            continue
+        if location.local and not is_within(path, host.data_roots):
+            raise BadData(f"{location.source}: {relative} is a link to a file outside the data roots")
+        files.append((relative, File(path, f"{location.source}/{relative}", info["size"] or 0)))
+    return sorted(files, key=lambda file: file[0])
+
+
+def _part_of(relative: str) -> str:
+    """The part that a folder is named for, or else that the file's name begins with; or nothing."""
+    *folders, name = relative.split("/")
+    beginning = _PART.match(name)
+    named = [folder for folder in folders if folder in _PART_NAMES] + ([beginning[1]] if beginning else [])
+    return _PART_NAMES[named[0]] if named else ""

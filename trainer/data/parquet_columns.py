@@ -1,0 +1,183 @@
+"""Which columns of a Parquet file are the label and the features, and how their values become arrays.
+
+Used by the other modules of Parquet. The functions that look at values raise `BadData` without the name of the file:
+the reader of the row group adds it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainer.data.parts import Features, Labels
+from trainer.exits import BadData
+
+_IMAGE_NAME = "image"  # which one it is where there are several columns of bytes
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that are read: the label, and either one of bytes or all that hold numbers."""
+
+    label: str
+    label_kind: Literal["integer", "string"]
+    features: tuple[str, ...]
+    kind: Literal["bytes", "table"]
+    types: Mapping[str, pa.DataType]  # of those of features
+
+    @property
+    def projection(self) -> list[str]:
+        """What to read of a file for samples, as paths; of an image in a struct its bytes alone."""
+        within = ".bytes" if self.kind == "bytes" and pa.types.is_struct(self.types[self.features[0]]) else ""
+        return [self.label, *(name + within for name in self.features)]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the features, once they are numbers."""
+        types = {kind.value_type if pa.types.is_fixed_size_list(kind) else kind for kind in self.types.values()}
+        return np.dtype(np.uint8 if self.kind == "bytes" or types == {pa.uint8()} else np.float32)
+
+    @property
+    def width(self) -> int:
+        """Values of a row of a table."""
+        return sum(_width(kind) for kind in self.types.values())
+
+
+def columns_of(schema: pa.Schema, label: str) -> Columns:
+    """The columns to read of a file with a schema. Raises `BadData`, to be put after the name of the file."""
+    names = schema.names
+    if len(set(names)) < len(names):
+        raise BadData(f"the name of a column occurs twice: {', '.join(names)}")
+    if label not in names:
+        raise BadData(f"there is no label column {label!r} (dataset.label); there are: {', '.join(names)}")
+    label_kind = _label_kind(schema.field(label).type, label)
+    index = _pandas_index(schema)
+    fields = {field.name: field.type for field in schema if field.name != label and field.name not in index}
+    features = _image_column(fields) or fields
+    kind: Literal["bytes", "table"] = "bytes" if features is not fields else "table"
+    others = [f"{name!r} ({type_})" for name, type_ in features.items() if kind == "table" and not _is_numbers(type_)]
+    if others:
+        raise BadData(f"neither numbers nor images: {', '.join(others)}: leave such columns out of the files")
+    if not features:
+        raise BadData(f"there is no column of numbers or images beside the label {label!r}")
+    return Columns(label, label_kind, tuple(features), kind, features)
+
+
+def labels_of(batch: pa.RecordBatch, columns: Columns) -> pa.DictionaryArray:
+    """The labels of a batch, each distinct one once in the dictionary. Raises `BadData`."""
+    labels = batch.column(columns.label)
+    if labels.null_count:
+        raise BadData(f"the label column {columns.label!r} has empty values")
+    if pa.types.is_boolean(labels.type):
+        labels = labels.cast(pa.int8())
+    return labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
+
+
+def numbered(labels: pa.DictionaryArray, label_of: Mapping[str, int]) -> Labels:
+    """The number of each label's class. Raises `BadData` for one that no survey has seen."""
+    numbers = np.array([label_of.get(str(label), -1) for label in labels.dictionary.to_pylist()], np.int32)
+    found: Labels = numbers[labels.indices.to_numpy()]
+    if len(found) and found.min() < 0:
+        raise BadData(f"there is a label that was not there before: {labels[int(found.argmin())]}")
+    return found
+
+
+def table_of(batch: pa.RecordBatch, columns: Columns) -> Features:
+    """The values of a batch of a table, (row, value), as `Columns.dtype`. Raises `BadData`."""
+    table = np.empty((len(batch), columns.width), columns.dtype)
+    at = 0
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond float32 is infinite, which is seen below
+        for name in columns.features:
+            values = batch.column(name)
+            width = _width(values.type)
+            if pa.types.is_fixed_size_list(values.type):
+                _check_filled(values, name)
+                values = values.flatten()
+            _check_filled(values, name)
+            numbers = values.to_numpy(zero_copy_only=False)
+            if width == 1:
+                table[:, at] = numbers.ravel()
+            else:
+                table[:, at : at + width] = numbers.reshape(-1, width)
+            at += width
+        # The sum of finite values is finite but for huge ones, so that most batches are looked at once.
+        if table.dtype == np.float32 and not np.isfinite(table.sum()):
+            _check_finite(table, columns)
+    return table
+
+
+def contents_of(batch: pa.RecordBatch, columns: Columns) -> Features:
+    """The bytes of each row of a batch, (row,) of objects. Raises `BadData`."""
+    (name,) = columns.features
+    values = batch.column(name)
+    if pa.types.is_struct(values.type):
+        values = pc.struct_field(values, "bytes")
+    _check_filled(values, name)
+    contents: Features = values.to_numpy(zero_copy_only=False)
+    return contents
+
+
+def pixels_of(batch: pa.RecordBatch, columns: Columns, size: int) -> Features:
+    """The pixels of each row of a batch whose bytes are nothing else, (row, size) uint8. Raises `BadData`."""
+    contents = contents_of(batch, columns)
+    joined = b"".join(contents)
+    if len(joined) != size * len(contents) or any(len(content) != size for content in contents):
+        raise BadData(f"a row of the column {columns.features[0]!r} has another length than {size} bytes")
+    return np.frombuffer(joined, np.uint8).reshape(len(contents), size)
+
+
+def _label_kind(type_: pa.DataType, label: str) -> Literal["integer", "string"]:
+    value_type = type_.value_type if pa.types.is_dictionary(type_) else type_
+    if pa.types.is_integer(value_type) or pa.types.is_boolean(value_type):
+        return "integer"
+    if pa.types.is_string(value_type) or pa.types.is_large_string(value_type) or pa.types.is_string_view(value_type):
+        return "string"
+    raise BadData(f"the label column {label!r} holds {type_}: a label is an integer or a string")
+
+
+def _pandas_index(schema: pa.Schema) -> set[str]:
+    """Columns in which pandas keeps the numbers of the rows: no features, and for sorted data the label itself."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name for name in index if isinstance(name, str)}
+
+
+def _image_column(fields: Mapping[str, pa.DataType]) -> dict[str, pa.DataType] | None:
+    found = {name: type_ for name, type_ in fields.items() if _is_bytes(type_)}
+    if len(found) > 1 and _IMAGE_NAME not in found:
+        raise BadData(f"several columns may hold the image: {', '.join(found)}: name one of them {_IMAGE_NAME!r}")
+    if len(found) > 1:
+        return {_IMAGE_NAME: found[_IMAGE_NAME]}
+    return found or None
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    if pa.types.is_struct(type_):  # as the datasets of Hugging Face have it
+        place = type_.get_field_index("bytes")
+        return bool(place >= 0 and _is_bytes(type_.field(place).type))
+    of_one_size = pa.types.is_fixed_size_binary(type_) and not pa.types.is_decimal(type_)
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or of_one_size)
+
+
+def _is_numbers(type_: pa.DataType) -> bool:
+    value_type = type_.value_type if pa.types.is_fixed_size_list(type_) else type_
+    return bool(pa.types.is_integer(value_type) or pa.types.is_floating(value_type) or pa.types.is_boolean(value_type))
+
+
+def _width(type_: pa.DataType) -> int:
+    return type_.list_size if pa.types.is_fixed_size_list(type_) else 1
+
+
+def _check_filled(values: pa.Array, name: str) -> None:
+    if values.null_count:
+        raise BadData(f"the column {name!r} has empty values")
+
+
+def _check_finite(table: Features, columns: Columns) -> None:
+    finite = np.isfinite(table).all(0)
+    if finite.all():
+        return
+    names = [name for name in columns.features for _ in range(_width(columns.types[name]))]
+    raise BadData(f"the column {names[int(finite.argmin())]!r} has values that are NaN, infinite or beyond float32")

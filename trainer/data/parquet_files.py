@@ -1,0 +1,203 @@
+"""Parquet files on any filesystem: found, opened, and read row group by row group. Used by `trainer.data.parquet*`."""
+
+import errno
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainer.data.cache import DiskCache
+from trainer.data.parquet_columns import Columns, columns_of
+from trainer.data.parquet_order import Mask
+from trainer.data.parts import Indices
+from trainer.exits import BadData
+
+T = TypeVar("T")
+
+_BATCH_BYTES, _BATCH_ROWS = 4 * 2**20, 65_536  # of what is converted at once: in the processor's cache, or nearly
+_STREAM_BYTES = 2**20  # of a column chunk that is too large to be read whole
+_OBJECT_BYTES = 60  # of a row's bytes in Python, beside the bytes themselves
+_MOST_ROWS = 2**31  # of a row group
+_GONE = (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR)
+
+
+@dataclass(frozen=True)
+class File:
+    """A Parquet file; `path` is as its filesystem wants it, `name` as messages call it."""
+
+    path: str
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group that holds rows."""
+
+    file: File
+    number: int  # in the file
+    rows: int
+    first_row: int  # in the file
+    decoded_bytes: int  # of its features in memory, about
+
+    @property
+    def name(self) -> str:
+        """As messages call it."""
+        return f"row group {self.number} of {self.file.name}"
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where the files lie: a filesystem of fsspec, and where wanted the copies on local disk of `cache: disk`."""
+
+    filesystem: Any
+    cache: DiskCache | None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the paths are those of this host."""
+        protocol = self.filesystem.protocol
+        return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+    @contextmanager
+    def opened(self, file: File, *, whole_chunks: bool = True, **options: Any) -> Iterator[Any]:
+        """A file as a `pyarrow.parquet.ParquetFile`; column chunks are read whole, or streamed."""
+        options["buffer_size"] = 0 if whole_chunks else _STREAM_BYTES
+        with ExitStack() as stack:
+            if self.cache is not None:
+                source: Any = stack.enter_context(self.cache.open(self.filesystem, file.path))
+            elif self.is_local:
+                source = file.path
+            else:
+                source = stack.enter_context(self.filesystem.open(file.path, "rb", cache_type="none"))
+                options["pre_buffer"] = whole_chunks  # neighbouring column chunks in one request
+            yield stack.enter_context(pq.ParquetFile(source, **options))
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Put a name before `BadData`, and make that of what Arrow says of a damaged file.
+
+    An error of the system, such as a network that is away, stays what it is: a restart may help.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except BadData as error:
+        raise BadData(f"{name}: {error}") from None
+    except (pa.ArrowException, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None and error.errno not in _GONE:
+            raise
+        why = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        raise BadData(f"{name} cannot be read: {why}") from error
+
+
+def open_files(store: Store, files: Sequence[File], *, label: str, threads: int) -> tuple[Columns, list[RowGroup]]:
+    """The columns of files, which all must have, and all their row groups with rows. Raises `BadData`."""
+    with named(files[0].name), store.opened(files[0]) as file:
+        columns = columns_of(file.schema_arrow, label)
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(lambda file: _row_groups(store, file, columns), files))
+    return columns, [group for groups in found for group in groups]
+
+
+def _row_groups(store: Store, file: File, columns: Columns) -> list[RowGroup]:
+    with named(file.name), store.opened(file) as opened:
+        _check_columns(columns_of(opened.schema_arrow, columns.label), columns)
+        metadata, groups, first_row = opened.metadata, [], 0
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            if group.num_rows >= _MOST_ROWS:
+                raise BadData(f"row group {number} has {group.num_rows} rows: write smaller row groups")
+            if group.num_rows:
+                groups.append(RowGroup(file, number, group.num_rows, first_row, _decoded_bytes(group, columns)))
+            first_row += group.num_rows
+    return groups
+
+
+def _check_columns(columns: Columns, expected: Columns) -> None:
+    if columns.label_kind != expected.label_kind:
+        raise BadData(f"the label column {columns.label!r} holds another kind of labels than in the first file")
+    for name in [*expected.types, *columns.types]:
+        here, there = columns.types.get(name), expected.types.get(name)
+        if here != there:
+            raise BadData(f"the column {name!r} is {here or 'missing'}, and {there or 'missing'} in the first file")
+
+
+def _decoded_bytes(group: Any, columns: Columns) -> int:
+    """Of the features of a row group in memory; bytes take about what they take in the file, uncompressed."""
+    rows: int = group.num_rows
+    if columns.kind == "table":
+        return rows * columns.width * columns.dtype.itemsize
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    mine: list[int] = [
+        chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == columns.projection[1]
+    ]
+    return sum(mine) + rows * _OBJECT_BYTES
+
+
+class GroupReader(Generic[T]):
+    """The rows of one row group in their order, a stretch at a time; opened at the first and to be closed.
+
+    `convert` makes of a batch of them, and of their numbers in the row group, what is to be read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        group: RowGroup,
+        columns: Sequence[str],
+        convert: Callable[[pa.RecordBatch, Indices], T],
+        *,
+        whole_chunks: bool = True,
+        dictionary: Sequence[str] = (),
+    ) -> None:
+        self._group = group
+        self._convert = convert
+        self._next_row = 0
+        self._batches = self._read_batches(store, list(columns), whole_chunks, list(dictionary))
+        self._rest: pa.RecordBatch | None = None
+
+    def read(self, mask: Mask) -> Iterator[T]:
+        """What there is where the mask of the next rows is set. Raises `BadData`."""
+        with named(self._group.name):
+            at = 0
+            while at < len(mask):
+                batch = self._take(len(mask) - at)
+                chosen = mask[at : at + len(batch)]
+                rows = np.flatnonzero(chosen) + self._next_row
+                if len(rows):
+                    yield self._convert(batch if len(rows) == len(batch) else batch.filter(pa.array(chosen)), rows)
+                at += len(batch)
+                self._next_row += len(batch)
+            if self._next_row == self._group.rows:
+                self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._batches.close()
+
+    def _take(self, rows: int) -> pa.RecordBatch:
+        """The next rows, at most so many of them."""
+        batch = self._rest if self._rest is not None else next(self._batches, None)
+        if batch is None:
+            raise BadData("it ends early: was the file changed?")
+        self._rest = batch.slice(rows) if len(batch) > rows else None
+        return batch.slice(0, rows)
+
+    def _read_batches(
+        self, store: Store, columns: list[str], whole_chunks: bool, dictionary: list[str]
+    ) -> Generator[pa.RecordBatch, None, None]:
+        group = self._group
+        size = min(_BATCH_ROWS, max(1, _BATCH_BYTES * group.rows // max(1, group.decoded_bytes)))
+        with store.opened(group.file, whole_chunks=whole_chunks, read_dictionary=dictionary) as file:
+            counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+            if counts[group.number : group.number + 1] != [group.rows]:
+                raise BadData("it has another number of rows than before: was the file changed?")
+            yield from file.iter_batches(size, row_groups=[group.number], columns=columns)

@@ -1,0 +1,116 @@
+"""A part of a dataset in Parquet files, streamed. Made by `trainer.data.parquet`."""
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import closing
+
+import numpy as np
+
+from trainer.data.parquet_blocks import Block, BlockReader, in_batches, mended, sound
+from trainer.data.parquet_order import Stretch
+from trainer.data.parquet_windows import WINDOW_BYTES, windows
+from trainer.data.parts import Batch, Draw, EvaluationBatch, Indices, Labels
+
+KEPT_BYTES = 256 * 2**20  # of the rows that this rank evaluates, encoded images as they are
+
+_ROWS = 256  # of a batch of `rows`, at most
+
+
+class ParquetPart:
+    """Some rows of a collection of Parquet files."""
+
+    def __init__(self, reader: BlockReader, stretch: Stretch, *, threads: int) -> None:
+        self._reader = reader
+        self._stretch = stretch
+        self._threads = threads
+        self._kept: dict[tuple[int, int], list[Block]] = {}
+
+    def __len__(self) -> int:
+        return len(self._stretch)
+
+    def damage(self) -> dict[str, str]:
+        """See `Part.damage`."""
+        return dict(self._reader.damage)
+
+    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
+        """See `Part.train`."""
+        used = Stretch(self._stretch.spread, self._stretch.first, self._stretch.first + draw.samples)
+        made = windows(self._reader, used, draw, epoch=epoch, first=first, threads=self._threads)
+        with closing(made), closing(self._delivered(in_batches(made, draw.per_rank))) as batches:
+            yield from batches
+
+    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
+        """See `Part.evaluate`. Each rank reads row groups of its own; damaged images and blank samples weigh 0."""
+        start, stop = (len(self) * number // ranks for number in (rank, rank + 1))
+        with closing(self._delivered(in_batches(self._kept_blocks(start, stop), per_rank))) as batches:
+            for _ in range(-(-len(self) // (per_rank * ranks))):
+                yield self._padded(next(batches, None), per_rank)
+
+    def rows(self, start: int, stop: int) -> Generator[Batch, None, None]:
+        """See `Part.rows`; within start..stop they come as they lie on disk."""
+        first = self._stretch.first
+        stretch = Stretch(self._stretch.spread, first + start, first + stop)
+        blocks = in_batches(self._read(stretch, 0, len(stretch)), _ROWS)
+        yield from self._delivered(mended(block) for block in blocks)
+
+    def _kept_blocks(self, start: int, stop: int) -> Iterator[Block]:
+        """The sound rows start..stop, from memory when they were read before and are few."""
+        kept = self._kept.get((start, stop))
+        if kept is None:
+            blocks = (sound(block) for block in self._read(self._stretch, start, stop))
+            if self._bytes_of(start, stop) > KEPT_BYTES:
+                return blocks
+            kept = self._kept[start, stop] = list(blocks)
+        return iter(kept)
+
+    def _bytes_of(self, start: int, stop: int) -> int:
+        groups = self._reader.groups
+        pieces = ((piece, groups[piece.group]) for piece in self._stretch.pieces(start, stop))
+        return sum(group.decoded_bytes * piece.rows // group.rows for piece, group in pieces)
+
+    def _read(self, stretch: Stretch, start: int, stop: int) -> Generator[Block, None, None]:
+        """Rows as they lie on disk."""
+        for piece in stretch.pieces(start, stop):
+            whole = self._reader.groups[piece.group].decoded_bytes <= WINDOW_BYTES
+            with closing(self._reader.open(piece.group, whole_chunks=whole)) as rows:
+                yield from rows.read(stretch.mask(piece))
+
+    def _delivered(self, blocks: Iterator[Block]) -> Generator[Batch, None, None]:
+        """Blocks of one size as batches; encoded images are decoded some batches ahead."""
+        reader = self._reader
+        if reader.form != "contents":
+            yield from (Batch(block.features, block.labels) for block in blocks)
+            return
+        from trainer.data import decode
+
+        waiting: deque[Labels] = deque()  # of the batches that are being decoded; they keep their order
+
+        def sources() -> Generator[tuple[Indices, list[bytes]], None, None]:
+            for block in blocks:
+                waiting.append(block.labels)
+                yield block.rows, block.features.tolist()
+
+        height, width, channel = reader.target.shape
+        images = decode.decoded(
+            sources(),
+            kind="contents",
+            shape=(height, width, channel),
+            resize=reader.resize,
+            threads=self._threads,
+            name_of=reader.name_of,
+        )
+        with closing(images):
+            for _, pixels in images:
+                yield Batch(pixels, waiting.popleft())
+
+    def _padded(self, batch: Batch | None, size: int) -> EvaluationBatch:
+        """A batch filled up with blank samples of weight 0."""
+        rows = len(batch.labels) if batch else 0
+        weights = (np.arange(size) < rows).astype(np.float32)
+        if batch and rows == size:
+            return EvaluationBatch(batch.features, batch.labels, weights)
+        features = np.zeros((size, *self._reader.target.shape), self._reader.dtype)
+        labels = np.zeros(size, np.int32)
+        if batch:
+            features[:rows], labels[:rows] = batch
+        return EvaluationBatch(features, labels, weights)

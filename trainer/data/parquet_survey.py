@@ -1,0 +1,161 @@
+"""What a rank finds out about Parquet files before training. Used by `trainer.data.parquet`.
+
+Every rank counts the labels of its share of the row groups, reading no other column, and looks at the first rows of
+them. What stands for the whole collection, and must be the same everywhere, comes from the first rank alone: the form
+of the features and their normalization. It has the first row group in its share.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trainer.data.classes import MOST_CLASSES
+from trainer.data.headers import Damaged, check
+from trainer.data.parquet_columns import Columns, contents_of, labels_of, table_of
+from trainer.data.parquet_files import GroupReader, RowGroup, Store
+from trainer.data.parts import Shape, Survey
+from trainer.exits import BadData
+
+_LOOKED_AT = 16  # images
+_MEASURED_GROUPS, _MEASURED_ROWS = 8, 8192  # of a table, for its normalization; rows of each row group
+_CHANNELS = (1, 3)
+
+
+def surveyed(
+    store: Store,
+    columns: Columns,
+    groups: Sequence[RowGroup],
+    *,
+    name: str,
+    image_size: tuple[int, int] | None,
+    rank: int,
+    ranks: int,
+) -> Survey:
+    """The survey of a rank's share of the row groups. Raises `BadData`."""
+    mine = groups[rank::ranks]
+    labels = _counted(store, columns, mine, name=name)
+    survey = Survey(samples=sum(group.rows for group in mine), labels=labels, label_kind=columns.label_kind)
+    if not mine:
+        return survey
+    if columns.kind == "table":
+        survey.shapes = [_table_shape(columns.width, image_size, name=name)]
+        survey.details = _measured(store, columns, groups, is_image=image_size is not None) if rank == 0 else {}
+    else:
+        survey.shapes, form = _looked_at(store, columns, mine[0], image_size)
+        survey.details = {"dtype": "uint8", "value_range": [0.0, 255.0], "form": form}
+    return survey
+
+
+def shape_of(survey: Survey, image_size: tuple[int, int] | None, *, name: str) -> Shape:
+    """The shape of every sample once it is read, by the survey of all ranks. Raises `BadData`."""
+    if survey.details["form"] != "contents":
+        return survey.shapes[0]
+    channel = max(shape[2] for shape in survey.shapes)
+    sizes = sorted({(shape[0], shape[1]) for shape in survey.shapes})
+    if image_size is None and len(sizes) > 1:
+        (height, width), (other_height, other_width) = sizes[:2]
+        raise BadData(
+            f"dataset.image_size: the images of {name} differ in size (as {height}x{width} and "
+            f"{other_height}x{other_width}, height x width): give the size to bring them to"
+        )
+    return *(image_size or sizes[0]), channel
+
+
+def _counted(store: Store, columns: Columns, groups: Sequence[RowGroup], *, name: str) -> dict[str, int]:
+    """How often each label occurs."""
+    times: Counter[str] = Counter()
+
+    def count(batch: pa.RecordBatch, rows: Any) -> None:
+        labels = labels_of(batch, columns)
+        found = np.bincount(labels.indices.to_numpy(), minlength=len(labels.dictionary)).tolist()
+        for label, occurrences in zip(labels.dictionary.to_pylist(), found, strict=True):
+            if occurrences:
+                times[str(label)] += occurrences
+
+    dictionary = [columns.label] if columns.label_kind == "string" else []
+    for group in groups:
+        with closing(GroupReader(store, group, [columns.label], count, dictionary=dictionary)) as reader:
+            for _ in reader.read(np.ones(group.rows, np.bool_)):
+                if len(times) > MOST_CLASSES:  # a column of row numbers must not be counted to its end
+                    what = f"different labels in the column {columns.label!r}: is it a label?"
+                    raise BadData(f"{name}: more than {MOST_CLASSES} {what}")
+    return dict(times)
+
+
+def _table_shape(width: int, image_size: tuple[int, int] | None, *, name: str) -> Shape:
+    if image_size is None:
+        return (width,)
+    height, across = image_size
+    channel, rest = divmod(width, height * across)
+    if rest or channel not in _CHANNELS:
+        raise BadData(
+            f"dataset.image_size: a row of {name} has {width} numbers, not {height}x{across} or three times that"
+        )
+    return height, across, channel
+
+
+def _looked_at(
+    store: Store, columns: Columns, group: RowGroup, image_size: tuple[int, int] | None
+) -> tuple[list[Shape], str]:
+    """The distinct shapes of the first images of a row group, and whether their bytes are encoded images or pixels."""
+    reader = GroupReader(store, group, columns.projection, lambda batch, rows: contents_of(batch, columns))
+    with closing(reader):
+        contents = np.concatenate(list(reader.read(np.ones(min(group.rows, _LOOKED_AT), np.bool_))))
+    shapes: list[Shape] = []
+    why = ""
+    for content in contents:
+        try:
+            header = check(content)
+        except Damaged as damaged:
+            why = why or str(damaged)
+        else:
+            shapes.append((header.height, header.width, header.channel))
+    if shapes:
+        return sorted(set(shapes)), "contents"
+    lengths = {len(content) for content in contents}
+    for channel in _CHANNELS:
+        if image_size is not None and lengths == {image_size[0] * image_size[1] * channel}:
+            return [(*image_size, channel)], "pixels"
+    raise BadData(
+        f"{group.name}: its first value of the column {columns.features[0]!r} {why}; if it is raw pixels, set "
+        f"dataset.image_size to their height and width: it has {len(contents[0])} bytes"
+    )
+
+
+def _measured(store: Store, columns: Columns, groups: Sequence[RowGroup], *, is_image: bool) -> dict[str, Any]:
+    """What a model needs to know of the numbers of a table, from rows that are spread over all of it.
+
+    Means and squares are summed up over batches as in Chan, Golub and LeVeque 1979, STAN-CS-79-773.
+    """
+    details: dict[str, Any] = {"dtype": columns.dtype.name, "form": "table"}
+    if columns.dtype == np.uint8:
+        return details | {"value_range": [0.0, 255.0]}
+    rows, mean, squares = 0, np.zeros(columns.width), np.zeros(columns.width)
+    low, high = np.inf, -np.inf
+    for number in np.unique(np.linspace(0, len(groups) - 1, _MEASURED_GROUPS).round().astype(int)):
+        for values in _spread_rows(store, columns, groups[number]):
+            shift = values.mean(0) - mean
+            whole = rows + len(values)
+            squares += values.var(0) * len(values) + shift**2 * (rows * len(values) / whole)
+            mean += shift * (len(values) / whole)
+            rows = whole
+            low, high = min(low, values.min()), max(high, values.max())
+    if is_image and low < high:
+        return details | {"value_range": [float(low), float(high)]}
+    deviation = np.sqrt(squares / rows)
+    return details | {"normalization": [mean.tolist(), np.where(deviation > 0, deviation, 1).tolist()]}
+
+
+def _spread_rows(store: Store, columns: Columns, group: RowGroup) -> Iterator[NDArray[np.float64]]:
+    """Rows of a row group at equal distances, (row, value), some at a time."""
+    mask = np.zeros(group.rows, np.bool_)
+    mask[np.linspace(0, group.rows - 1, min(group.rows, _MEASURED_ROWS)).round().astype(int)] = True
+    reader = GroupReader(store, group, columns.projection, lambda batch, rows: table_of(batch, columns))
+    with closing(reader):
+        for values in reader.read(mask):
+            yield values.astype(np.float64)

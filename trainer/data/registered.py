@@ -1,0 +1,55 @@
+"""The datasets that have a name: found on the host, wherever the data roots are. See `trainer.data.formats`."""
+
+import gzip
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from trainer.data import idx
+from trainer.data.arrays import Arrays
+from trainer.data.listing import listing
+from trainer.data.location import Location
+from trainer.data.parts import Collection
+from trainer.exits import BadData
+
+_DIGITS_TEST, _DIGITS_SEED = 297, 20_190_701  # fixed for ever: the test part must not follow the job's seed
+_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # where Debian's package puts it
+
+
+def digits(data_roots: Sequence[str]) -> dict[str, Collection]:
+    """The UCI digits out of scikit-learn's files, without importing it: that takes 1 s."""
+    package = find_spec("sklearn")
+    if package is None or not package.submodule_search_locations:
+        raise BadData("digits: scikit-learn, which carries them, is not installed on this host")
+    path = Path(package.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    except OSError as error:
+        raise BadData(f"digits: cannot read {path}: {error.strerror}") from None
+    rows = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
+    pixels, labels = rows[:, :-1].reshape(-1, 8, 8, 1), rows[:, -1]
+    shuffled = np.random.default_rng(_DIGITS_SEED).permutation(len(labels))
+    chosen = {"train": shuffled[:-_DIGITS_TEST], "test": shuffled[-_DIGITS_TEST:]}
+    return {
+        part: Arrays("digits", pixels[rows], labels[rows], value_range=(0.0, 16.0)) for part, rows in chosen.items()
+    }
+
+
+def fashion_mnist(data_roots: Sequence[str]) -> dict[str, Collection]:
+    """Fashion-MNIST as IDX files, from a folder `fashion-mnist` below a data root or from Debian's package."""
+    folders = [*(Path(root, "fashion-mnist") for root in data_roots if "://" not in root), _FASHION_MNIST]
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        raise BadData("fashion-mnist is not on this host: install the Debian package dataset-fashion-mnist")
+    from fsspec.implementations.local import LocalFileSystem
+
+    location = Location("fashion-mnist", LocalFileSystem(), str(folder))
+    return idx.collections(location, list(listing(location, [location.path]).files))
+
+
+REGISTERED: dict[str, Callable[[Sequence[str]], dict[str, Collection]]] = {
+    "digits": digits,
+    "fashion-mnist": fashion_mnist,
+}

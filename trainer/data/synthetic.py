@@ -1,0 +1,159 @@
+"""Images that are made up: learnable, without storage, the same in every run. Used by `trainer.data.formats`.
+
+A class is a smooth pattern, of the same mean brightness as the others; a sample is the pattern of its class under
+noise of its own. All of a sample follows from its number, so that it is the same in every batch that has it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.spec import DatasetSpec
+from trainer.data.indexed import IndexedPart
+from trainer.data.order import selected
+from trainer.data.parts import Collection, Features, Indices, Labels, Selection, Shape, Survey, Target
+from trainer.exits import BadData
+
+EXAMPLE = "synthetic:samples=5000,classes=4,shape=32x32x3"
+
+_NAME = "synthetic"
+_SEED = 20_190_701  # fixed for ever, and not the job's: the data is what it is
+_MEAN, _CONTRAST, _NOISE = 128, 32, 32  # of a pixel: the middle, how far patterns go from it, the noise's deviation
+_MOST_NOISE = 95  # mean + contrast + noise stay within a byte
+_GRID = 5  # random values that make up a side of a pattern
+_OFFSETS = 2**20  # of the noise: as many samples of a class have a noise of their own
+_STRIDE = 0x9E3779B1  # odd, so that number x stride reaches every offset; far from any small fraction of them
+_MOST_PATTERN_BYTES = 2**30
+_LIMITS = {
+    "samples": (20, 10_000_000),
+    "classes": (2, 1000),
+    "height": (8, 4096),
+    "width": (8, 4096),
+    "channels": (1, 4),
+}
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The samples numbered `first`, `first` + 1, ... of made-up data."""
+
+    shape: tuple[int, int, int]  # (height, width, channel)
+    classes: int
+    samples: int
+    first: int = 0
+    name: str = _NAME
+
+    @property
+    def labels(self) -> Labels:
+        """Classes in turn (sample,)."""
+        return ((self.first + np.arange(self.samples)) % self.classes).astype(np.int32)
+
+    def survey(self, *, rank: int, ranks: int) -> Survey:
+        """Nothing to look at; the first rank speaks for all."""
+        survey = Survey(label_kind="integer")
+        if rank == 0:
+            times = np.bincount(self.labels, minlength=self.classes).tolist()
+            survey.samples = self.samples
+            survey.labels = {str(label): count for label, count in enumerate(times) if count}
+            survey.shapes = [self.shape]
+            survey.details = {"dtype": "uint8", "value_range": [0.0, 255.0]}
+        return survey
+
+    def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
+        """As it was asked for; it has no other size."""
+        return self.shape
+
+    def part(self, survey: Survey, target: Target, selection: Selection) -> IndexedPart:
+        """The selected samples."""
+        reader = SyntheticReader(_patterns(self.shape, self.classes), _noise(self.shape), self.first)
+        return IndexedPart(reader, self.labels, selected(self.samples, selection))
+
+
+@dataclass(frozen=True)
+class SyntheticReader:
+    """Makes samples: the pattern of the class plus a stretch of the noise, which begins elsewhere for each sample."""
+
+    patterns: Features  # (class, height, width, channel), lowered by the most that noise takes away
+    noise: NDArray[np.uint8]  # (offset + pixel,), raised by the same
+    first: int
+
+    def read(self, batches: Iterator[Indices]) -> Iterator[tuple[Indices, Features]]:
+        """See `trainer.data.indexed.Reader`."""
+        shape = self.patterns.shape[1:]
+        stretches = np.lib.stride_tricks.sliding_window_view(self.noise, prod(shape))
+        for indices in batches:
+            numbers = self.first + indices
+            images = stretches[(numbers * _STRIDE) % _OFFSETS].reshape(-1, *shape)
+            images += self.patterns[numbers % len(self.patterns)]
+            yield indices, images
+
+
+def is_synthetic(source: str) -> bool:
+    """Whether a source names made-up data."""
+    return source == _NAME or source.startswith(f"{_NAME}:")
+
+
+def collections(source: str, spec: DatasetSpec, *, field: str) -> dict[str, Collection]:
+    """The training data that a source names, and a tenth of it more to test on. Raises `BadData`."""
+    figures = {"samples": 10_000, "classes": 10, "height": 32, "width": 32, "channels": 3}
+    _, _, given = source.partition(":")
+    for assignment in filter(None, given.split(",")):
+        figures |= _figures(assignment, field=field)
+    if spec.image_size is not None:
+        figures["height"], figures["width"] = spec.image_size
+    for name, (least, most) in _LIMITS.items():
+        if not least <= figures[name] <= most:
+            raise BadData(f"{field}: synthetic data with {figures[name]} {name}: {least} to {most} are possible")
+    if figures["samples"] < figures["classes"]:
+        raise BadData(f"{field}: synthetic data with {figures['samples']} samples of {figures['classes']} classes")
+    shape = figures["height"], figures["width"], figures["channels"]
+    if figures["classes"] * prod(shape) > _MOST_PATTERN_BYTES:
+        raise BadData(f"{field}: the patterns of {figures['classes']} classes of this shape would not fit into memory")
+    train = Synthetic(shape, classes=figures["classes"], samples=figures["samples"])
+    return {"train": train, "test": replace(train, samples=train.samples // 10, first=train.samples)}
+
+
+def _figures(assignment: str, *, field: str) -> dict[str, int]:
+    key, _, value = assignment.partition("=")
+    if key in {"samples", "classes"} and re.fullmatch(r"[0-9]{1,10}", value):
+        return {key: int(value)}
+    if key == "shape" and (shape := re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})x([0-9]{1,4})", value)):
+        return dict(zip(("height", "width", "channels"), map(int, shape.groups()), strict=True))
+    raise BadData(
+        f"{field}: {assignment!r} is not understood: samples=N, classes=N and shape=HEIGHTxWIDTHxCHANNELS are, "
+        f"as in {EXAMPLE!r}"
+    )
+
+
+@lru_cache(maxsize=1)
+def _patterns(shape: tuple[int, int, int], classes: int) -> Features:
+    """The pattern of each class: a grid of random values, linearly interpolated, of mean 0 and extreme 1."""
+    height, width, channels = shape
+    generator = np.random.default_rng(_SEED)
+    rows, columns = _interpolation(height), _interpolation(width)
+    patterns = np.empty((classes, *shape), np.uint8)
+    for pattern in patterns:
+        grid = generator.standard_normal((_GRID, _GRID, channels), np.float32)
+        smooth = np.einsum("hi,wj,ijc->hwc", rows, columns, grid, optimize=True)
+        smooth -= smooth.mean()
+        pattern[:] = np.rint(_MEAN - _MOST_NOISE + _CONTRAST * smooth / np.abs(smooth).max())
+    return patterns
+
+
+def _interpolation(pixels: int) -> NDArray[np.float64]:
+    """The weights (pixel, grid) with which the values of a side's grid make up its pixels."""
+    places = np.linspace(0, _GRID - 1, pixels)
+    return np.maximum(0, 1 - np.abs(places[:, np.newaxis] - np.arange(_GRID)))
+
+
+@lru_cache(maxsize=1)
+def _noise(shape: Shape) -> NDArray[np.uint8]:
+    values = np.random.default_rng(_SEED).standard_normal(_OFFSETS + prod(shape), np.float32)
+    raised = (values * _NOISE).clip(-_MOST_NOISE, _MOST_NOISE) + _MOST_NOISE
+    noise: NDArray[np.uint8] = np.rint(raised).astype(np.uint8)
+    return noise

@@ -1,0 +1,74 @@
+"""From the facts of a dataset to the network for it. Called by the session, on every rank alike.
+
+Each network takes raw samples (batch, height, width, channel) or (batch, feature) and gives logits (batch, classes) as
+float32. The scaling is its first layer, so that saved weights need no other preprocessing, and all layers are Keras's
+own, so that plain Keras loads what was saved.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import keras
+from keras import layers
+
+from jobs.spec import Spec
+from trainer.data.parts import Facts
+from trainer.exits import BadData
+from trainer.models.external import external_network, logits_of
+from trainer.models.zoo import HEAD, NETWORKS, check_samples, is_frozen
+
+
+def build_model(spec: Spec, facts: Facts, models: Sequence[str] = ()) -> keras.Model:
+    """The network the spec names, for the data's shape and classes, with weights drawn by the spec's seed.
+
+    `models` are the functions `module:function` that may be called. What is frozen is so from the start, whatever
+    the weights are by now. Raises `BadData`.
+    """
+    keras.config.set_dtype_policy(spec.precision)
+    keras.utils.set_random_seed(spec.seed)
+    name, classes = spec.model.name, len(facts.classes)
+    samples = keras.Input(facts.shape, dtype=facts.dtype, name="samples")
+    x = _scaling(facts)(samples)
+    if ":" in name:
+        network = external_network(name, facts.shape, classes, allowed=models)
+        model = keras.Model(samples, logits_of(network, x, spec.model, classes), name=name.rpartition(":")[2])
+    else:
+        if name not in NETWORKS:
+            raise BadData(f"model.name: there is no model {name!r}; there are: {', '.join(NETWORKS)}")
+        check_samples(name, NETWORKS[name], facts.shape)
+        features = NETWORKS[name].features(x, spec.model)
+        # float32 whatever the precision: a softmax over half-precision logits loses small probabilities.
+        model = network = keras.Model(samples, layers.Dense(classes, dtype="float32", name=HEAD)(features), name=name)
+    if is_frozen(spec.model):
+        _freeze_below_head(network, name)
+    return model
+
+
+def moving_statistics(model: keras.Model) -> list[keras.Variable]:
+    """What a training step changes without a gradient, on each rank by its own samples: means and variances.
+
+    They are to be averaged over the ranks. A frozen BatchNormalization changes none.
+    """
+    normalizations = [layer for layer in model._flatten_layers() if isinstance(layer, layers.BatchNormalization)]
+    return list(chain.from_iterable((n.moving_mean, n.moving_variance) for n in normalizations if n.trainable))
+
+
+def _scaling(facts: Facts) -> layers.Layer:
+    """Pixels to -1..1, columns to a mean of 0 and a deviation of 1; in float32, as half precision ends at 65,504."""
+    if facts.value_range is not None:
+        low, high = facts.value_range
+        span = (high - low) or 1.0
+        return layers.Rescaling(2 / span, offset=-1 - 2 * low / span, dtype="float32")
+    assert facts.normalization is not None
+    variances = [deviation**2 or 1.0 for deviation in facts.normalization.deviation]
+    return layers.Normalization(mean=facts.normalization.mean, variance=variances, dtype="float32")
+
+
+def _freeze_below_head(network: keras.Model, name: str) -> None:
+    if HEAD not in [layer.name for layer in network.layers]:
+        raise BadData(
+            f"model.freeze_base: {name} has no layer named {HEAD!r}, so it is not known what to train: "
+            "name its last layer so, or set model.freeze_base to false"
+        )
+    for layer in network.layers:
+        layer.trainable = layer.name == HEAD

@@ -1,0 +1,52 @@
+"""Networks of other packages, `module:function`, which the operator allows by name. Called by `building`.
+
+The function gets the shape of a sample, as the network will see it, and the number of classes, and returns a network
+from samples to logits. See docs/models.md.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from jobs.spec import ModelSpec
+from trainer.data.parts import Shape
+from trainer.exits import BadData
+
+
+def external_network(name: str, shape: Shape, classes: int, *, allowed: Sequence[str]) -> keras.Model:
+    """What the function `name` builds. Raises `BadData` where it may not be called, or where it fails."""
+    if name not in allowed:
+        listed = ", ".join(allowed) or "none"
+        raise BadData(
+            f"model.name: {name!r} is not among the models that this installation allows (HORA_MODELS): {listed}"
+        )
+    # The operator's own text, never the job's, decides what is imported.
+    module, _, function = allowed[allowed.index(name)].partition(":")
+    try:
+        network = getattr(importlib.import_module(module), function)(tuple(shape), classes)
+        if isinstance(network, keras.Model):
+            keras.saving.serialize_keras_object(network)  # what cannot be saved should fail now, not after training
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)  # the job's log has the place
+        raise BadData(f"model.name: {name} failed: {type(error).__name__}: {error}") from None
+    if not isinstance(network, keras.Model):
+        raise BadData(f"model.name: {name} returned no keras.Model but {type(network).__name__}")
+    return network
+
+
+def logits_of(network: keras.Model, x: Any, model: ModelSpec, classes: int) -> Any:
+    """The float32 logits (batch, classes) of a network on `x`. Raises `BadData` where it gives something else."""
+    if model.dropout:
+        raise BadData(f"model.dropout: {model.name} places its own dropout; leave it at 0")
+    try:
+        logits = network(x)
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise BadData(f"model.name: {model.name} cannot be called: {type(error).__name__}: {error}") from None
+    shape = getattr(logits, "shape", None)
+    if shape != (None, classes):
+        raise BadData(f"model.name: {model.name} gives an output of shape {shape} for {classes} classes")
+    return keras.layers.Activation("linear", dtype="float32")(logits)

@@ -1,0 +1,140 @@
+"""The weights that a network starts from: ImageNet's, a file's, or another job's. Called by the session on rank 0.
+
+A file is never opened by Keras, and nothing in it is ever run: h5py reads arrays whose places and shapes are known
+beforehand. They are those of the network's own `.weights.h5` file, which is written for the purpose, filled from the
+given one and loaded; so it is known exactly what was loaded, whatever the layers are.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.records import Launch
+from jobs.spec import Spec
+from trainer.data.location import locate
+from trainer.exits import BadData
+from trainer.models.imagenet import load_imagenet
+from trainer.models.zoo import HEAD
+
+Expected = dict[str, tuple[str, tuple[int, ...]]]  # by path in the file: the layer's name, and the shape
+
+_SUFFIX = ".weights.h5"
+# What h5py raises on a file that is damaged.
+_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+
+
+class _Elsewhere(Exception):
+    """A file does not hold its arrays itself."""
+
+
+def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None:
+    """Give the network the weights that `model.weights` names; the head stays as drawn where it has another shape.
+
+    Raises `BadData` where they cannot be found or read, or do not fit.
+    """
+    weights = spec.model.weights
+    if weights == "none":
+        return
+    if weights == "imagenet":
+        load_imagenet(model, spec.model.name, Path(launch.weights_dir))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder, f"own{_SUFFIX}")
+        model.save_weights(own)
+        expected = _expected(own)
+        try:
+            with h5py.File(_local_copy(weights, launch, folder), "r") as file:
+                arrays = _read(file, expected, weights, model.name)
+        except _Elsewhere:
+            raise BadData(
+                f"model.weights: {weights} links to data elsewhere; it has to hold all weights itself"
+            ) from None
+        except _DAMAGE as error:
+            raise BadData(f"model.weights: {weights} cannot be read: {error}") from None
+        with h5py.File(own, "r+") as file:
+            for path, array in arrays.items():
+                file[path][...] = array
+        model.load_weights(own)
+    print(f"starting from the weights of {weights}", flush=True)
+
+
+def _local_copy(weights: str, launch: Launch, folder: str) -> Path:
+    """The file, fetched into `folder` where it is not on this host."""
+    if weights.startswith("job:"):
+        path = launch.job_weights
+        if path is None or not Path(path).is_file():
+            where = f" ({path})" if path else ""
+            raise BadData(f"model.weights: job {weights.removeprefix('job:')} left no weights on this host{where}")
+        return Path(path)
+    if not weights.endswith(_SUFFIX):
+        raise BadData(f"model.weights: {weights!r} is not none, imagenet, job:ID or the path of a {_SUFFIX} file")
+    location = locate(weights, launch.data_roots, field="model.weights")
+    if location.local is not None:
+        return location.local
+    copy = Path(folder, f"given{_SUFFIX}")
+    location.filesystem.get_file(location.path, str(copy))
+    return copy
+
+
+def _expected(own: Path) -> Expected:
+    with h5py.File(own, "r") as file:
+        return {path: (_layer_of(dataset), dataset.shape) for path, dataset in _weights_in(file).items()}
+
+
+def _read(file: h5py.File, expected: Expected, source: str, model: str) -> dict[str, NDArray[Any]]:
+    """The arrays by their path. Raises `BadData` where they are not those of the network, but for the head."""
+    found = _weights_in(file)
+    fits = {path: path in found and found[path].shape == shape for path, (_, shape) in expected.items()}
+    for path, (layer, shape) in expected.items():
+        if not fits[path] and layer != HEAD:
+            there = f"has the shape {found[path].shape} there" if path in found else "is not in it"
+            raise BadData(f"model.weights: {source} does not fit {model}: layer {layer}, {shape}, {there}")
+    for path in found:
+        if path.startswith("/layers/") and path not in expected:  # beside the layers Keras may have kept an optimizer
+            layer, shape = _layer_of(found[path]), found[path].shape
+            raise BadData(f"model.weights: {source} does not fit {model}, which has no layer {layer}, {shape}")
+    head = {path for path, (layer, _) in expected.items() if layer == HEAD}
+    if not all(fits[path] for path in head):
+        print(f"the head of {source} is for other classes and is not taken", flush=True)
+        fits |= dict.fromkeys(head, False)
+    arrays = {path: found[path][...] for path in expected if fits[path]}
+    for path, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise BadData(f"model.weights: {source} has values in layer {expected[path][0]} that are not finite")
+    return arrays
+
+
+def _weights_in(file: h5py.File) -> dict[str, h5py.Dataset]:
+    return dict(_arrays(file, "", set()))
+
+
+def _arrays(group: h5py.Group, path: str, seen: set[h5py.Group]) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Every array of numbers below a group, by its path; a group that contains itself is entered once.
+
+    HDF5 can say "this array is in that other file" in three ways; none may make a rank read what it names. Not by
+    `visititems`: an error inside its callback, as damage causes, leaves h5py as a `SystemError`.
+    """
+    seen.add(group)
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise _Elsewhere
+        item, below = group[name], f"{path}/{name}"
+        if isinstance(item, h5py.Group):
+            if item not in seen:
+                yield from _arrays(item, below, seen)
+        elif isinstance(item, h5py.Dataset):
+            if item.is_virtual or item.external is not None:
+                raise _Elsewhere
+            if item.dtype.kind in "biuf":
+                yield below, item
+
+
+def _layer_of(dataset: h5py.Dataset) -> str:
+    """The name of the layer, which Keras writes to the group that holds its weights by number; else that group's."""
+    return str(dataset.parent.attrs.get("name", dataset.parent.name))

@@ -1,0 +1,86 @@
+"""The networks of this package by name. Used by `building` and `weights`; `jobs.catalog` describes them to people."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.spec import ModelSpec
+from trainer.data.parts import Shape
+from trainer.exits import BadData
+from trainer.models import applications, small
+from trainer.models.applications import WeightsFile
+
+HEAD = "logits"  # the name of the last layer, whose weights are for the classes at hand
+
+
+@dataclass(frozen=True)
+class Network:
+    """How a network turns samples in -1..1 into what its head reads, and which samples it takes."""
+
+    features: Callable[[Any, ModelSpec], Any]  # (batch, height, width, channel) -> (batch, feature)
+    takes_tables: bool = False
+    least_size: int = 1  # pixels of the shorter side
+    channels: tuple[int, ...] | None = None  # None: any number
+    imagenet: Callable[[tuple[int, int]], WeightsFile] | None = None  # by (height, width), where there are weights
+
+
+def is_frozen(model: ModelSpec) -> bool:
+    """Whether all below the head stays as it was loaded: there is nothing to keep in weights drawn at random."""
+    return model.freeze_base and model.weights != "none"
+
+
+def check_samples(name: str, network: Network, shape: Shape) -> None:
+    """Make sure that a network can take samples of this shape. Raises `BadData`."""
+    if len(shape) == 1:
+        if not network.takes_tables:
+            tables = ", ".join(other for other, network in NETWORKS.items() if network.takes_tables)
+            raise BadData(f"model.name: {name} takes images, and a sample here is {shape[0]} numbers: use {tables}")
+        return
+    height, width, channels = shape
+    if min(height, width) < network.least_size:
+        least = network.least_size
+        raise BadData(
+            f"dataset.image_size: {name} takes images of {least}x{least} and larger, and those here are "
+            f"{height}x{width}: set it to at least [{least}, {least}]"
+        )
+    if network.channels and channels not in network.channels:
+        allowed = " or ".join(map(str, network.channels))
+        raise BadData(f"model.name: {name} takes images of {allowed} channels, and those here have {channels}")
+
+
+def _layered(make: Callable[[tuple[int, ...], float], small.Layers]) -> Callable[[Any, ModelSpec], Any]:
+    def features(x: Any, model: ModelSpec) -> Any:
+        for layer in make(tuple(x.shape[1:3]), model.dropout):
+            x = layer(x)
+        return x
+
+    return features
+
+
+def _on_base(base: Callable[..., Any]) -> Callable[[Any, ModelSpec], Any]:
+    def features(x: Any, model: ModelSpec) -> Any:
+        # A frozen base runs in inference mode: else BatchNormalization would go on with the statistics of the batch.
+        x = base(x, training=False if is_frozen(model) else None)
+        for layer in small.dropout(model.dropout):
+            x = layer(x)
+        return x
+
+    return features
+
+
+NETWORKS = {
+    "lenet5": Network(_layered(small.lenet5)),
+    "mlp": Network(_layered(small.mlp), takes_tables=True),
+    "alexnet": Network(_layered(small.alexnet)),
+    "convnet7": Network(_layered(small.convnet7)),
+    "chipnet": Network(_layered(small.chipnet)),
+    "resnet50": Network(
+        _on_base(applications.resnet50), least_size=32, channels=(1, 3), imagenet=applications.resnet50_weights
+    ),
+    "xception": Network(
+        _on_base(applications.xception), least_size=71, channels=(1, 3), imagenet=applications.xception_weights
+    ),
+    "mobilenet_v2": Network(
+        _on_base(applications.mobilenet_v2), least_size=32, channels=(1, 3), imagenet=applications.mobilenet_v2_weights
+    ),
+}

@@ -1,0 +1,119 @@
+"""The callbacks that record steps, epochs and damage. Listed by the session, called by the loop.
+
+RankRecording     what every rank tells of itself
+EpochRecording    what rank 0 tells of the job
+DamageWatch       samples that turn out to be damaged while they are read; too many end the run
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from jobs.records import DataOpened, EpochEnded, RankEpochEnded, StepEnded
+from trainer.callbacks import Callback, Epoch, Step
+from trainer.data.opening import Dataset, check_damage
+from trainer.data.parts import Facts
+from trainer.recorder import Records
+
+
+class RankRecording(Callback):
+    """Records the steps and the epochs of this rank."""
+
+    def __init__(self, recorder: Records, *, global_batch: int) -> None:
+        self._recorder = recorder
+        self._global_batch = global_batch
+
+    def on_step_end(self, step: Step) -> None:
+        """Record a step; written with others a few times a second."""
+        self._recorder.buffer(
+            StepEnded(
+                at=time.time(),
+                step=step.step,
+                epoch=step.epoch,
+                step_time_s=step.step_time_s,
+                data_wait_s=step.data_wait_s,
+                allreduce_s=step.allreduce_s,
+                samples_per_s=self._global_batch / step.step_time_s,
+                metrics=step.metrics,
+            )
+        )
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """Record what the epoch cost this rank."""
+        times = epoch.times
+        p50, p95 = np.percentile(times.steps_s, (50, 95)).tolist() if times.steps_s else (0.0, 0.0)
+        self._recorder.write(
+            RankEpochEnded(
+                at=time.time(),
+                epoch=epoch.epoch,
+                step=epoch.step,
+                step_time_p50_s=p50,
+                step_time_p95_s=p95,
+                data_wait_s=times.data_wait_s,
+                allreduce_s=times.allreduce_s,
+            )
+        )
+
+
+class EpochRecording(Callback):
+    """Records the epochs of the job, on the rank that speaks for all."""
+
+    def __init__(self, recorder: Records, learning_rate: Callable[[], float]) -> None:
+        self._recorder = recorder
+        self._learning_rate = learning_rate
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """Record the epoch with the rate of its last update."""
+        self._recorder.write(
+            EpochEnded(
+                at=time.time(),
+                epoch=epoch.epoch,
+                step=epoch.step,
+                wall_s=epoch.pace.epoch_s,
+                samples_per_s=epoch.pace.samples_per_s,
+                learning_rate=self._learning_rate(),
+                metrics=epoch.metrics,
+                data_wait_s=epoch.pace.data_wait_s,
+                allreduce_s=epoch.pace.allreduce_s,
+            )
+        )
+
+
+class DamageWatch(Callback):
+    """Looks, after each epoch, at the samples that any rank could not read; `name` is what messages call the data."""
+
+    def __init__(self, dataset: Dataset, recorder: Records, *, name: str) -> None:
+        self._dataset = dataset
+        self._recorder = recorder
+        self._name = name
+        self._known = dict(dataset.facts.damaged)
+
+    def on_epoch_end(self, epoch: Epoch) -> None:
+        """Name the new ones; raise `BadData`, on every rank, when all of them together are too many."""
+        new = {name: why for name, why in epoch.damaged.items() if name not in self._known}
+        if not new:
+            return
+        self._known |= new
+        for name in new.keys() & self._dataset.damage().keys():  # each rank names what it came upon itself
+            print(f"damaged and left out: {name}: {new[name]}", flush=True)
+        facts = self._dataset.facts
+        self._recorder.write(data_opened(facts, self._known))
+        sizes = facts.sizes
+        samples = sizes.train + sizes.validation + sizes.test + len(facts.damaged)
+        check_damage(self._known, samples=samples, name=self._name)
+
+
+def data_opened(facts: Facts, damaged: Mapping[str, str], *, named: int = 20) -> DataOpened:
+    """What the data turned out to be, as a record; `damaged` are the samples that cannot be read, and why."""
+    return DataOpened(
+        at=time.time(),
+        format=facts.format,
+        shape=list(facts.shape),
+        classes=list(facts.classes),
+        train=facts.sizes.train,
+        validation=facts.sizes.validation,
+        test=facts.sizes.test,
+        damaged=len(damaged),
+        damaged_files=list(damaged)[:named],
+    )

@@ -1,0 +1,113 @@
+"""What is trained: the network, its optimizer, and the steps on them; built, restored, saved. Used by the session."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from jobs.plan import Plan
+from jobs.records import Launch
+from trainer import distributed
+from trainer.callbacks import Weights, weights_of
+from trainer.checkpoint import Checkpoint, CheckpointStore, State
+from trainer.data.parts import Facts
+from trainer.distributed import Ranks, together
+from trainer.models import build_model, build_optimizer, load_initial_weights, moving_statistics
+from trainer.plan import steps_of
+from trainer.steps import StepFunction, make_evaluation_step, make_train_step
+
+_SEED_STRIDE = 1_000_003  # between the random numbers of two ranks
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is trained, with every variable made, and the two steps on it."""
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    train_step: StepFunction
+    evaluation_step: StepFunction
+
+    @property
+    def random_states(self) -> list[keras.Variable]:
+        """The states of the layers' random generators: variables of the model that are not weights."""
+        weights = {id(variable) for variable in self.model.weights}
+        return [variable for variable in self.model.variables if id(variable) not in weights]
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate that the optimizer holds: the shortest number that is it in float32, 0.001 and not 0.00100000005."""
+        return float(str(np.float32(self.optimizer.learning_rate.numpy())))
+
+
+def build(launch: Launch, plan: Plan, facts: Facts) -> Trained:
+    """The network and its optimizer with seeded weights, equal on every rank."""
+    keras.utils.set_random_seed(launch.spec.seed)
+    model = build_model(launch.spec, facts, models=launch.models)
+    optimizer = build_optimizer(launch.spec, plan, model)
+    evaluation_step = make_evaluation_step(model)
+    size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch is charged for it
+    evaluation_step(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32), np.zeros(size, np.float32))
+    return Trained(model, optimizer, make_train_step(model, optimizer, moving_statistics(model)), evaluation_step)
+
+
+def restore(
+    store: CheckpointStore, trained: Trained, launch: Launch, plan: Plan, ranks: Ranks
+) -> tuple[State, Weights | None]:
+    """Go on from the newest checkpoint, or from the start: the state on every rank, the best weights on rank 0.
+
+    Rank 0 alone reads; what it has is broadcast, on a first start too, so that all ranks begin equal.
+    """
+    checkpoint = together(lambda: _read(store, trained, launch) if ranks.rank == 0 else None)
+    texts = distributed.gather(checkpoint.state.to_json() if checkpoint else None)
+    distributed.broadcast([*trained.model.variables, *trained.optimizer.variables])
+    for variable in trained.random_states:  # else all ranks would drop out the same units
+        variable.assign_add([ranks.rank * _SEED_STRIDE, 0])
+    if texts[0] is None:
+        return State(ranks=plan.gpus, global_batch=plan.global_batch), None
+    state = State.from_json(texts[0])
+    print(_going_on(state, plan), flush=True)
+    state = state.on_plan(ranks=plan.gpus, global_batch=plan.global_batch, steps_per_epoch=steps_of(plan)[0])
+    best_weights = list(checkpoint.arrays["best"]) if checkpoint and "best" in checkpoint.arrays else None
+    return state, best_weights
+
+
+def _read(store: CheckpointStore, trained: Trained, launch: Launch) -> Checkpoint | None:
+    """Set every variable as the newest checkpoint has it; without one, the weights that the spec begins with."""
+    groups = {"model": trained.model.variables, "optimizer": trained.optimizer.variables}
+    shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
+    checkpoint = store.newest(shapes)
+    if checkpoint is None:
+        load_initial_weights(trained.model, launch.spec, launch)
+        return None
+    for group, variables in groups.items():
+        for variable, value in zip(variables, checkpoint.arrays[group], strict=True):
+            variable.assign(value)
+    return checkpoint
+
+
+def _going_on(state: State, plan: Plan) -> str:
+    text = f"going on from step {state.progress.step}"
+    if state.ranks != plan.gpus:
+        text += (
+            f" on {plan.gpus} ranks instead of {state.ranks}: the global batch was {state.global_batch} and is now "
+            f"{plan.global_batch}, the learning rate is {plan.learning_rate:g}"
+        )
+    return text
+
+
+def save(store: CheckpointStore, trained: Trained, state: State, best_weights: Weights | None) -> Path:
+    """Write what `restore` reads."""
+    arrays = {"model": weights_of(trained.model.variables), "optimizer": weights_of(trained.optimizer.variables)}
+    if best_weights is not None:
+        arrays["best"] = best_weights
+    return store.save(Checkpoint(state, arrays))
+
+
+def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:
+    """Give every rank the best weights of rank 0, which alone has those of an earlier attempt."""
+    if best_weights is not None:
+        for variable, value in zip(model.weights, best_weights, strict=True):
+            variable.assign(value)
+    distributed.broadcast(model.weights)
