@@ -80,6 +80,7 @@ class ImageFolder:
             details={
                 "dtype": "uint8",
                 "value_range": [0.0, 255.0],
+                "encoded": True,
                 "digest": self.files.digest,
                 # `merged` keeps what each rank says under a name of its own.
                 f"channel_{rank}": max((shape[2] for shape in shapes), default=1),

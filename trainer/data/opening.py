@@ -24,6 +24,7 @@ from trainer.data.parts import (
     Normalization,
     Part,
     Selection,
+    Shape,
     Survey,
     Target,
     merged,
@@ -109,20 +110,28 @@ class Found:
             survey = found[part]
             check_damage(survey.damaged, samples=survey.samples + len(survey.damaged), name=collection.name)
         train = self.collections["train"]
-        target = Target(
-            shape=train.shape_of(found["train"], self.spec.image_size),
-            classes=class_names(found["train"], name=train.name),
-        )
+        shapes = self._shapes(found)
+        target = Target(shapes["train"], class_names(found["train"], name=train.name))
         check_augment(self.spec.augment, target.shape)
         for part, collection in self.collections.items():
             check_labels(found[part], target.classes, name=collection.name)
-            _check_shape(collection.shape_of(found[part], self.spec.image_size), target.shape, name=collection.name)
+            _check_shape(shapes[part], target.shape, name=collection.name)
             _check_dtype(found[part], found["train"], name=collection.name)
         parts = self._parts(found, target)
         facts = self._facts(found, target, parts)
         if self.spec.cache == "memory":
             parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
         return Dataset(facts, parts["train"], parts["validation"], parts.get("test"))
+
+    def _shapes(self, found: Mapping[str, Survey]) -> dict[str, Shape]:
+        """The shape of each part's samples; encoded images are decoded in colour when any part is."""
+        shapes = {
+            part: collection.shape_of(found[part], self.spec.image_size)
+            for part, collection in self.collections.items()
+        }
+        encoded = [part for part, survey in found.items() if survey.details.get("encoded")]
+        channel = max((shapes[part][-1] for part in encoded), default=0)
+        return shapes | {part: (*shapes[part][:-1], channel) for part in encoded}
 
     def _parts(self, found: Mapping[str, Survey], target: Target) -> dict[str, Part]:
         parts = {
@@ -176,7 +185,7 @@ def check_damage(damaged: Mapping[str, str], *, samples: int, name: str) -> None
         raise BadData(f"{name}: {len(damaged)} of {samples} samples are damaged, more than 1 %: {named}")
 
 
-def _check_shape(shape: tuple[int, ...], expected: tuple[int, ...], *, name: str) -> None:
+def _check_shape(shape: Shape, expected: Shape, *, name: str) -> None:
     if shape != expected:
         raise BadData(f"{name}: its samples have the shape {shape}, those of the training data {expected}")
 

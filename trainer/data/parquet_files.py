@@ -20,7 +20,7 @@ from trainer.exits import BadData
 T = TypeVar("T")
 
 _BATCH_BYTES, _BATCH_ROWS = 4 * 2**20, 65_536  # of what is converted at once: in the processor's cache, or nearly
-_STREAM_BYTES = 2**20  # of a column chunk that is too large to be read whole
+_BUFFER_BYTES, _LEAST_BUFFER_BYTES = 2 * 2**20, 2**16  # of a file whose column chunks are too large to be read whole
 _OBJECT_BYTES = 60  # of a row's bytes in Python, beside the bytes themselves
 _MOST_ROWS = 2**31  # of a row group
 _GONE = (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR)
@@ -65,9 +65,9 @@ class Store:
         return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
     @contextmanager
-    def opened(self, file: File, *, whole_chunks: bool = True, **options: Any) -> Iterator[Any]:
-        """A file as a `pyarrow.parquet.ParquetFile`; column chunks are read whole, or streamed."""
-        options["buffer_size"] = 0 if whole_chunks else _STREAM_BYTES
+    def opened(self, file: File, *, buffer_bytes: int = 0, **options: Any) -> Iterator[Any]:
+        """A file as a `pyarrow.parquet.ParquetFile`; column chunks are read whole, or through buffers of a size."""
+        options["buffer_size"] = buffer_bytes
         with ExitStack() as stack:
             if self.cache is not None:
                 source: Any = stack.enter_context(self.cache.open(self.filesystem, file.path))
@@ -75,7 +75,7 @@ class Store:
                 source = file.path
             else:
                 source = stack.enter_context(self.filesystem.open(file.path, "rb", cache_type="none"))
-                options["pre_buffer"] = whole_chunks  # neighbouring column chunks in one request
+                options["pre_buffer"] = not buffer_bytes  # neighbouring column chunks in one request
             yield stack.enter_context(pq.ParquetFile(source, **options))
 
 
@@ -196,7 +196,8 @@ class GroupReader(Generic[T]):
     ) -> Generator[pa.RecordBatch, None, None]:
         group = self._group
         size = min(_BATCH_ROWS, max(1, _BATCH_BYTES * group.rows // max(1, group.decoded_bytes)))
-        with store.opened(group.file, whole_chunks=whole_chunks, read_dictionary=dictionary) as file:
+        buffer_bytes = 0 if whole_chunks else max(_LEAST_BUFFER_BYTES, _BUFFER_BYTES // len(columns))
+        with store.opened(group.file, buffer_bytes=buffer_bytes, read_dictionary=dictionary) as file:
             counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
             if counts[group.number : group.number + 1] != [group.rows]:
                 raise BadData("it has another number of rows than before: was the file changed?")

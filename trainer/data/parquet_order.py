@@ -184,17 +184,17 @@ class Mix:
 
 
 def mixes(
-    pieces: Sequence[Piece], bytes_of: Sequence[int], *, groups: int, rows: int, window_bytes: int
+    pieces: Sequence[Piece], bytes_of: Sequence[int], *, groups: int, open_groups: int, rows: int, window_bytes: int
 ) -> Iterator[Mix]:
-    """Share out pieces into mixes of at least `groups` row groups, and of `rows` rows if memory allows.
+    """Share out pieces into mixes of at least `groups` row groups and `rows` rows; of `open_groups` if memory is short.
 
     `bytes_of` is what each row group takes in memory. A mix that takes more than `window_bytes` is made in windows.
     """
     taken: list[Piece] = []
     taken_rows = taken_bytes = 0
     for piece in pieces:
-        fits = taken_bytes + bytes_of[piece.group] <= window_bytes
-        if len(taken) >= groups and (taken_rows >= rows or not fits):
+        is_short = taken_bytes + bytes_of[piece.group] > window_bytes
+        if len(taken) >= (open_groups if is_short else groups) and (is_short or taken_rows >= rows):
             yield Mix(tuple(taken), -(-taken_bytes // window_bytes))
             taken, taken_rows, taken_bytes = [], 0, 0
         taken.append(piece)

@@ -47,7 +47,12 @@ def surveyed(
         survey.details = _measured(store, columns, groups, is_image=image_size is not None) if rank == 0 else {}
     else:
         survey.shapes, form = _looked_at(store, columns, mine[0], image_size)
-        survey.details = {"dtype": "uint8", "value_range": [0.0, 255.0], "form": form}
+        survey.details = {
+            "dtype": "uint8",
+            "value_range": [0.0, 255.0],
+            "form": form,
+            "encoded": form == "contents",
+        }
     return survey
 
 

@@ -22,6 +22,10 @@ from trainer.data.parts import Draw, Features, Indices
 
 WINDOW_BYTES = 128 * 2**20
 MIXED_GROUPS = 16
+LEAST_OPEN_GROUPS = 4
+
+_PAGE_BYTES = 2**20  # of a column, as most writers have it: what is in memory of a row group that is read in slices
+_PAGES_BYTES = 256 * 2**20
 
 
 def windows(
@@ -63,6 +67,7 @@ class _Maker:
                     one.pieces(),
                     bytes_of,
                     groups=MIXED_GROUPS,
+                    open_groups=self._open_groups(),
                     rows=self.draw.shuffle_buffer,
                     window_bytes=WINDOW_BYTES,
                 )
@@ -72,6 +77,11 @@ class _Maker:
                     skip = max(0, skip - mix.rows)
             else:
                 skip -= one.rows
+
+    def _open_groups(self) -> int:
+        """How many row groups are read in slices at once."""
+        of_pages = _PAGES_BYTES // (_PAGE_BYTES * len(self.reader.columns.projection))
+        return min(MIXED_GROUPS, max(LEAST_OPEN_GROUPS, of_pages))
 
     def _mixed(self, one: Pass, mix: Mix, number: int, skip: int) -> Iterator[Block]:
         """The windows of a mix without its first `skip` rows; their files are open from the first to the last."""

@@ -136,7 +136,7 @@ NO = pa.nulls(1, pa.float64())
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"x": X, "target": LABEL}, "a.parquet: no label column 'label' .dataset.label.; there are: x, target"),
+        ({"x": X, "target": LABEL}, "no label column 'label' .dataset.label.; there are: x, target"),
         ({"x": X, "label": X}, "a.parquet: the label column 'label' holds double: a label is an integer or a string"),
         ({"x": X, "label": pa.array([datetime.date(2030, 1, 1)] * 20)}, "holds date32.day.: a label is an integer or"),
         ({"x": X, "label": pa.nulls(20)}, "the label column 'label' holds null"),

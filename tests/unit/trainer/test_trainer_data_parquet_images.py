@@ -96,7 +96,7 @@ def test_damaged_images_are_replaced_in_training_and_do_not_count_in_evaluation(
     assert {batch.features.shape for batch in batches} == {(500, *SIZE, 3)}
     counted = np.concatenate([batch.features[batch.weights > 0, 0, 0, 0] for batch in batches])
     assert sorted(counted) == sorted(number % 100 for number in range(rows) if number % 120 != 119)
-    assert list(opened.damage()) == [f"a.parquet: row {number}" for number in range(119, rows, 120)]
+    assert opened.damage().keys() == {f"a.parquet: row {number}" for number in range(119, rows, 120)}
     assert sum(len(batch.labels) for batch in opened.rows(0, rows)) == rows
 
 

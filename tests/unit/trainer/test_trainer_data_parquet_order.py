@@ -106,12 +106,12 @@ def pieces(rows: list[int]) -> list[Piece]:
     [
         ([3] * 40, [(40, 1)]),  # tiny ones: until there are enough rows
         ([100] * 40, [(16, 1), (16, 1), (8, 1)]),  # 16 of them
-        ([1000] * 20, [(16, 8), (4, 2)]),  # 16 large ones, in windows of 2000 rows
+        ([1000] * 20, [(8, 4), (8, 4), (4, 2)]),  # 8 large ones, in windows of 2000 rows
         ([9000], [(1, 5)]),
         ([], []),
     ],
 )
 def test_row_groups_are_mixed_until_rows_or_memory_are_enough(rows: list[int], expected: list[tuple[int, int]]) -> None:
-    mixed = list(mixes(pieces(rows), rows, groups=16, rows=500, window_bytes=2000))
+    mixed = list(mixes(pieces(rows), rows, groups=16, open_groups=8, rows=500, window_bytes=2000))
     assert [(len(mix.pieces), mix.windows) for mix in mixed] == expected
     assert [piece for mix in mixed for piece in mix.pieces] == pieces(rows)

@@ -1,5 +1,7 @@
 """Samples that stream out of Parquet files: every row where it belongs, in memory that does not grow."""
 
+import os
+import resource
 import subprocess
 import sys
 import textwrap
@@ -94,6 +96,24 @@ def test_more_ranks_than_row_groups(root: Path) -> None:
     opened = part("sorted.parquet", root)
     seen = np.concatenate([ids(opened, draw(4000, rank=rank, ranks=5, per_rank=8)) for rank in range(5)]).ravel()
     assert sorted(seen) == list(range(4000))
+
+
+def test_a_rank_sees_other_rows_of_a_row_group_in_every_epoch(root: Path) -> None:
+    opened = part("sorted.parquet", root)
+    first, second = (np.unique(ids(opened, draw(4000, ranks=2), epoch=epoch)) for epoch in (1, 2))
+    assert 800 < len(np.intersect1d(first, second)) < 1200  # of 2000
+
+
+def test_no_more_files_are_open_than_are_read(tmp_path: Path) -> None:
+    for number in range(100):
+        write(tmp_path / "set" / f"{number}.parquet", numbered(3, first=3 * number, classes=3), [3])
+    opened = part("set", tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, limits[1]))
+    try:
+        assert sorted(ids(opened, draw(300)).ravel()) == list(range(300))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @given(
@@ -240,7 +260,7 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
         | {"label": np.arange(100_000) % 2}
     )  # 20 MB, ten times
     for number in range(10):
-        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=20_000)
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=5000)
     script = f"""
         import resource
         from pathlib import Path
@@ -254,8 +274,8 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
             for _ in range(steps):
                 next(batches)
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        early = peak_mb(100)
-        print(peak_mb(900) - early)
+        early = peak_mb(300)
+        print(peak_mb(1700) - early)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True)
-    assert float(done.stdout.splitlines()[-1]) < 20
+    assert float(done.stdout.splitlines()[-1]) < 50
