@@ -78,7 +78,7 @@ def _is_below(url: str, root: str) -> bool:
     """Whether a URL is a root or below it, compared part by part; one that could mean another place is not."""
     scheme, _, rest = url.partition("://")
     parts = rest.removesuffix("/").split("/")
-    if _REFUSED_IN_URL.search(url) or "" in parts[1:] or not {".", ".."}.isdisjoint(parts):
+    if _REFUSED_IN_URL.search(url) or "@" in parts[0] or not {".", ".."}.isdisjoint(parts) or "" in parts[1:]:
         return False
     root_scheme, separator, root_rest = root.partition("://")
     above = root_rest.rstrip("/").split("/") if root_rest else []
