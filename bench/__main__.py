@@ -1,24 +1,31 @@
-"""`python -m bench [NAME...]`: run the named measurements (default: all) and print their tables."""
+"""`python -m bench [NAME...]`: run the named measurements (default: all) and print their tables.
+
+All of them take more than an hour on two cores; `articles:NAME` is one row of `articles`.
+"""
 
 import argparse
 import sys
+from functools import partial
 
-from bench import launch, train
+from bench import articles, launch, train
+from bench import input as reading
 
-MEASUREMENTS = {"launch": launch.main, "train": train.main}
+MEASUREMENTS = {"launch": launch.main, "train": train.main, "input": reading.main, "articles": articles.main}
+ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articles.ROWS}
 
 
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("name", nargs="*", help=f"one of: {', '.join(MEASUREMENTS)}")
+    parser.add_argument("name", nargs="*", help=f"of: {', '.join([*MEASUREMENTS, *ROWS])}")
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured (default: 5)")
     arguments = parser.parse_args()
-    unknown = [name for name in arguments.name if name not in MEASUREMENTS]
+    named = MEASUREMENTS | ROWS
+    unknown = [name for name in arguments.name if name not in named]
     if unknown:
-        parser.error(f"no such measurement: {', '.join(unknown)}; there are: {', '.join(MEASUREMENTS)}")
+        parser.error(f"no such measurement: {', '.join(unknown)}; there are: {', '.join(named)}")
     for name in arguments.name or MEASUREMENTS:
-        MEASUREMENTS[name](rounds=arguments.rounds)
+        named[name](rounds=arguments.rounds)
     return 0
 
 

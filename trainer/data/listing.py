@@ -32,7 +32,8 @@ def listing(location: Location, data_roots: Sequence[str], path: str | None = No
     """
     path = location.path if path is None else path
     with reading(location, path):
-        kind = location.filesystem.info(path)["type"]
+        # On a web server every URL is a file, as `info` has it, and a folder only for `isdir`.
+        kind = "directory" if location.filesystem.isdir(path) else location.filesystem.info(path)["type"]
         if kind != "directory":
             return Listing(False, (path,) if kind == "file" else ())  # reading a pipe would wait for ever
         entries = location.filesystem.ls(path, detail=True)

@@ -1,0 +1,149 @@
+"""Jobs trained through the service one after the other, and what they came to. Used by `bench.articles`."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from rich.console import Console
+
+from bench.datasets import Samples
+from bench.web import served
+from hora.client import Client
+from hora.stack import Stack
+
+Json = dict[str, Any]
+
+SLOTS = 2
+_BYTES_PER_S = 2e6  # of the web server
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A job that has succeeded; its times are those of the training, without queue and set-up."""
+
+    job: Json
+    series: Sequence[Json]  # of the epoch axis
+
+    @property
+    def wall_s(self) -> float:
+        """Of the training, validation included."""
+        return float(self.job["summary"]["wall_s"])
+
+    @property
+    def epochs_run(self) -> float:
+        """How many there were."""
+        return float(self.job["summary"]["epochs_run"])
+
+    @property
+    def epoch_s(self) -> float:
+        """Of a mean epoch."""
+        return fmean(self.epochs["epoch_s"])
+
+    @property
+    def samples_per_s(self) -> float:
+        """Over all ranks."""
+        return float(self.job["summary"]["train_samples_per_s"])
+
+    @property
+    def test_accuracy(self) -> float:
+        """Of the weights that were kept; where there is no test part, on the validation part."""
+        summary = self.job["summary"]
+        return float(summary["val_accuracy"] if summary["test_accuracy"] is None else summary["test_accuracy"])
+
+    @property
+    def best_accuracy(self) -> float:
+        """The best one on the validation part."""
+        return max(self.epochs["val_accuracy"])
+
+    @cached_property
+    def epochs(self) -> dict[str, list[float]]:
+        """The values over all ranks of every epoch, by metric."""
+        return {of["name"]: of["y"] for of in self.series if of["rank"] == -1}
+
+    @property
+    def later_epoch_s(self) -> float:
+        """Of a mean epoch after the first one."""
+        return fmean(self.epochs["epoch_s"][1:])
+
+    @property
+    def wait_share(self) -> float:
+        """The share of the time that the steps waited for data."""
+        return sum(self.epochs["data_wait_s"]) / sum(self.epochs["epoch_s"])
+
+    @property
+    def later_wait_share(self) -> float:
+        """The same, of the epochs after the first one."""
+        return sum(self.epochs["data_wait_s"][1:]) / sum(self.epochs["epoch_s"][1:])
+
+    def time_to_s(self, accuracy: float) -> float:
+        """Seconds of training until the validation accuracy was reached. Raises ValueError where it never was."""
+        for spent_s, reached in zip(accumulate(self.epochs["epoch_s"]), self.epochs["val_accuracy"], strict=True):
+            if reached >= accuracy:
+                return spent_s
+        raise ValueError(f"the accuracy {accuracy} was never reached")
+
+
+Trials = list[Trained]
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """A stack of two slots for trials; what is written below `folder` is below its data roots, and so is `url`."""
+
+    client: Client
+    folder: Path
+    url: str  # the same folder behind a slow line
+    samples: Mapping[str, Samples]  # of Fashion-MNIST: train and test
+    repeats: int
+    console: Console
+
+    def train(self, spec: Mapping[str, Any]) -> Trained:
+        """One job, waited for. Raises RuntimeError where it does not succeed."""
+        job = self.client.wait(self.client.submit(spec)["id"])
+        if job["status"] != "succeeded":
+            raise RuntimeError(f"job {job['id']} {job['status']}: {job['end_reason']}: {job['error']}")
+        return Trained(job, self.client.metrics(job["id"], axis="epoch"))
+
+    def compare(self, *specs: Mapping[str, Any], repeats: int | None = None) -> list[Trials]:
+        """The trials of each spec, in turns, each turn with a seed of its own."""
+        found: list[Trials] = [[] for _ in specs]
+        for number in range(repeats or self.repeats):
+            for place, spec in enumerate(specs):
+                self.console.print(f"articles: turn {number + 1}, side {place + 1} of {len(specs)}", style="dim")
+                found[place].append(self.train({**spec, "seed": 42 + number}))
+        return found
+
+    def step_losses(self, trained: Trained) -> list[float]:
+        """The loss of every step, over the global batch: the mean of the ranks' own."""
+        points = self.client.metrics(trained.job["id"], name="loss", axis="step", max_points=10_000)
+        of_ranks = [series["y"] for series in points if series["rank"] >= 0]
+        return [fmean(losses) for losses in zip(*of_ranks, strict=True)]
+
+
+@contextmanager
+def laboratory(folder: Path, samples: Mapping[str, Samples], *, repeats: int, console: Console) -> Iterator[Laboratory]:
+    """Start a stack below an empty folder, and a web server of the data in it."""
+    home, data = folder / "home", folder / "data"
+    data.mkdir()
+    with served(data, bytes_per_s=_BYTES_PER_S) as url:
+        os.environ["HORA_DATA_ROOTS"] = f"{data}:{url}"  # the stack takes what it is not told from there
+        with Stack(home, port=0, slots=SLOTS) as stack, Client(stack.url, stack.token) as client:
+            yield Laboratory(client, data, url, samples, repeats, console)
+
+
+def spread(trials: Trials, figure: Callable[[Trained], float], form: str = "{:.1f}") -> str:
+    """The median of a figure over the trials, and its range where there are several."""
+    values = sorted(map(figure, trials))
+    text = form.format(median(values))
+    return text if len(values) == 1 else f"{text} ({form.format(values[0])} to {form.format(values[-1])})"
+
+
+def ratio(above: Trials, below: Trials, figure: Callable[[Trained], float]) -> float:
+    """The median over the turns of one side's figure by the other's."""
+    return median(figure(one) / figure(other) for one, other in zip(above, below, strict=True))
