@@ -30,7 +30,8 @@ class DistributedModel(keras.Model):  # type: ignore[misc]
         with tf.GradientTape() as tape:
             loss = self.compute_loss(y=labels, y_pred=self(pixels, training=True))
         tape = hvd.DistributedGradientTape(tape)
-        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        gradients = tape.gradient(loss, [variable.value for variable in self.trainable_variables])
+        self.optimizer.apply(gradients, self.trainable_variables)
         return {"loss": loss}
 
 
