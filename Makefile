@@ -46,7 +46,7 @@ format: setup ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: setup ## Measure Hora beside bare horovodrun
+bench: setup ## Measure Hora beside other ways of doing the same (an hour; one: python -m bench NAME)
 	$(BIN)/python -m bench
 
 compose-test: setup ## Bring docker-compose.yml up in podman or docker and run a job in it

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
+from bench.web import served
 from tests.datasets import open_dataset
 from trainer.exits import BadData
 
@@ -100,11 +101,30 @@ def test_linked_folders_of_classes(root: Path) -> None:
     assert open_dataset("linked", root, data_roots=[str(root)]).facts.classes == ("even", "odd")
 
 
+def test_a_dataset_is_decoded_in_colour_when_a_part_of_it_is(root: Path) -> None:
+    for name in ("even", "odd"):
+        (root / "images" / "test" / name).mkdir(parents=True)
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(root / "images" / "test" / name / "1.png")
+    assert open_dataset("images", root, data_roots=[str(root)]).facts.shape == (8, 8, 3)
+
+
+@pytest.mark.parametrize("source", ["a.npz", "table.parquet", "tables", "images"])
+def test_formats_behind_a_web_server(root: Path, source: str) -> None:
+    here = open_dataset(source, root, data_roots=[str(root)]).facts
+    with served(root, bytes_per_s=1e9) as url:
+        assert open_dataset(f"{url}/{source}", root, data_roots=[url]).facts == here
+
+
 def test_hidden_files_are_not_looked_at(root: Path) -> None:
     (root / "tables" / "_SUCCESS").touch()
+    (root / "camera" / "cat").mkdir(parents=True)
+    (root / "camera" / "dog").mkdir()
+    for name in ("cat/_DSC0001.png", "dog/_DSC0002.png"):
+        Image.fromarray(np.zeros((8, 8), np.uint8)).save(root / "camera" / name)
     (root / "images" / ".cache").mkdir()
     (root / "images" / ".cache" / "a.parquet").touch()
     assert open_dataset("images", root, data_roots=[str(root)]).facts.sizes.train == 36
+    assert open_dataset("camera", root, data_roots=[str(root)]).facts.format == "images"
 
 
 @pytest.mark.parametrize(
