@@ -44,6 +44,11 @@ class DecodedPart:
         """Of the file: labels, then samples."""
         return self._offset(self.samples)
 
+    @property
+    def is_quick(self) -> bool:
+        """See `Part.is_quick`: what the system has dropped from memory is read from disk again."""
+        return False
+
     def fill(self, *, local_rank: int, local_ranks: int) -> None:
         """Write this rank's share of the file. Raises `BadData`."""
         start, stop = (self.samples * rank // local_ranks for rank in (local_rank, local_rank + 1))

@@ -42,6 +42,11 @@ class IndexedPart:
         return len(self.indices)
 
     @property
+    def is_quick(self) -> bool:
+        """See `Part.is_quick`."""
+        return self.in_memory
+
+    @property
     def in_memory(self) -> bool:
         """Whether a batch costs no more than copying it."""
         return isinstance(self.reader, ArrayReader) and not isinstance(self.reader.features, np.memmap)

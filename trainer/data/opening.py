@@ -4,7 +4,7 @@ In three moves, because the ranks share out the looking: `find` opens, `Found.su
 every collection, and `Found.open` takes what all ranks saw. Only the session speaks with the other ranks.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -67,13 +67,15 @@ class Dataset:
         batches = self.train.train(draw, epoch=epoch, first=first)
         if spec.dataset.augment:
             return prefetched(augmented(batches, spec.dataset.augment, draw, epoch=epoch, first=first))
-        return _ahead(batches, self.train)
+        return (batch for batch in batches) if self.train.is_quick else prefetched(batches)
 
     def evaluation_batches(
         self, part: Part, *, rank: int, ranks: int, per_rank: int
     ) -> Generator[EvaluationBatch, None, None]:
         """This rank's batches of one of the parts; see `Part.evaluate`."""
-        return _ahead(part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank), part)
+        batches = part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
+        in_memory = isinstance(part, IndexedPart) and part.in_memory
+        return (batch for batch in batches) if in_memory else prefetched(batches)
 
     def damage(self) -> dict[str, str]:
         """Samples of any part that turned out to be unreadable while this rank read them, and why."""
@@ -194,10 +196,3 @@ def _check_dtype(survey: Survey, train: Survey, *, name: str) -> None:
     dtype, expected = survey.details["dtype"], train.details["dtype"]
     if dtype != expected:
         raise BadData(f"{name}: its values are {dtype}, those of the training data {expected}")
-
-
-def _ahead(batches: Iterator[T], part: Part) -> Generator[T, None, None]:
-    """The batches of a part, made ahead by a thread unless that costs more than making them."""
-    if isinstance(part, IndexedPart) and part.in_memory:
-        return (batch for batch in batches)
-    return prefetched(batches)

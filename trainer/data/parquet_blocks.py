@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainer.data.headers import Damaged, check
-from trainer.data.parquet_columns import Columns, contents_of, labels_of, numbered, pixels_of, table_of
+from trainer.data.parquet_columns import Columns, contents_of, numbers_of, pixels_of, table_of
 from trainer.data.parquet_files import GroupReader, RowGroup, Store
 from trainer.data.parts import Features, Indices, Labels, Target
 from trainer.exits import BadData
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
     features: Features  # (row, ...)
     labels: Labels
-    rows: Indices  # their numbers in the collection
+    rows: Indices  # of images, their numbers in the collection
 
     def cut(self, start: int, stop: int) -> "Block":
         """The rows start..stop of it, as views."""
@@ -54,7 +54,7 @@ class BlockReader:
     resize: bool
     damage: dict[str, str] = field(default_factory=dict)
 
-    def open(self, number: int, *, whole_chunks: bool) -> GroupReader[Block]:
+    def open(self, number: int, *, whole_chunks: bool, use_threads: bool) -> GroupReader[Block]:
         """The rows of a row group, to be closed."""
         columns = self.columns
         dictionary = [columns.label] if columns.label_kind == "string" else []
@@ -63,14 +63,18 @@ class BlockReader:
             self.groups[number],
             columns.projection,
             lambda batch, rows: self._block(batch, rows + self._first_rows[number]),
+            is_quick=self.form != "contents",  # each of which is looked at
             whole_chunks=whole_chunks,
+            use_threads=use_threads,
             dictionary=dictionary,
         )
 
     def blank(self, rows: int) -> Block:
         """A block to be filled."""
         shape, dtype = ((), np.dtype(object)) if self.form == "contents" else (self.target.shape, self.dtype)
-        return Block(np.empty((rows, *shape), dtype), np.empty(rows, np.int32), np.empty(rows, np.int64))
+        # Only images can be damaged, so that somebody asks for the number of a row.
+        numbers = np.empty(rows, np.int64) if self.form == "contents" else np.broadcast_to(np.int64(-1), rows)
+        return Block(np.empty((rows, *shape), dtype), np.empty(rows, np.int32), numbers)
 
     def name_of(self, row: int) -> str:
         """What messages call a row, given its number in the collection."""
@@ -89,7 +93,7 @@ class BlockReader:
         return np.cumsum(rows) - rows
 
     def _block(self, batch: pa.RecordBatch, rows: Indices) -> Block:
-        labels = numbered(labels_of(batch, self.columns), self.target.label_of)
+        labels = numbers_of(batch, self.columns, self.target.label_of)
         shape = self.target.shape
         if self.form == "table":
             return Block(table_of(batch, self.columns).reshape(-1, *shape), labels, rows)
@@ -170,17 +174,6 @@ def in_batches(blocks: Iterator[Block], size: int) -> Iterator[Block]:
 
 def _joined(blocks: Sequence[Block]) -> Block:
     return blocks[0] if len(blocks) == 1 else Block._make(map(np.concatenate, zip(*blocks, strict=True)))
-
-
-def first_rows(blocks: Generator[Block, None, None], rows: int) -> Iterator[Block]:
-    """The first `rows` rows of a stream, which is closed after them."""
-    try:
-        while rows > 0:
-            block = next(blocks)
-            yield block.cut(0, rows)
-            rows -= len(block.rows)
-    finally:
-        blocks.close()
 
 
 def one_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:

@@ -76,8 +76,14 @@ def labels_of(batch: pa.RecordBatch, columns: Columns) -> pa.DictionaryArray:
     return labels if pa.types.is_dictionary(labels.type) else labels.dictionary_encode()
 
 
-def numbered(labels: pa.DictionaryArray, label_of: Mapping[str, int]) -> Labels:
-    """The number of each label's class. Raises `BadData` for one that no survey has seen."""
+def numbers_of(batch: pa.RecordBatch, columns: Columns, label_of: Mapping[str, int]) -> Labels:
+    """The number of each row's class. Raises `BadData` for a label that no survey has seen."""
+    values = batch.column(columns.label)
+    if pa.types.is_integer(values.type) and not values.null_count and _are_numbers(label_of):
+        integers: Labels = values.to_numpy()
+        if not len(integers) or 0 <= integers.min() <= integers.max() < len(label_of):
+            return integers.astype(np.int32, copy=False)
+    labels = labels_of(batch, columns)
     numbers = np.array([label_of.get(str(label), -1) for label in labels.dictionary.to_pylist()], np.int32)
     found: Labels = numbers[labels.indices.to_numpy()]
     if len(found) and found.min() < 0:
@@ -85,27 +91,37 @@ def numbered(labels: pa.DictionaryArray, label_of: Mapping[str, int]) -> Labels:
     return found
 
 
+def _are_numbers(label_of: Mapping[str, int]) -> bool:
+    """Whether each class is called by its number."""
+    return all(name == str(number) for name, number in label_of.items())
+
+
 def table_of(batch: pa.RecordBatch, columns: Columns) -> Features:
     """The values of a batch of a table, (row, value), as `Columns.dtype`. Raises `BadData`."""
-    table = np.empty((len(batch), columns.width), columns.dtype)
-    at = 0
     with np.errstate(over="ignore", invalid="ignore"):  # beyond float32 is infinite, which is seen below
-        for name in columns.features:
-            values = batch.column(name)
-            width = _width(values.type)
-            if pa.types.is_fixed_size_list(values.type):
-                _check_filled(values, name)
-                values = values.flatten()
-            _check_filled(values, name)
-            numbers = values.to_numpy(zero_copy_only=False)
-            if width == 1:
-                table[:, at] = numbers.ravel()
-            else:
-                table[:, at : at + width] = numbers.reshape(-1, width)
-            at += width
+        table = _side_by_side(batch, columns)
         # The sum of finite values is finite but for huge ones, so that most batches are looked at once.
         if table.dtype == np.float32 and not np.isfinite(table.sum()):
             _check_finite(table, columns)
+    return table
+
+
+def _side_by_side(batch: pa.RecordBatch, columns: Columns) -> Features:
+    features = batch.select(columns.features)
+    for name, values in zip(columns.features, features.columns, strict=True):
+        _check_filled(values, name)
+    if set(features.schema.types) == {pa.from_numpy_dtype(columns.dtype)}:
+        tensor: Features = features.to_tensor().to_numpy()  # in one go, and twice as fast
+        return tensor
+    table = np.empty((len(batch), columns.width), columns.dtype)
+    at = 0
+    for name, values in zip(columns.features, features.columns, strict=True):
+        width = _width(values.type)
+        if pa.types.is_fixed_size_list(values.type):
+            values = values.flatten()  # noqa: PLW2901
+            _check_filled(values, name)
+        table[:, at : at + width] = values.to_numpy(zero_copy_only=False).reshape(-1, width)
+        at += width
     return table
 
 

@@ -28,6 +28,11 @@ class ParquetPart:
     def __len__(self) -> int:
         return len(self._stretch)
 
+    @property
+    def is_quick(self) -> bool:
+        """See `Part.is_quick`: a batch is cut out of a window, which a thread has made; images are to be decoded."""
+        return self._reader.form != "contents"
+
     def damage(self) -> dict[str, str]:
         """See `Part.damage`."""
         return dict(self._reader.damage)
@@ -72,7 +77,7 @@ class ParquetPart:
         """Rows as they lie on disk."""
         for piece in stretch.pieces(start, stop):
             whole = self._reader.groups[piece.group].decoded_bytes <= WINDOW_BYTES
-            with closing(self._reader.open(piece.group, whole_chunks=whole)) as rows:
+            with closing(self._reader.open(piece.group, whole_chunks=whole, use_threads=True)) as rows:
                 yield from rows.read(stretch.mask(piece))
 
     def _delivered(self, blocks: Iterator[Block]) -> Generator[Batch, None, None]:

@@ -3,19 +3,20 @@
 A window is some 16 row groups of this rank's share, or a slice of each of them where they are large, whose rows are put
 down in random order as they are read. So data that lies sorted is mixed, each row is copied twice, and the memory
 is that of two windows, whatever the size of the data: a thread reads the next one while the steps take batches out of
-this one. A window comes from the seed and its number alone: to go on in the middle of an epoch, those before are
-passed over unread.
+this one, and another thread shuffles the numbers for the one after it. A window comes from the seed and its number
+alone: to go on in the middle of an epoch, those before are passed over unread.
 """
 
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from itertools import count, groupby
+from operator import attrgetter
 
 import numpy as np
 
-from trainer.data.parquet_blocks import Block, BlockReader, first_rows, mended, one_ahead
+from trainer.data.parquet_blocks import Block, BlockReader, mended, one_ahead
 from trainer.data.parquet_files import GroupReader
 from trainer.data.parquet_order import Mask, Mix, Pass, Stretch, mixes, pass_of
 from trainer.data.parts import Draw, Features, Indices
@@ -24,6 +25,7 @@ WINDOW_BYTES = 128 * 2**20
 MIXED_GROUPS = 16
 LEAST_OPEN_GROUPS = 4
 
+_READERS = 2  # for each thread of the processor: some wait for a disk, or for Python's lock
 _PAGE_BYTES = 2**20  # of a column, as most writers have it: what is in memory of a row group that is read in slices
 _PAGES_BYTES = 256 * 2**20
 
@@ -36,10 +38,21 @@ def windows(
     `stretch` are the rows that are used, of all ranks. Damaged images are replaced by others of the same window.
     """
     _warn_of_large_groups(reader)
-    with ThreadPoolExecutor(threads, thread_name_prefix="parquet") as pool:
-        maker = _Maker(reader, stretch, draw, pool)
+    with ThreadPoolExecutor(_READERS * threads, thread_name_prefix="parquet") as pool:
+        maker = _Maker(reader, stretch, draw, pool, threads)
         with closing(one_ahead(maker.windows(epoch, first))) as made:
             yield from made
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A window before it is read: what is read for it, where each row goes, and which rows are then used."""
+
+    readers: Sequence[GroupReader[Block]]  # of its mix
+    masks: Sequence[Mask]  # of each reader's next rows
+    places: Indices
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -48,15 +61,33 @@ class _Maker:
     stretch: Stretch
     draw: Draw
     pool: ThreadPoolExecutor
+    threads: int  # of the pool
 
     def windows(self, epoch: int, first: int) -> Generator[Block, None, None]:
-        """See `windows`."""
-        draw = self.draw
+        """See `windows`. The files of a mix are open from its first window to its last."""
+        with closing(one_ahead(self._orders(epoch, first))) as orders:
+            for readers, of_one_mix in groupby(orders, key=attrgetter("readers")):
+                with ExitStack() as stack:
+                    for reader in readers:
+                        stack.enter_context(closing(reader))
+                    for order in of_one_mix:
+                        block = self._filled(order)
+                        if order.start < order.stop:
+                            yield mended(block).cut(order.start, order.stop)
+
+    def _orders(self, epoch: int, first: int) -> Generator[_Order, None, None]:
+        """The windows from step `first` of `epoch` on; those of an epoch have no more rows than its steps take."""
         for number in count(epoch):
-            yield from first_rows(self._passes(number, first * draw.per_rank), (draw.steps - first) * draw.per_rank)
+            rows = (self.draw.steps - first) * self.draw.per_rank
+            of_epoch = self._passes(number, first * self.draw.per_rank)
+            while rows > 0:
+                order = next(of_epoch)
+                order = replace(order, stop=min(order.stop, order.start + rows))
+                rows -= order.stop - order.start
+                yield order
             first = 0
 
-    def _passes(self, epoch: int, skip: int) -> Generator[Block, None, None]:
+    def _passes(self, epoch: int, skip: int) -> Iterator[_Order]:
         """The windows of one pass of an epoch after the other, without the first `skip` rows."""
         bytes_of = [group.decoded_bytes for group in self.reader.groups]
         for number in count():
@@ -83,32 +114,33 @@ class _Maker:
         of_pages = _PAGES_BYTES // (_PAGE_BYTES * len(self.reader.columns.projection))
         return min(MIXED_GROUPS, max(LEAST_OPEN_GROUPS, of_pages))
 
-    def _mixed(self, one: Pass, mix: Mix, number: int, skip: int) -> Iterator[Block]:
-        """The windows of a mix without its first `skip` rows; their files are open from the first to the last."""
+    def _mixed(self, one: Pass, mix: Mix, number: int, skip: int) -> Iterator[_Order]:
+        """The windows of a mix without its first `skip` rows; of one without any other row its files are read on."""
         whole = mix.windows == 1
-        with ExitStack() as stack:
-            opened = [self.reader.open(piece.group, whole_chunks=whole) for piece in mix.pieces]
-            readers = [stack.enter_context(closing(reader)) for reader in opened]
-            masks = list(self.pool.map(one.mask, mix.pieces))
-            for window in range(mix.windows):
-                meant = [_slice(mask, window, mix.windows) for mask in masks]
-                rows = sum(map(np.count_nonzero, meant))
-                if skip < rows:
-                    places = one.places(rows, mix=number, window=window, rank=self.draw.rank)
-                    yield mended(self._filled(readers, meant, places)).cut(skip, rows)
-                else:
-                    self._filled(readers, [np.zeros_like(mask) for mask in meant], np.arange(0))
-                skip = max(0, skip - rows)
+        alone = len(mix.pieces) < self.threads  # else each row group has a thread of its own
+        readers = [self.reader.open(piece.group, whole_chunks=whole, use_threads=alone) for piece in mix.pieces]
+        masks = [one.mask(piece) for piece in mix.pieces]
+        for window in range(mix.windows):
+            meant = [_slice(mask, window, mix.windows) for mask in masks]
+            rows = sum(map(np.count_nonzero, meant))
+            if skip < rows:
+                places = one.places(rows, mix=number, window=window, rank=self.draw.rank)
+                yield _Order(readers, meant, places, skip, rows)
+            else:
+                yield _Order(readers, [np.zeros_like(mask) for mask in meant], np.arange(0), 0, 0)
+            skip = max(0, skip - rows)
 
-    def _filled(self, readers: Sequence[GroupReader[Block]], masks: Sequence[Mask], places: Indices) -> Block:
+    def _filled(self, order: _Order) -> Block:
         """A block of the next rows that are meant of all readers, which read at once; each row comes to its place."""
-        block = self.reader.blank(len(places))
-        shares = np.split(places, np.cumsum([np.count_nonzero(mask) for mask in masks])[:-1])
-        filling = [self.pool.submit(_fill, block, *of_one) for of_one in zip(readers, masks, shares, strict=True)]
+        rows = len(order.places)
+        block = self.reader.blank(rows + 1)  # and a place for all that comes along
+        shares = np.split(order.places, np.cumsum([np.count_nonzero(mask) for mask in order.masks])[:-1])
+        of_each = zip(order.readers, order.masks, shares, strict=True)
+        filling = [self.pool.submit(_fill, block, *of_one) for of_one in of_each]
         wait(filling)  # for all, also when one has failed: nobody may close a file in which another thread reads
         for filled in filling:
             filled.result()
-        return block
+        return block.cut(0, rows)
 
 
 def _slice(mask: Mask, window: int, windows: int) -> Mask:
@@ -118,12 +150,18 @@ def _slice(mask: Mask, window: int, windows: int) -> Mask:
 
 
 def _fill(block: Block, reader: GroupReader[Block], mask: Mask, places: Indices) -> None:
+    """Put each row that is meant at its place; others, which come along where most are meant, at the last one."""
+    features = _in_one_piece(block.features)
     at = 0
-    for read in reader.read(mask):
-        here = places[at : at + len(read.rows)]
-        for values, filled in zip(read, block, strict=True):
-            _in_one_piece(filled)[here] = _in_one_piece(values)
-        at += len(here)
+    for read, chosen in reader.read_most(mask):
+        here = np.full(len(chosen), len(features) - 1)
+        share = places[at : at + np.count_nonzero(chosen)]
+        here[chosen] = share
+        features[here] = _in_one_piece(read.features)
+        block.labels[here] = read.labels
+        if block.rows.flags.writeable:
+            block.rows[here] = read.rows
+        at += len(share)
 
 
 def _in_one_piece(values: Features) -> Features:

@@ -23,6 +23,7 @@ from tests.tables import numbered, part, write
 from trainer.data import parquet_part, parquet_windows
 from trainer.data.parquet_part import ParquetPart
 from trainer.data.parts import Draw, Selection
+from trainer.exits import BadData
 
 UNEVEN = (17, 1000, 3, 2500)
 
@@ -227,6 +228,21 @@ def test_rows_keep_their_labels(root: Path) -> None:
         for batch in islice(batches, 55):
             assert (batch.features[:, 1] == batch.labels).all()
             assert (batch.features[:, 0].astype(int) * 4 // 3520 == batch.labels).all()
+
+
+@pytest.mark.parametrize("samples", [3200, 400])  # most rows of each row group, and few
+def test_values_of_rows_that_are_not_used_do_not_matter(tmp_path: Path, samples: int) -> None:
+    table = numbered(4000)
+    opened = part("t.parquet", write(tmp_path / "t.parquet", table, [4000]).parent)
+    used = ids(opened, draw(samples))
+    values = np.full(4000, np.nan, np.float32)
+    values[used.ravel()] = 0
+    write(tmp_path / "t.parquet", table.set_column(1, "x", pa.array(values)), [4000])
+    assert (ids(opened, draw(samples)) == used).all()
+    values[used[0, 0]] = np.inf
+    write(tmp_path / "t.parquet", table.set_column(1, "x", pa.array(values)), [4000])
+    with pytest.raises(BadData, match="'x' has values that are NaN"):
+        ids(opened, draw(samples))
 
 
 def classes_of(part: ParquetPart, samples: int) -> Iterator[NDArray[np.int64]]:

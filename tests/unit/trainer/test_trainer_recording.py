@@ -32,7 +32,7 @@ class Unreadable:
     """A part that is never read; only its damage is asked for."""
 
     found: dict[str, str] = field(default_factory=dict)
-    in_memory: bool = True
+    is_quick: bool = True
 
     def __len__(self) -> int:
         return 100
