@@ -43,7 +43,6 @@ class Trained:
 
 def build(launch: Launch, plan: Plan, facts: Facts) -> Trained:
     """The network and its optimizer with seeded weights, equal on every rank."""
-    keras.utils.set_random_seed(launch.spec.seed)
     model = build_model(launch.spec, facts, models=launch.models)
     optimizer = build_optimizer(launch.spec, plan, model)
     evaluation_step = make_evaluation_step(model)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,11 +61,11 @@ class DecodedPart:
         if at != stop:
             raise BadData(f"dataset.cache: {at - start} samples where {stop - start} were seen: did the data change?")
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """See `Part.train`."""
         return self._mapped.train(draw, epoch=epoch, first=first)
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
+    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
         """See `Part.evaluate`."""
         return self._mapped.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
 

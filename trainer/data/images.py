@@ -92,21 +92,14 @@ class ImageFolder:
         """The size that is asked for, or the one that all files have; grey where all of them are grey."""
         self._check_files(survey)
         channel = max(value for key, value in survey.details.items() if key.startswith("channel_"))
-        sizes = _sizes(survey)
-        if image_size is None and len(sizes) > 1:
-            (height, width), (other_height, other_width) = sizes[:2]
-            raise BadData(
-                f"dataset.image_size: the images of {self.name} differ in size (as {height}x{width} and "
-                f"{other_height}x{other_width}, height x width): give the size to bring them to"
-            )
-        return *(image_size or sizes[0]), channel
+        return *survey.size_of(image_size, name=self.name), channel
 
     def part(self, survey: Survey, target: Target, selection: Selection) -> IndexedPart:
         """The selected files among those that are not damaged."""
         damaged = [number for key, value in survey.details.items() if key.startswith("damaged_") for number in value]
         whole = np.setdiff1d(np.arange(len(self.files)), damaged, assume_unique=True)
         height, width, channel = target.shape
-        reader = ImageReader(self, (height, width, channel), resize=_sizes(survey) != [(height, width)])
+        reader = ImageReader(self, (height, width, channel), resize=survey.sizes != [(height, width)])
         # A class whose files are all damaged is none.
         number_of = np.array([target.label_of.get(name, -1) for name in self.files.classes], np.int32)
         return IndexedPart(reader, number_of[self.files.class_of], whole[selected(len(whole), selection)])
@@ -186,11 +179,6 @@ class ImageReader:
 
     def _name(self, number: int) -> str:
         return f"{self.folder.name}: {self.folder.files.name(number)}"
-
-
-def _sizes(survey: Survey) -> list[tuple[int, int]]:
-    """The distinct (height, width) of images, the first few."""
-    return sorted({(shape[0], shape[1]) for shape in survey.shapes})
 
 
 def _shape(header: Header, content: bytes) -> ImageShape:

@@ -1,6 +1,6 @@
 """Parts of collections in which any sample can be read by its number: arrays, image files, synthetic images."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,7 +55,7 @@ class IndexedPart:
         """See `Part.damage`; the survey has seen every sample."""
         return {}
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """See `Part.train`."""
         chosen = (self.indices[batch] for batch in rank_batches(draw, epoch=epoch, first=first))
         for indices, features in self.reader.read(chosen):
@@ -67,7 +67,7 @@ class IndexedPart:
         for indices, features in self.reader.read(chosen):
             yield Batch(features, self.labels[indices])
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
+    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
         """See `Part.evaluate`; what fills the last batches is the last sample, with weight 0."""
         starts = range(rank * per_rank, len(self) + rank * per_rank, per_rank * ranks)
         positions = [np.arange(start, start + per_rank) for start in starts]

@@ -6,7 +6,7 @@ every collection, and `Found.open` takes what all ranks saw. Only the session sp
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from jobs.plan import DatasetSizes, Plan
 from jobs.spec import DatasetSpec, Spec
@@ -32,7 +32,6 @@ from trainer.data.parts import (
 from trainer.data.prefetch import prefetched
 from trainer.exits import BadData
 
-T = TypeVar("T")
 Surveys = dict[str, dict[str, Any]]
 
 _MOST_DAMAGED = 0.01  # the share of samples that may be unreadable
@@ -67,7 +66,7 @@ class Dataset:
         batches = self.train.train(draw, epoch=epoch, first=first)
         if spec.dataset.augment:
             return prefetched(augmented(batches, spec.dataset.augment, draw, epoch=epoch, first=first))
-        return (batch for batch in batches) if self.train.is_quick else prefetched(batches)
+        return batches if self.train.is_quick else prefetched(batches)
 
     def evaluation_batches(
         self, part: Part, *, rank: int, ranks: int, per_rank: int
@@ -75,7 +74,7 @@ class Dataset:
         """This rank's batches of one of the parts; see `Part.evaluate`."""
         batches = part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank)
         in_memory = isinstance(part, IndexedPart) and part.in_memory
-        return (batch for batch in batches) if in_memory else prefetched(batches)
+        return batches if in_memory else prefetched(batches)
 
     def damage(self) -> dict[str, str]:
         """Samples of any part that turned out to be unreadable while this rank read them, and why."""

@@ -61,14 +61,7 @@ def shape_of(survey: Survey, image_size: tuple[int, int] | None, *, name: str) -
     if survey.details["form"] != "contents":
         return survey.shapes[0]
     channel = max(shape[2] for shape in survey.shapes)
-    sizes = sorted({(shape[0], shape[1]) for shape in survey.shapes})
-    if image_size is None and len(sizes) > 1:
-        (height, width), (other_height, other_width) = sizes[:2]
-        raise BadData(
-            f"dataset.image_size: the images of {name} differ in size (as {height}x{width} and "
-            f"{other_height}x{other_width}, height x width): give the size to bring them to"
-        )
-    return *(image_size or sizes[0]), channel
+    return *survey.size_of(image_size, name=name), channel
 
 
 def _counted(store: Store, columns: Columns, groups: Sequence[RowGroup], *, name: str) -> dict[str, int]:

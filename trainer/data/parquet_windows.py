@@ -61,7 +61,7 @@ class _Maker:
     stretch: Stretch
     draw: Draw
     pool: ThreadPoolExecutor
-    threads: int  # of the pool
+    threads: int  # of the processor that are this rank's
 
     def windows(self, epoch: int, first: int) -> Generator[Block, None, None]:
         """See `windows`. The files of a mix are open from its first window to its last."""

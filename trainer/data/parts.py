@@ -7,7 +7,7 @@ Part         the training, validation or test samples, as one rank reads them
 Facts        what is known of a dataset before the first step, equal on all ranks
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.plan import DatasetSizes, split_sizes
+from trainer.exits import BadData
 
 Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32
 Labels = NDArray[np.int32]  # (sample,)
@@ -87,14 +88,14 @@ class Part(Protocol):
     def is_quick(self) -> bool:
         """Whether a training batch takes less to make than to hand from one thread to another, some 50 µs."""
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """This rank's batch of every step from `first` (from 0) of `epoch` (from 1) on, epoch after epoch, without end.
 
         An epoch has `draw.steps` steps. Where that is less than one pass over the data the rest of the pass is
         dropped; where it is more another pass follows without a gap. Raises `BadData`.
         """
 
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
+    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
         """Batches that cover the part once over all ranks: ceil(len / (per_rank * ranks)) on every rank."""
 
     def rows(self, start: int, stop: int) -> Iterator[Batch]:
@@ -117,6 +118,21 @@ class Survey:
     shapes: list[Shape] = field(default_factory=list)  # the distinct shapes of samples, the first few
     damaged: dict[str, str] = field(default_factory=dict)  # what cannot be read, and why
     details: dict[str, Any] = field(default_factory=dict)  # what only the format itself understands
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """The distinct (height, width) of images, the first few."""
+        return sorted({(shape[0], shape[1]) for shape in self.shapes})
+
+    def size_of(self, image_size: tuple[int, int] | None, *, name: str) -> tuple[int, int]:
+        """The size that is asked for, or the one that all images have. Raises `BadData` where there is neither."""
+        if image_size is None and len(self.sizes) > 1:
+            (height, width), (other_height, other_width) = self.sizes[:2]
+            raise BadData(
+                f"dataset.image_size: the images of {name} differ in size (as {height}x{width} and "
+                f"{other_height}x{other_width}, height x width): give the size to bring them to"
+            )
+        return image_size or self.sizes[0]
 
     def to_json(self) -> dict[str, Any]:
         """As `gather` carries it."""
