@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.records import Launch, Record, parse_record, rank_records_name
+from jobs.records import Launch, Record, launch_file_name, parse_record, rank_records_name
 from jobs.spec import spec_from
 from worker.launcher import AttemptPaths, horovodrun_argv, rank_environment
 
@@ -28,8 +28,7 @@ class Run:
         self.ranks = ranks
         self.paths.create()
         self.environment = rank_environment(
-            os.environ, mark=f"bench.{folder.name}", home=folder, scratch=self.paths.scratch, threads=threads,
-            gpu_uuids=[],
+            os.environ, mark=f"bench.{folder.name}", home=folder, scratch=self.paths.scratch, threads=threads
         )  # fmt: skip
         launch = Launch(
             job_id="bench",
@@ -47,15 +46,15 @@ class Run:
             artifacts_dir=str(self.paths.artifacts),
             stop_path=str(self.paths.stop_file),
         )
-        self.paths.launch_file.write_text(launch.model_dump_json())
+        (self.paths.launch_dir / launch_file_name()).write_text(launch.model_dump_json())
 
     def start(self, launcher: Sequence[str] | None = None) -> "subprocess.Popen[bytes]":
         """Start it as the service does, by `launcher`'s own horovodrun, or for one rank without any."""
-        program = [sys.executable, "-m", "trainer", str(self.paths.launch_file)]
+        program = [sys.executable, "-m", "trainer", str(self.paths.launch_dir)]
         if launcher is not None:
             program = [*launcher, *program]
         elif self.ranks > 1:
-            program = horovodrun_argv(ranks=self.ranks, launch_file=self.paths.launch_file)
+            program = horovodrun_argv(ranks=self.ranks, launch_dir=self.paths.launch_dir)
         return self.start_program(program)
 
     def start_program(self, argv: Sequence[str]) -> "subprocess.Popen[bytes]":

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.ranks import Json, Run, bare_horovodrun
-from jobs.records import StepEnded
+from jobs.records import StepEnded, launch_file_name
 
 RANKS, THREADS = 2, 1
 _WARM_UP_STEPS = 20
@@ -83,7 +83,7 @@ def _ranks(folder: Path, load: Load) -> float:
 
 def _bare(folder: Path, load: Load) -> float:
     run = Run(folder, load.spec, ranks=RANKS, threads=THREADS)
-    program = [sys.executable, "-m", "bench.bare", str(run.paths.launch_file)]
+    program = [sys.executable, "-m", "bench.bare", str(run.paths.launch_dir / launch_file_name())]
     run.wait(run.start_program([*bare_horovodrun(RANKS), *program]))
     return float((run.paths.artifacts / "samples_per_s").read_text())
 

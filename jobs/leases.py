@@ -2,28 +2,25 @@
 
 A life of an attempt: the dispatcher `place`s it (attempt, slots and job in one transaction), a supervisor
 `claim`s it and from then on `renew`s its lease and `fence`s its writes, and someone `end`s it: the supervisor,
-or the reaper once the lease has run out. The slots are `release`d only when no process is left on them.
+or the reaper once the lease has run out. The slots of each of its hosts are `release`d only when no process is left
+on them.
 
-    SlotTaken       a slot was leased to another attempt meanwhile; nothing was placed
     StaleLease      the attempt has ended or another holds it; the writer has to leave
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import cast, exists, func, insert, or_, select, update
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, exists, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Session
 
+from jobs.placement import Placement
 from jobs.processes import ProcessId
-from jobs.states import EndReason, EventKind, Status, status_after
-from jobs.store import Lease, add_event, held, is_good, storable, transition
-from jobs.tables import Attempt, Host, Job, Slot
-
-
-class SlotTaken(RuntimeError):
-    """Not every slot of the placement was free."""
+from jobs.states import LOST, EndReason, EventKind, Status, status_after
+from jobs.store import Lease, add_event, held, is_good, move, storable, transition
+from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 
 
 class StaleLease(RuntimeError):
@@ -32,43 +29,105 @@ class StaleLease(RuntimeError):
 
 @dataclass(frozen=True)
 class Orders:
-    """What the rest of the world wants of a supervisor."""
+    """What the rest of the world wants of a supervisor; the first that is true counts."""
 
     cancel_requested: bool
+    pause_requested: bool = False
+    preempted_for: str | None = None  # why it has to make room
 
 
-def place(session: Session, job_id: str, *, host: str, slots: Sequence[int], lease_s: float) -> Lease:
-    """Give a queued job the slots `slots` of `host`, the lowest to rank 0. Raises `SlotTaken`, `StaleTransition`."""
-    transition(session, job_id, Status.LAUNCHING, attempt=Job.attempt + 1, not_before=None)
-    number = session.scalars(select(Job.attempt).where(Job.id == job_id)).one()
-    row = session.execute(
+def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
+    """Give queued jobs their slots; returns the leases of those that got all of theirs.
+
+    Left out is a job that is no longer waiting, and one of whose slots not every one is free any more. The lowest
+    rank goes to the first slot of the first share.
+    """
+    free = _lock_free(session, [slot for one in placements for slot in one.slots])
+    possible = {}
+    for placement in placements:
+        slots = set(placement.slots)
+        if slots <= free and placement.job_id not in possible:
+            free -= slots
+            possible[placement.job_id] = placement
+    numbers = move(
+        session, list(possible), Status.LAUNCHING,
+        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
+        attempt=Job.attempt + 1, not_before=None,
+    )  # fmt: skip
+    if not numbers:
+        return []
+    placed = [possible[job_id] for job_id in possible if job_id in numbers]
+    leases = _insert_attempts(session, placed, numbers, lease_s=lease_s)
+    _lease_slots(session, placed, leases)
+    events = [
+        {"job_id": lease.job_id, "kind": EventKind.PLACED, "attempt": lease.number, "data": {"shares": one.to_json()}}
+        for one, lease in zip(placed, leases, strict=True)
+    ]
+    session.execute(insert(JobEvent), events)
+    return leases
+
+
+def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Those of the slots that can be leased, locked until the commit."""
+    wanted = func.unnest(
+        cast([host for host, _ in slots], ARRAY(String)), cast([index for _, index in slots], ARRAY(Integer))
+    ).table_valued("host", "index", name="wanted").render_derived()
+    rows = session.execute(
+        select(Slot.host, Slot.index)
+        .join(wanted, (Slot.host == wanted.c.host) & (Slot.index == wanted.c.index))
+        .where(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
+        .order_by(Slot.host, Slot.index)
+        .with_for_update(of=Slot)
+    )
+    return {(host, index) for host, index in rows}
+
+
+def _insert_attempts(
+    session: Session, placed: Sequence[Placement], numbers: Mapping[str, int], *, lease_s: float
+) -> list[Lease]:
+    waiting = session.execute(select(Job.id, Job.queued_at).where(Job.id.in_(numbers)))
+    since = {row.id: row.queued_at for row in waiting}
+    rows = session.execute(
         insert(Attempt)
         .values(
-            job_id=job_id,
-            number=number,
-            host=host,
-            gpus=len(slots),
             lease_expires_at=func.now() + timedelta(seconds=lease_s),
+            due_at=func.now() + bindparam("due_s", type_=Float) * timedelta(seconds=1),
         )
-        .returning(Attempt.id, Attempt.token)
-    ).one()
-    for rank, index in enumerate(sorted(slots)):
-        leased = session.scalar(
-            update(Slot)
-            .where(
-                Slot.host == host,
-                Slot.index == index,
-                Slot.attempt_id.is_(None),
-                Slot.quarantined_at.is_(None),
-                Slot.retired_at.is_(None),
-            )
-            .values(attempt_id=row.id, rank=rank)
-            .returning(Slot.index)
-        )
-        if leased is None:
-            raise SlotTaken(f"slot {index} of {host}")
-    add_event(session, job_id, EventKind.PLACED, attempt=number, data={"host": host, "slots": sorted(slots)})
-    return Lease(row.id, str(row.token), job_id, number)
+        .returning(Attempt.id, Attempt.token, Attempt.job_id, Attempt.number),
+        [
+            {
+                "job_id": one.job_id,
+                "number": numbers[one.job_id],
+                "host": one.shares[0].host,
+                "shares": one.to_json(),
+                "gpus": one.gpus,
+                "queued_at": since[one.job_id],
+                "due_s": one.due_s,
+            }
+            for one in placed
+        ],
+    )
+    leases = {row.job_id: Lease(row.id, str(row.token), row.job_id, row.number) for row in rows}
+    return [leases[one.job_id] for one in placed]
+
+
+def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence[Lease]) -> None:
+    taken = [
+        (host, index, lease.attempt_id, rank)
+        for one, lease in zip(placed, leases, strict=True)
+        for rank, (host, index) in enumerate(one.slots)
+    ]
+    hosts, indices, attempts, ranks = map(list, zip(*taken, strict=True))
+    rows = func.unnest(
+        cast(hosts, ARRAY(String)), cast(indices, ARRAY(Integer)),
+        cast(attempts, ARRAY(BigInteger)), cast(ranks, ARRAY(Integer)),
+    ).table_valued("host", "index", "attempt_id", "rank", name="taken").render_derived()  # fmt: skip
+    session.execute(
+        update(Slot)
+        .where(Slot.host == rows.c.host, Slot.index == rows.c.index)
+        .values(attempt_id=rows.c.attempt_id, rank=rows.c.rank),
+        execution_options={"synchronize_session": False},
+    )
 
 
 def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
@@ -107,11 +166,29 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
 def orders(session: Session, lease: Lease) -> Orders:
     """Read what the supervisor is to do. Raises `StaleLease`."""
     row = session.execute(
-        select(Job.cancel_requested_at).where(Job.id == lease.job_id, exists(held(lease)))
+        select(
+            Job.cancel_requested_at.is_not(None).label("cancel"),
+            Job.paused_at.is_not(None).label("pause"),
+            Attempt.preempted_for,
+        )
+        .join(Attempt, Attempt.job_id == Job.id)
+        .where(is_good(lease))
     ).one_or_none()
     if row is None:
         raise StaleLease(lease)
-    return Orders(cancel_requested=row.cancel_requested_at is not None)
+    return Orders(cancel_requested=row.cancel, pause_requested=row.pause, preempted_for=row.preempted_for)
+
+
+def request_preemption(session: Session, attempt_ids: Sequence[int], why: str) -> None:
+    """Ask live attempts to save and make room, each once; their jobs go back to the queue."""
+    asked = session.execute(
+        update(Attempt)
+        .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))
+        .values(preempt_requested_at=func.now(), preempted_for=why)
+        .returning(Attempt.job_id, Attempt.number)
+    )
+    for job_id, number in asked.all():
+        add_event(session, job_id, EventKind.PREEMPT_REQUESTED, attempt=number, data={"for": why})
 
 
 def fence(session: Session, lease: Lease, *, ending: bool = False) -> None:
@@ -147,9 +224,13 @@ def end(
         transition(session, job.id, Status.RUNNING, lease=lease)
     if to is Status.QUEUED:
         restarts = job.restarts + (1 if reason.outcome.counts else 0)
-        pause_s = min(backoff_s * 2 ** max(restarts - 1, 0), backoff_limit_s) if reason.outcome.counts else 0.0
-        not_before = func.now() + timedelta(seconds=pause_s)
-        transition(session, job.id, to, lease=lease, restarts=restarts, not_before=not_before)
+        losses = job.losses + (1 if reason in LOST else 0)
+        pause_s = _pause_s(reason, restarts, losses, backoff_s=backoff_s, limit_s=backoff_limit_s)
+        transition(
+            session, job.id, to, lease=lease,
+            restarts=restarts, losses=losses,
+            queued_at=func.now(), not_before=func.now() + timedelta(seconds=pause_s),
+        )  # fmt: skip
     else:
         transition(session, job.id, to, lease=lease, end_reason=reason, error=error, ended_at=func.now())
     session.execute(
@@ -161,6 +242,20 @@ def end(
     return to
 
 
+def _pause_s(reason: EndReason, restarts: int, losses: int, *, backoff_s: float, limit_s: float) -> float:
+    """How long a job waits before it is placed again: doubled with each restart that counts, and with each loss.
+
+    The first loss costs nothing: another host may be free. What loses one attempt after the other is slowed down.
+    """
+    if reason.outcome.counts:
+        doubled = restarts - 1
+    elif reason in LOST and losses > 1:
+        doubled = losses - 2
+    else:
+        return 0.0
+    return min(backoff_s * 2.0 ** min(doubled, 64), limit_s)
+
+
 def _tell(session: Session, lease: Lease, reason: EndReason, error: str | None, to: Status) -> None:
     data = {"end_reason": reason.value, "error": error}
     add_event(session, lease.job_id, EventKind.ATTEMPT_ENDED, attempt=lease.number, data=data)
@@ -170,20 +265,20 @@ def _tell(session: Session, lease: Lease, reason: EndReason, error: str | None, 
         add_event(session, lease.job_id, EventKind.ENDED, attempt=lease.number, data={"status": to.value, **data})
 
 
-def release(session: Session, attempt_id: int) -> None:
-    """Give the slots of an ended attempt back; its processes are known to be gone."""
-    session.execute(
-        update(Slot)
-        .where(Slot.attempt_id == attempt_id, exists().where(Attempt.id == attempt_id, Attempt.ended_at.is_not(None)))
-        .values(attempt_id=None, rank=None, quarantined_at=None)
-    )
+def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:
+    """Give back the slots that an ended attempt has on a host (None: on all); its processes there are gone."""
+    ended = exists().where(Attempt.id == attempt_id, Attempt.ended_at.is_not(None))
+    given_back = update(Slot).where(Slot.attempt_id == attempt_id, ended)
+    if host is not None:
+        given_back = given_back.where(Slot.host == host)
+    session.execute(given_back.values(attempt_id=None, rank=None, quarantined_at=None))
 
 
-def quarantine(session: Session, attempt_id: int) -> None:
-    """Mark the slots of an ended attempt whose processes will not go away."""
+def quarantine(session: Session, attempt_id: int, *, host: str) -> None:
+    """Mark the slots that an ended attempt has on a host, where its processes will not go away."""
     session.execute(
         update(Slot)
-        .where(Slot.attempt_id == attempt_id, Slot.quarantined_at.is_(None))
+        .where(Slot.attempt_id == attempt_id, Slot.host == host, Slot.quarantined_at.is_(None))
         .values(quarantined_at=func.now())
     )
 

@@ -203,7 +203,7 @@ def parse_record(line: str | bytes) -> Record | None:
 
 
 class Launch(BaseModel):
-    """The launch file: all that a rank is told, as JSON at the path it gets as its one argument.
+    """The launch file: all that the ranks of a host are told, as JSON in the folder they get as their one argument.
 
     Paths are absolute. The ranks leave when `stop_path` exists.
     """
@@ -216,6 +216,7 @@ class Launch(BaseModel):
     gpus: int
     device: Literal["gpu", "cpu"]
     threads_per_rank: int
+    gpu_uuids: list[str] = []  # of this host, by local rank
     data_roots: list[str]  # folders and URLs below which datasets and weights may be read
     cache_dir: str  # raw files of `cache: disk`, shared by all jobs of this host
     weights_dir: str  # where ImageNet weights are looked for
@@ -223,9 +224,15 @@ class Launch(BaseModel):
     models: list[str] = []  # `module:function` of networks that the operator allows
     records_dir: str  # rank N appends to records_dir/rank-N.jsonl
     logs_dir: str  # rank N writes stdout and stderr to logs_dir/rank-N.log
-    checkpoints_dir: str  # shared by the attempts of a job
+    checkpoints_dir: str  # one folder an attempt, `attempt-N`
     artifacts_dir: str
     stop_path: str
+    lease_path: str | None = None  # until when the ranks of this host may run, in seconds of its CLOCK_MONOTONIC
+
+
+def launch_file_name(host: str = "localhost") -> str:
+    """The launch file of the ranks on a host, by the name that horovodrun has for it."""
+    return f"{host}.json"
 
 
 def rank_records_name(rank: int) -> str:

@@ -47,7 +47,11 @@ class Settings(BaseSettings):
     data_roots: str = ""  # folders and URLs, separated by colons
     models: Annotated[str, AfterValidator(_external_models)] = ""  # module:function of allowed ones, with commas
     slots: int | None = Field(default=None, ge=1, le=4096)  # CPU slots; None: the host's cores
-    host_name: str | None = None  # None: the machine's own name
+    host_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=255)] = None
+    address: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:_-]*$", max_length=255)] = None
+    ssh_dir: Path | None = None  # keys that the hosts of this stack share; None: no jobs on several hosts here
+    ssh_port: int = Field(default=2222, ge=1, le=65535)
+    network_interface: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = None
     port: int = Field(default=8400, ge=0, le=65535)
 
     reconcile_period_s: float = Field(default=1.0, gt=0)  # a lost hint costs at most this
@@ -58,11 +62,24 @@ class Settings(BaseSettings):
     lease_renewal_s: float = Field(default=5.0, gt=0)
     claim_timeout_s: float = Field(default=60.0, gt=0)  # from placed to a supervisor that took it
     orders_period_s: float = Field(default=0.5, gt=0)  # how often a supervisor looks for a cancel
-    stop_file_grace_s: float = Field(default=2.5, gt=0)  # ranks see the stop file and save
+    stop_file_grace_s: float = Field(default=2.5, gt=0)  # ranks see the stop file and leave
+    save_grace_s: float = Field(default=60.0, gt=0)  # the same where the job goes on later: they save first
     sigterm_grace_s: float = Field(default=1.0, gt=0)
+    sigkill_grace_s: float = Field(default=5.0, gt=0)  # a process that outlives it quarantines its slots
+    stop_jobs_with_worker: bool = False  # where a worker's end takes all processes along, as in a container
     restart_backoff_s: float = Field(default=1.0, ge=0)  # doubled with each restart that counts
     restart_backoff_limit_s: float = Field(default=60.0, ge=0)
-    backfill_patience_s: float = Field(default=300.0, ge=0)  # a job blocked for longer is passed by none
+
+    retention_period_s: float = Field(default=60.0, gt=0)
+    keep_logs_days: float = Field(default=30.0, gt=0)  # after a job's end
+    keep_steps_days: float = Field(default=30.0, gt=0)  # then step metrics and samples are thinned
+    keep_files_days: float = Field(default=30.0, gt=0)  # checkpoints, records and logs below `runs_dir`
+    forget_hosts_days: float = Field(default=7.0, gt=0)  # a lost host leaves the list
+
+    @property
+    def ranks_lease_s(self) -> float:
+        """For how long ranks run after their supervisor last held the lease: they are gone before it runs out."""
+        return 0.9 * self.lease_s
 
     @property
     def runs_dir(self) -> Path:

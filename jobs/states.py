@@ -48,6 +48,8 @@ class EndReason(StrEnum):
     LAUNCH_FAILED = "launch_failed"  # no rank came up
     HOST_LOST = "host_lost"  # its host stopped sending heartbeats
     LEASE_EXPIRED = "lease_expired"  # its supervisor stopped renewing
+    PREEMPTED = "preempted"  # it made room: for a job of higher priority, or on a host that is drained
+    PAUSED = "paused"  # a person asked it to wait
     BAD_DATA = "bad_data"
     INTERNAL_ERROR = "internal_error"
 
@@ -81,9 +83,13 @@ _OUTCOME = {
     EndReason.LAUNCH_FAILED: _RETRIED,
     EndReason.HOST_LOST: _NOT_ITS_FAULT,
     EndReason.LEASE_EXPIRED: _NOT_ITS_FAULT,
+    EndReason.PREEMPTED: _NOT_ITS_FAULT,
+    EndReason.PAUSED: _NOT_ITS_FAULT,
     EndReason.BAD_DATA: _FINAL,
     EndReason.INTERNAL_ERROR: _FINAL,
 }
+
+LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED})  # what watched over the attempt went away
 
 
 def status_after(reason: EndReason, *, cancel_requested: bool, restarts: int, max_restarts: int) -> Status:
@@ -112,4 +118,7 @@ class EventKind(StrEnum):
     ATTEMPT_ENDED = "attempt_ended"
     REQUEUED = "requeued"
     CANCEL_REQUESTED = "cancel_requested"
+    PAUSE_REQUESTED = "pause_requested"
+    RESUMED = "resumed"
+    PREEMPT_REQUESTED = "preempt_requested"
     ENDED = "ended"

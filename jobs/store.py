@@ -1,20 +1,22 @@
-"""The job store: submit, look up, cancel, and the one function that writes a status.
+"""The job store: submit, look up, cancel, pause, resume, and the one function that writes a status.
 
-Called by the api (submit, cancel, look-ups) and, through `jobs.leases`, by dispatcher, supervisor and reaper.
+Called by the api (submit, look-ups, what people wish) and, through `jobs.leases`, by dispatcher, supervisor, reaper.
 Every function works in the caller's transaction; the caller commits.
 
     JobNotFound             no job has this id
-    JobEnded                the job is already over, so it cannot be cancelled
+    JobEnded                the job is already over, so it can be neither cancelled nor paused nor resumed
     IdempotencyConflict     the key was used before with another body
     StaleTransition         the job is not where the caller believes; nothing was written
 """
 
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, insert, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.plan import Plan
@@ -121,9 +123,7 @@ def request_cancel(session: Session, job_id: str) -> Job:
 
     Asking again changes nothing. Raises `JobNotFound`, and `JobEnded` where it ended otherwise.
     """
-    job = session.scalar(select(Job).where(Job.id == job_id).with_for_update(), execution_options=_FRESH)
-    if job is None:
-        raise JobNotFound(job_id)
+    job = _locked(session, job_id)
     if job.status in TERMINAL and job.status is not Status.CANCELLED:
         raise JobEnded(job_id, job.status)
     if job.cancel_requested_at is None:
@@ -135,18 +135,66 @@ def request_cancel(session: Session, job_id: str) -> Job:
     return get_job(session, job_id)
 
 
-def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
-    """Move a job to `to`, with `values` for other columns. The only writer of a status.
+def pause(session: Session, job_id: str) -> Job:
+    """Let a job wait: a queued one is not placed, a running one saves and goes back to the queue.
 
-    The UPDATE is the check: the job must stand in a status that `to` follows, and `lease`, where given, must be
-    that of the job's live attempt. Raises `StaleTransition`.
+    Asking again changes nothing, and neither does asking after a cancel. Raises `JobNotFound`, `JobEnded`.
     """
-    guard = update(Job).where(Job.id == job_id, Job.status.in_(SOURCES[to]))
-    if lease is not None:
-        guard = guard.where(Job.id == lease.job_id, exists(held(lease)))
-    values = storable({"status": to, "revision": Job.revision + 1, **values})
-    if session.scalar(guard.values(values).returning(Job.id), execution_options=_UNSYNCHRONIZED) is None:
+    job = _locked(session, job_id)
+    if job.status in TERMINAL:
+        raise JobEnded(job_id, job.status)
+    if job.paused_at is None and job.cancel_requested_at is None:
+        touch(session, job_id, paused_at=func.now())
+        add_event(session, job_id, EventKind.PAUSE_REQUESTED)
+    return get_job(session, job_id)
+
+
+def resume(session: Session, job_id: str) -> Job:
+    """Let a paused job go on, from its place in the queue. Asking again changes nothing.
+
+    Raises `JobNotFound`, `JobEnded`.
+    """
+    job = _locked(session, job_id)
+    if job.status in TERMINAL:
+        raise JobEnded(job_id, job.status)
+    if job.paused_at is not None:
+        touch(session, job_id, paused_at=None, queued_at=func.now())
+        add_event(session, job_id, EventKind.RESUMED)
+    return get_job(session, job_id)
+
+
+def _locked(session: Session, job_id: str) -> Job:
+    job = session.scalar(select(Job).where(Job.id == job_id).with_for_update(), execution_options=_FRESH)
+    if job is None:
+        raise JobNotFound(job_id)
+    return job
+
+
+def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
+    """Move a job to `to`, with `values` for other columns.
+
+    `lease`, where given, must be that of the job's live attempt. Raises `StaleTransition`.
+    """
+    guards = () if lease is None else (Job.id == lease.job_id, exists(held(lease)))
+    if not move(session, [job_id], to, *guards, **values):
         raise StaleTransition(job_id, to)
+
+
+def move(
+    session: Session, job_ids: Sequence[str], to: Status, *guards: ColumnElement[bool], **values: Any
+) -> dict[str, int]:
+    """Move those of the jobs to `to` that can be; their attempt numbers, by id. The only writer of a status.
+
+    The UPDATE is the check: a job must stand in a status that `to` follows, and every one of the `guards` must hold.
+    """
+    moved = session.execute(
+        update(Job)
+        .where(Job.id == func.any(cast(job_ids, ARRAY(String))), Job.status.in_(SOURCES[to]), *guards)
+        .values(storable({"status": to, "revision": Job.revision + 1, **values}))
+        .returning(Job.id, Job.attempt),
+        execution_options=_UNSYNCHRONIZED,
+    )
+    return {job_id: attempt for job_id, attempt in moved}  # noqa: C416 - a row is no pair to the type checker
 
 
 def touch(session: Session, job_id: str, **values: Any) -> None:

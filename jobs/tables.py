@@ -25,7 +25,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from jobs.states import EndReason, EventKind, Status
@@ -87,7 +87,11 @@ class Job(Base):
     priority: Mapped[int] = mapped_column()
     attempt: Mapped[int] = mapped_column(server_default="0")  # number of the newest attempt
     restarts: Mapped[int] = mapped_column(server_default="0")  # those that count against max_restarts
+    losses: Mapped[int] = mapped_column(server_default="0")  # attempts lost through no fault of the job's
+    run_key: Mapped[str | None] = mapped_column(String(64))  # what jobs that take about as long have in common
+    queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when it last began to wait for slots
     not_before: Mapped[datetime | None]  # back-off after a failed attempt
+    paused_at: Mapped[datetime | None]  # a person asked it to wait: it is queued, but not placed
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]  # the first attempt's first rank
@@ -124,7 +128,13 @@ class Attempt(Base):
     number: Mapped[int] = mapped_column()
     token: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
     host: Mapped[str] = mapped_column(String(255))  # the lead host: its supervisor runs there
+    # [{"host", "slots"}] in the order of the ranks, the lead first
+    shares: Mapped[list[Any]] = mapped_column(JSONB, server_default=text("'[]'"))
     gpus: Mapped[int]
+    queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # since when its job had waited
+    due_at: Mapped[datetime | None]  # it passed a job that waits: from then on it may be asked to make room
+    preempt_requested_at: Mapped[datetime | None]
+    preempted_for: Mapped[str | None]  # why, in a few words
     lease_expires_at: Mapped[datetime]
     supervisor_pid: Mapped[int | None]
     supervisor_start_ticks: Mapped[int | None] = mapped_column(BigInteger)  # against a pid that is used again
@@ -152,8 +162,11 @@ class Host(Base):
 
     name: Mapped[str] = mapped_column(String(255), primary_key=True)
     info: Mapped[dict[str, Any]]  # cores, memory_bytes, gpu model, versions
+    address: Mapped[str | None] = mapped_column(String(255))  # where other hosts reach its sshd; null: they cannot
     registered_at: Mapped[datetime] = mapped_column(server_default=func.now())
     heartbeat_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    drained_at: Mapped[datetime | None]  # nothing new is placed on it
+    kept_for: Mapped[str | None] = mapped_column(String(32))  # the waiting job that its free slots are kept for
 
 
 class Slot(Base):
@@ -176,6 +189,16 @@ class Slot(Base):
         CheckConstraint("kind IN ('gpu', 'cpu')", name="kind"),
         Index("ix_slots_attempt_id", attempt_id, postgresql_where=text("attempt_id IS NOT NULL")),
     )
+
+
+class RunTime(Base):
+    """How long the newest successful runs of a kind took, by `Job.run_key`: what backfill expects of the next one."""
+
+    __tablename__ = "run_times"
+
+    run_key: Mapped[str] = mapped_column(String(64), primary_key=True)
+    durations_s: Mapped[list[float]] = mapped_column(ARRAY(Float(53)))  # newest first, the last few
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class JobEvent(Base):

@@ -19,11 +19,14 @@ from trainer.recorder import Recorder
 from trainer.stopping import StopWatch
 
 
-def main(launch_path: str) -> None:
-    """Run this process's rank of the job in the launch file; does not return."""
+def main(launch_dir: str) -> None:
+    """Run this process's rank of the job that the launch file tells of; does not return."""
     started_at = time.time()
     rank, local_rank, size = (int(os.environ.get(f"HOROVOD_{name}", default)) for name, default in _PLACE)
-    told: dict[str, Any] = json.loads(Path(launch_path).read_bytes())
+    # One file a host: paths and devices are its own. Named as in `jobs.records.launch_file_name`.
+    host_file = f"{os.environ.get('HOROVOD_HOSTNAME', 'localhost')}.json"
+    told: dict[str, Any] = json.loads(Path(launch_dir, host_file).read_bytes())
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(told.get("gpu_uuids", [])) or "-1"
     _redirect_output(Path(told["logs_dir"], f"rank-{rank}.log"))
     host, pid = socket.gethostname(), os.getpid()
     print(f"rank {rank} of {size} started on {host}, pid {pid}", flush=True)
@@ -104,5 +107,5 @@ def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> N
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python -m trainer LAUNCH_JSON")
+        sys.exit("usage: python -m trainer LAUNCH_DIR")
     main(sys.argv[1])

@@ -149,9 +149,9 @@ class Agent(threading.Thread):
         clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S)
         with self._sessions.begin() as session:
             if clean:
-                leases.release(session, attempt.id)
+                leases.release(session, attempt.id, host=self._settings.host)
             else:
-                leases.quarantine(session, attempt.id)
+                leases.quarantine(session, attempt.id, host=self._settings.host)
 
     def _end_abandoned(self) -> None:
         with self._sessions() as session:

@@ -13,12 +13,11 @@ from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
 from jobs.hints import Hints
-from jobs.leases import SlotTaken, place
+from jobs.leases import place
+from jobs.placement import FreeSlots, Waiting, place_jobs
 from jobs.settings import Settings
 from jobs.states import Status
-from jobs.store import StaleTransition
 from jobs.tables import Host, Job, Slot
-from worker.placement import FreeSlots, Waiting, place_jobs
 
 _ONE_DISPATCHER = 0x646973706174  # "dispat": an advisory lock's number
 _MOST_AT_ONCE = 1000  # jobs looked at in one pass
@@ -47,29 +46,17 @@ class Dispatcher:
             return self._pass()
 
     def _pass(self) -> int:
-        placed = []
         with self._sessions.begin() as session:
             session.execute(select(func.pg_advisory_xact_lock(_ONE_DISPATCHER)))
             queue = _queue(session)
             if not queue:
                 return 0
             hosts = _free_slots(session, self._settings)
-            placements = place_jobs(queue, hosts, patience_s=self._settings.backfill_patience_s)
-            for placement in placements:
-                try:
-                    with session.begin_nested():
-                        lease = place(
-                            session,
-                            placement.job_id,
-                            host=placement.host,
-                            slots=placement.slots,
-                            lease_s=self._settings.lease_s,
-                        )
-                except (StaleTransition, SlotTaken):
-                    continue  # cancelled, or its host's slots changed, since the queue was read
-                placed.append((lease.attempt_id, placement.host))
-        for attempt_id, host in placed:
-            self._hints.launch(attempt_id, host=host)
+            placements = place_jobs(queue, hosts, patience_s=300)
+            leads = {placement.job_id: placement.shares[0].host for placement in placements}
+            placed = place(session, placements, lease_s=self._settings.lease_s)
+        for lease in placed:
+            self._hints.launch(lease.attempt_id, host=leads[lease.job_id])
         return len(placed)
 
 
@@ -82,6 +69,7 @@ def _queue(session: Session) -> list[Waiting]:
         .where(
             Job.status == Status.QUEUED,
             Job.cancel_requested_at.is_(None),
+            Job.paused_at.is_(None),
             func.coalesce(Job.not_before, func.now()) <= func.now(),
         )
         .order_by(Job.priority.desc(), Job.created_at, Job.id)

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from sqlalchemy import select
 
@@ -21,7 +20,7 @@ from jobs.admission import weights_job
 from jobs.database import Sessions
 from jobs.leases import claim, end, record_supervisor, release
 from jobs.processes import MARK, ProcessId, mark_of
-from jobs.records import Launch
+from jobs.records import Launch, launch_file_name
 from jobs.settings import Settings
 from jobs.spec import InvalidSpec, Spec, spec_from
 from jobs.states import EndReason
@@ -47,8 +46,8 @@ class AttemptPaths:
         return self.job_dir / f"attempt-{self.number}"
 
     @property
-    def launch_file(self) -> Path:
-        return self.root / "launch.json"
+    def launch_dir(self) -> Path:
+        return self.root / "launch"
 
     @property
     def records(self) -> Path:
@@ -71,6 +70,10 @@ class AttemptPaths:
         return self.root / "stop"
 
     @property
+    def lease_file(self) -> Path:
+        return self.root / "lease"
+
+    @property
     def scratch(self) -> Path:
         return self.root / "tmp"
 
@@ -84,7 +87,7 @@ class AttemptPaths:
 
     def create(self) -> None:
         """Make every folder."""
-        for folder in (self.records, self.logs, self.scratch, self.checkpoints, self.artifacts):
+        for folder in (self.launch_dir, self.records, self.logs, self.scratch, self.checkpoints, self.artifacts):
             folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -106,7 +109,7 @@ def launch_of(
     settings: Settings,
     *,
     gpus: int,
-    device: Literal["gpu", "cpu"],
+    gpu_uuids: list[str],
     threads_per_rank: int,
 ) -> Launch:
     """All that the ranks of an attempt are told."""
@@ -115,8 +118,9 @@ def launch_of(
         attempt=lease.number,
         spec=spec,
         gpus=gpus,
-        device=device,
+        device="gpu" if gpu_uuids else "cpu",
         threads_per_rank=threads_per_rank,
+        gpu_uuids=gpu_uuids,
         data_roots=settings.data_root_list,
         cache_dir=str(settings.home / "cache"),
         weights_dir=str(settings.home / "weights"),
@@ -127,21 +131,22 @@ def launch_of(
         checkpoints_dir=str(paths.checkpoints),
         artifacts_dir=str(paths.artifacts),
         stop_path=str(paths.stop_file),
+        lease_path=str(paths.lease_file),
     )
 
 
-def horovodrun_argv(*, ranks: int, launch_file: Path, python: str = sys.executable) -> list[str]:
+def horovodrun_argv(*, ranks: int, launch_dir: Path, python: str = sys.executable) -> list[str]:
     """The command that starts `ranks` ranks of the trainer on this host, through the quick shim."""
     return [
         python, "-m", "worker.horovodrun",
         "-np", str(ranks), "-H", f"localhost:{ranks}",
         "--gloo", "--disable-cache", "--network-interfaces", "lo",
-        python, "-m", "trainer", str(launch_file),
+        python, "-m", "trainer", str(launch_dir),
     ]  # fmt: skip
 
 
 def rank_environment(
-    inherited: Mapping[str, str], *, mark: str, home: Path, scratch: Path, threads: int, gpu_uuids: list[str]
+    inherited: Mapping[str, str], *, mark: str, home: Path, scratch: Path, threads: int
 ) -> dict[str, str]:
     """All that the launcher and its ranks are given as environment; no secret is among it."""
     return {
@@ -153,7 +158,7 @@ def rank_environment(
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
         "TF_CPP_MIN_LOG_LEVEL": "2",
-        "CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids) if gpu_uuids else "-1",
+        "CUDA_VISIBLE_DEVICES": "-1",  # each rank sets its own host's, from its launch file
     }
 
 
@@ -220,22 +225,22 @@ class Launcher:
         spec = spec_from(job.spec)
         gpu_uuids = [slot.uuid for slot in slots if slot.uuid is not None]
         threads = 0 if gpu_uuids else max(1, (os.cpu_count() or 1) // max(len(slots), self._settings.cpu_slots))
-        device: Literal["gpu", "cpu"] = "gpu" if gpu_uuids else "cpu"
-        launch = launch_of(lease, spec, paths, self._settings, gpus=len(slots), device=device, threads_per_rank=threads)
-        paths.launch_file.write_text(launch.model_dump_json(indent=2))
+        launch = launch_of(
+            lease, spec, paths, self._settings, gpus=len(slots), gpu_uuids=gpu_uuids, threads_per_rank=threads
+        )
+        (paths.launch_dir / launch_file_name()).write_text(launch.model_dump_json(indent=2))
         return SupervisorOrder(
             attempt_id=lease.attempt_id,
             token=lease.token,
             job_id=lease.job_id,
             number=lease.number,
-            argv=horovodrun_argv(ranks=len(slots), launch_file=paths.launch_file),
+            argv=horovodrun_argv(ranks=len(slots), launch_dir=paths.launch_dir),
             environment=rank_environment(
                 os.environ,
                 mark=mark_of(lease.job_id, lease.number),
                 home=self._settings.home,
                 scratch=paths.scratch,
                 threads=threads,
-                gpu_uuids=gpu_uuids,
             ),
             launcher_log=str(paths.launcher_log),
         )

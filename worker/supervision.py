@@ -211,9 +211,9 @@ class Supervision:
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
             if clean:
-                leases.release(session, self._lease.attempt_id)
+                leases.release(session, self._lease.attempt_id, host=self._config.host)
             else:
-                leases.quarantine(session, self._lease.attempt_id)
+                leases.quarantine(session, self._lease.attempt_id, host=self._config.host)
 
     def _read_spec(self) -> Spec:
         with self._sessions() as session:

@@ -29,6 +29,7 @@ from jobs.records import (
     Record,
     StepEnded,
     Summarized,
+    launch_file_name,
     parse_record,
     rank_log_name,
     rank_records_name,
@@ -73,7 +74,7 @@ class Run:
     def __init__(self, folder: Path, gpus: int, *, ranks: int | None = None, **fields: Any) -> None:
         self.folder, self.ranks = folder, ranks or gpus
         self.stop_path = folder / "stop"
-        self.launch_path = folder / "launch.json"
+        self.launch_dir = folder
         folder.mkdir()
         (folder / "random_network.py").write_text(RANDOM_NETWORK)
         launch = Launch(
@@ -93,13 +94,13 @@ class Run:
             artifacts_dir=str(folder / "artifacts"),
             stop_path=str(self.stop_path),
         )
-        self.launch_path.write_text(launch.model_dump_json())
+        (self.launch_dir / launch_file_name()).write_text(launch.model_dump_json())
 
     def start(self) -> "subprocess.Popen[bytes]":
         """Start the ranks as the service does; one rank needs no launcher."""
-        alone = [sys.executable, "-m", "trainer", str(self.launch_path)]
+        alone = [sys.executable, "-m", "trainer", str(self.launch_dir)]
         return subprocess.Popen(
-            horovodrun_argv(ranks=self.ranks, launch_file=self.launch_path) if self.ranks > 1 else alone,
+            horovodrun_argv(ranks=self.ranks, launch_dir=self.launch_dir) if self.ranks > 1 else alone,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": f"{ROOT}:{self.folder}"},
             stdout=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from sqlalchemy.orm import undefer
 
 from jobs import leases, registration
 from jobs.database import Sessions
+from jobs.placement import Placement, Share
 from jobs.plan import resolve_plan
 from jobs.registration import SlotInfo
 from jobs.spec import spec_from
@@ -17,6 +18,10 @@ from jobs.store import Lease, submit, transition
 from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+
+
+class NotPlaced(Exception):
+    """The job waits no longer, or not every slot was free."""
 
 
 def a_job(sessions: Sessions, **fields: Any) -> str:
@@ -34,9 +39,12 @@ def a_host(sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = 
 
 
 def an_attempt(sessions: Sessions, job_id: str, *, host: str = "ha", slots: Sequence[int] = (0, 1)) -> Lease:
-    """Place a job."""
+    """Place a job. Raises `NotPlaced`."""
     with sessions.begin() as session:
-        return leases.place(session, job_id, host=host, slots=slots, lease_s=60)
+        placed = leases.place(session, [Placement(job_id, (Share(host, tuple(slots)),))], lease_s=60)
+    if not placed:
+        raise NotPlaced(job_id)
+    return placed[0]
 
 
 def a_claimed_attempt(sessions: Sessions, **fields: Any) -> Lease:

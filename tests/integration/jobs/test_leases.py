@@ -9,17 +9,16 @@ from sqlalchemy import select
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.leases import SlotTaken, StaleLease
+from jobs.leases import StaleLease
 from jobs.processes import ProcessId
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import Lease, StaleTransition, request_cancel
+from jobs.store import Lease, request_cancel
 from jobs.tables import Attempt, Job, Slot
 from tests.integration.jobs import given
 
 
 def place(sessions: Sessions, job_id: str, slots: list[int], *, host: str = "ha") -> Lease:
-    with sessions.begin() as session:
-        return leases.place(session, job_id, host=host, slots=slots, lease_s=60)
+    return given.an_attempt(sessions, job_id, host=host, slots=slots)
 
 
 def test_a_placement_leases_every_slot_and_launches_the_job(sessions: Sessions) -> None:
@@ -51,7 +50,7 @@ def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sess
             setattr(slot, column, session.get_one(Job, given.a_job(sessions)).created_at)
     job_id = given.a_job(sessions)
     before, held = given.count(sessions, Attempt), given.holders(sessions)
-    with pytest.raises(SlotTaken):
+    with pytest.raises(given.NotPlaced):
         place(sessions, job_id, [1, 2])
     job = given.the_job(sessions, job_id)
     assert (job.status, job.attempt, job.revision) == (Status.QUEUED, 0, 1)
@@ -65,7 +64,7 @@ def test_a_job_that_was_cancelled_meanwhile_is_not_placed(sessions: Sessions) ->
     job_id = given.a_job(sessions)
     with sessions.begin() as session:
         request_cancel(session, job_id)
-    with pytest.raises(StaleTransition):
+    with pytest.raises(given.NotPlaced):
         place(sessions, job_id, [0, 1])
     assert given.holders(sessions) == [None, None]
 
@@ -200,13 +199,13 @@ def test_a_quarantined_slot_is_free_again_only_by_its_release(sessions: Sessions
     lease = given.a_running_attempt(sessions)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
-        leases.quarantine(session, lease.attempt_id)
+        leases.quarantine(session, lease.attempt_id, host="ha")
     first = [slot.quarantined_at for slot in given.the_slots(sessions)]
     with sessions.begin() as session:
-        leases.quarantine(session, lease.attempt_id)
+        leases.quarantine(session, lease.attempt_id, host="ha")
     assert None not in first
     assert [slot.quarantined_at for slot in given.the_slots(sessions)] == first  # since when, not when last seen
-    with pytest.raises(SlotTaken):
+    with pytest.raises(given.NotPlaced):
         place(sessions, given.a_job(sessions), [0, 1])
     with sessions.begin() as session:
         leases.release(session, lease.attempt_id)
@@ -216,7 +215,7 @@ def test_a_quarantined_slot_is_free_again_only_by_its_release(sessions: Sessions
 def test_a_job_has_one_live_attempt(sessions: Sessions) -> None:
     lease = given.a_running_attempt(sessions)
     given.a_host(sessions, "hb")
-    with pytest.raises(StaleTransition):
+    with pytest.raises(given.NotPlaced):
         place(sessions, lease.job_id, [0, 1], host="hb")
     with sessions() as session:
         assert len(session.scalars(select(Attempt).where(Attempt.job_id == lease.job_id)).all()) == 1

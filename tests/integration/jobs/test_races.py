@@ -11,9 +11,9 @@ from sqlalchemy.exc import OperationalError
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.leases import SlotTaken, StaleLease
+from jobs.leases import StaleLease
 from jobs.states import TERMINAL, EndReason, Status
-from jobs.store import JobEnded, StaleTransition, request_cancel
+from jobs.store import JobEnded, request_cancel
 from jobs.tables import Attempt
 from tests.integration.jobs import given
 
@@ -56,7 +56,7 @@ def test_eight_placements_of_the_same_slots_let_one_through(sessions: Sessions) 
         def place(job_id: str) -> bool:
             try:
                 given.an_attempt(sessions, job_id)
-            except SlotTaken:
+            except given.NotPlaced:
                 return False
             return True
 
@@ -86,7 +86,7 @@ def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> Non
     def place(host: str) -> bool:
         try:
             given.an_attempt(sessions, job_id, host=host)
-        except StaleTransition:
+        except given.NotPlaced:
             return False
         return True
 

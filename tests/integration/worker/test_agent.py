@@ -175,7 +175,7 @@ def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
     until(lambda: marked(mark))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
-        leases.quarantine(session, lease.attempt_id)
+        leases.quarantine(session, lease.attempt_id, host="ha")
     agent.reconcile()
     assert left.wait(10) == -signal.SIGKILL
     assert [(slot.attempt_id, slot.quarantined_at) for slot in given.the_slots(sessions)] == [(None, None)] * 2
@@ -213,7 +213,7 @@ def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: S
     attempt = given.the_attempt(sessions, lease)
     assert attempt.claimed_at is not None
     assert attempt.supervisor_pid is not None
-    assert paths_of(settings.runs_dir, lease.job_id, 1).launch_file.exists()
+    assert paths_of(settings.runs_dir, lease.job_id, 1).launch_dir.is_dir()
     assert given.the_attempt(sessions, elsewhere).claimed_at is None
     mark = mark_of(lease.job_id, lease.number)
     until(lambda: marked(mark), what="horovodrun")  # from here on nobody else starts one

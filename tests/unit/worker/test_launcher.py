@@ -18,18 +18,16 @@ SECRETS = {
 
 
 def test_the_command_that_starts_the_ranks() -> None:
-    assert horovodrun_argv(ranks=2, launch_file=Path("/runs/j/attempt-1/launch.json"), python="/venv/bin/python") == [
+    assert horovodrun_argv(ranks=2, launch_dir=Path("/runs/j/attempt-1/launch"), python="/venv/bin/python") == [
         "/venv/bin/python", "-m", "worker.horovodrun",
         "-np", "2", "-H", "localhost:2",
         "--gloo", "--disable-cache", "--network-interfaces", "lo",
-        "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch.json",
+        "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
     ]  # fmt: skip
 
 
-def environment(inherited: dict[str, str], *, gpu_uuids: list[str] | None = None) -> dict[str, str]:
-    return rank_environment(
-        inherited, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2, gpu_uuids=gpu_uuids or []
-    )
+def environment(inherited: dict[str, str]) -> dict[str, str]:
+    return rank_environment(inherited, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2)
 
 
 def test_the_environment_of_the_ranks() -> None:
@@ -47,10 +45,6 @@ def test_the_environment_of_the_ranks() -> None:
     }
 
 
-def test_the_ranks_see_the_gpus_of_their_slots_in_the_order_of_ranks() -> None:
-    assert environment({}, gpu_uuids=["GPU-b", "GPU-a"])["CUDA_VISIBLE_DEVICES"] == "GPU-b,GPU-a"
-
-
 def test_no_secret_reaches_the_environment_of_the_ranks() -> None:
     given = environment(SECRETS | {"PATH": "/bin"})
     assert not any("t0p" in f"{key}={value}" for key, value in given.items())
@@ -58,7 +52,7 @@ def test_no_secret_reaches_the_environment_of_the_ranks() -> None:
 
 
 def test_every_key_is_safe_to_write_into_a_shell_command() -> None:
-    given = environment(SECRETS | {"PATH": "/bin", "PYTHONPATH": "/src"}, gpu_uuids=["GPU-a"])
+    given = environment(SECRETS | {"PATH": "/bin", "PYTHONPATH": "/src"})
     assert all(re.fullmatch(r"[A-Z_][A-Z0-9_]*", key) for key in given)
 
 
@@ -66,11 +60,11 @@ def test_attempts_share_checkpoints_and_artifacts_and_nothing_else() -> None:
     first, second = (paths_of(Path("/runs"), "j", number) for number in (1, 2))
     assert (first.checkpoints, first.artifacts) == (second.checkpoints, second.artifacts)
     own = [
-        {paths.records, paths.logs, paths.launch_file, paths.launcher_log, paths.supervisor_log, paths.stop_file}
+        {paths.records, paths.logs, paths.launch_dir, paths.launcher_log, paths.supervisor_log, paths.stop_file}
         for paths in (first, second)
     ]
     assert own[0].isdisjoint(own[1])
-    assert first.launch_file == Path("/runs/j/attempt-1/launch.json")
+    assert first.launch_dir == Path("/runs/j/attempt-1/launch")
 
 
 def test_a_supervisors_order_carries_its_lease() -> None:
@@ -83,7 +77,7 @@ def launched(**model: str) -> Launch:
     settings = Settings(home=Path("/home"), data_roots="/data:s3://bucket/sets", models="acme.nets:wide")
     spec = spec_from({"dataset": "digits", "gpus": 2, "model": {"name": "mlp"} | model})
     lease, paths = Lease(7, "token", "j", 2), paths_of(settings.runs_dir, "j", 2)
-    return launch_of(lease, spec, paths, settings, gpus=2, device="cpu", threads_per_rank=1)
+    return launch_of(lease, spec, paths, settings, gpus=2, gpu_uuids=[], threads_per_rank=1)
 
 
 def test_the_ranks_are_told_what_the_operator_allows() -> None:

@@ -34,12 +34,37 @@ class FreeSlots:
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Rank i of the job goes to slot `slots[i]` of `host`."""
+class Share:
+    """What a job gets of one host."""
 
-    job_id: str
     host: str
     slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a job goes: its ranks go to the slots of the first share, then to those of the second, and so on.
+
+    The first share's host is the lead. `due_s` is for how long the job may stay where others that it passed wait.
+    """
+
+    job_id: str
+    shares: tuple[Share, ...]
+    due_s: float | None = None
+
+    @property
+    def slots(self) -> list[tuple[str, int]]:
+        """Host and index of each slot, in the order of the ranks."""
+        return [(share.host, index) for share in self.shares for index in share.slots]
+
+    @property
+    def gpus(self) -> int:
+        """How many slots it takes."""
+        return sum(len(share.slots) for share in self.shares)
+
+    def to_json(self) -> list[dict[str, object]]:
+        """As the attempt's row and its event hold it."""
+        return [{"host": share.host, "slots": list(share.slots)} for share in self.shares]
 
 
 def place_jobs(queue: Sequence[Waiting], hosts: Sequence[FreeSlots], *, patience_s: float) -> list[Placement]:
@@ -55,7 +80,7 @@ def place_jobs(queue: Sequence[Waiting], hosts: Sequence[FreeSlots], *, patience
                 kept |= {host.host for host in hosts if _takes(job, host) and host.capacity >= job.gpus}
             continue
         taken, left = host.indices[: job.gpus], host.indices[job.gpus :]
-        placements.append(Placement(job.job_id, host.host, taken))
+        placements.append(Placement(job.job_id, (Share(host.host, taken),)))
         free[host.host] = replace(host, indices=left)
     return placements
 

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.placement import FreeSlots, Placement, Waiting, place_jobs
+from jobs.placement import FreeSlots, Placement, Share, Waiting, place_jobs
 
 PATIENCE_S = 300.0
 
@@ -19,7 +19,7 @@ def job(job_id: str, gpus: int, *, device: str = "auto", waited_s: float = 0.0) 
 
 
 def placed(queue: list[Waiting], hosts: list[FreeSlots]) -> list[tuple[str, str]]:
-    return [(one.job_id, one.host) for one in place_jobs(queue, hosts, patience_s=PATIENCE_S)]
+    return [(one.job_id, one.shares[0].host) for one in place_jobs(queue, hosts, patience_s=PATIENCE_S)]
 
 
 def test_the_queue_is_served_in_its_order() -> None:
@@ -29,7 +29,9 @@ def test_the_queue_is_served_in_its_order() -> None:
 
 def test_a_job_gets_all_its_slots_on_one_host_or_none() -> None:
     assert placed([job("four", 4)], [host("ha", 3), host("hb", 3)]) == []
-    assert place_jobs([job("three", 3)], [host("ha", 3)], patience_s=0) == [Placement("three", "ha", (0, 1, 2))]
+    assert place_jobs([job("three", 3)], [host("ha", 3)], patience_s=0) == [
+        Placement("three", (Share("ha", (0, 1, 2)),))
+    ]
 
 
 def test_the_fullest_host_that_can_hold_a_job_gets_it() -> None:
