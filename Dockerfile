@@ -66,9 +66,13 @@ RUN --mount=type=cache,target=/var/cache/uv \
     MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker.txt
 
 FROM base AS worker-base
+# The package makes host keys, which would be the same in every container: the stack's own are in a volume. Without the
+# star sshd takes the user for locked.
 RUN apt-get update \
- && apt-get install -y --no-install-recommends openssh-client dataset-fashion-mnist \
- && rm -rf /var/lib/apt/lists/*
+ && apt-get install -y --no-install-recommends openssh-client openssh-server dataset-fashion-mnist \
+ && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \
+ && usermod --password '*' hora \
+ && install -d -o hora -g hora -m 0700 /var/lib/hora-keys
 COPY --from=app /opt/app /opt/app
 USER hora
 CMD ["python", "-m", "worker"]

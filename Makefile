@@ -10,7 +10,7 @@ BIN := .venv/bin
 export UV_NO_PROGRESS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format bench compose-test lock clean prerequisites
+.PHONY: help setup demo test up down check format chaos bench compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -45,6 +45,12 @@ check: setup ## Lint, check formatting, types and import rules
 format: setup ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+
+# SEED is of the first round; each of the others has the next one.
+SEED ?= 1
+ROUNDS ?= 1
+chaos: setup ## Break everything while jobs run, ROUNDS times (some minutes each; SEED=7 ROUNDS=5)
+	$(BIN)/python -m tests.chaos --seed $(SEED) --rounds $(ROUNDS)
 
 bench: setup ## Measure Hora beside other ways of doing the same (an hour; one: python -m bench NAME)
 	$(BIN)/python -m bench

@@ -15,6 +15,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, StringConstraints
 from sqlalchemy import Engine
 
+from api.broker import Broker
 from api.problems import Unauthorized, UnsupportedBody, invalid
 from jobs import tokens
 from jobs.admission import Site
@@ -74,6 +75,7 @@ class Services:
     sessions: Sessions
     hints: Hints
     tokens: Tokens
+    broker: Broker
 
     @property
     def site(self) -> Site:
@@ -105,6 +107,7 @@ async def _caller(
 
 Caller = Annotated[str, Depends(_caller)]
 JobId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The job's id", examples=["3k9v0t2m7x1q"])]
+HostName = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,255}$", description="The host's name", examples=["gpu-1"])]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=255)]
 
 
@@ -132,6 +135,12 @@ async def json_body(request: Request) -> bytes:
     """The raw body of a request that says it is JSON. Raises `UnsupportedBody`."""
     _require_type(request, JSON)
     return await request.body()
+
+
+async def only_json(request: Request) -> None:
+    """Refuse a body that does not say it is JSON, where the route takes none as well. Raises `UnsupportedBody`."""
+    if await request.body():
+        _require_type(request, JSON)
 
 
 async def patch_body(request: Request) -> bytes:

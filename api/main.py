@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
 from api import metrics, openapi, problems
+from api.broker import Broker
 from api.deps import Services, Tokens, only_known_parameters
 from api.requests import BodyLimit, Requests
 from api.routes import catalog, health, hosts, jobs, series
@@ -82,6 +83,7 @@ def _services(configuration: Settings) -> Services:
         sessions=sessions,
         hints=Hints(configuration.broker_url),
         tokens=Tokens(sessions, configuration.token),
+        broker=Broker(configuration.broker_url),
     )
 
 

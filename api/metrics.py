@@ -1,15 +1,18 @@
-"""Figures for Prometheus: jobs, slots and hosts as the database has them when asked, and requests as they come."""
+"""Figures for Prometheus: the cluster as its rows are when asked (`jobs.figures`), and requests as they come."""
 
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
+from jobs import figures
 from jobs.database import Sessions
-from jobs.hosts import hosts, jobs_by_status, slots_by_state
+from jobs.figures import Durations, Queue, Tally, Totals
 from jobs.settings import Settings
+from jobs.states import EndReason, Status
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -26,41 +29,72 @@ def request_durations(registry: CollectorRegistry) -> Histogram:
 
 
 class ClusterCollector(Collector):
-    """Counts jobs, slots and hosts anew for each scrape. A database that is away is a figure, not an error."""
+    """Reads the cluster's figures for each scrape. A database that is away is a figure, not an error."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
         self._host_timeout_s = settings.host_timeout_s
+        self._tally = Tally()
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """Read the figures."""
-        up = GaugeMetricFamily("hora_database_up", "Whether the database answers")
         try:
-            figures = self._figures()
+            found = self._read()
         except SQLAlchemyError:
-            figures = []
-        up.add_metric([], 1 if figures else 0)
+            found = []
+        up = GaugeMetricFamily("hora_database_up", "Whether the database answers")
+        up.add_metric([], 1 if found else 0)
         yield up
-        yield from figures
+        yield from found
 
-    def describe(self) -> list[GaugeMetricFamily]:
+    def describe(self) -> list[Metric]:
         """Name no figure ahead, so that registering asks no database."""
         return []
 
-    def _figures(self) -> list[GaugeMetricFamily]:
+    def _read(self) -> list[Metric]:
         with self._sessions() as session:
-            by_status = jobs_by_status(session)
-            every = hosts(session, host_timeout_s=self._host_timeout_s)
-        jobs = GaugeMetricFamily("hora_jobs", "Jobs by status", labels=["status"])
-        for status, count in by_status.items():
-            jobs.add_metric([status], count)
-        slots = GaugeMetricFamily("hora_slots", "Slots by state", labels=["state"])
-        for state, count in slots_by_state(every).items():
-            slots.add_metric([state], count)
-        alive = GaugeMetricFamily("hora_hosts", "Hosts by whether they are alive", labels=["alive"])
-        for value in (True, False):
-            alive.add_metric([str(value).lower()], sum(host.alive is value for host in every))
-        return [jobs, slots, alive]
+            totals = self._tally.totals(session)
+            queue = figures.queue(session)
+            slots = figures.slots(session, host_timeout_s=self._host_timeout_s)
+            hosts = figures.hosts(session, host_timeout_s=self._host_timeout_s)
+        slot_family = GaugeMetricFamily("hora_slots", "Slots by kind and state", labels=["kind", "state"])
+        for (kind, state), count in slots.items():
+            slot_family.add_metric([kind, state], count)
+        host_family = GaugeMetricFamily("hora_hosts", "Hosts by state", labels=["state"])
+        for state, count in hosts.items():
+            host_family.add_metric([state], count)
+        return [*_of_the_queue(queue), *_of_jobs_and_attempts(totals), slot_family, host_family]
+
+
+def _of_the_queue(queue: Queue) -> Iterator[Metric]:
+    jobs = GaugeMetricFamily("hora_queue_jobs", "Queued jobs by what they wait for", labels=["state"])
+    for state in ("waiting", "paused", "backing_off"):
+        jobs.add_metric([state], getattr(queue, state))
+    yield jobs
+    oldest = "How long the job that waits longest for slots has waited"
+    yield GaugeMetricFamily("hora_queue_oldest_wait_seconds", oldest, value=queue.oldest_wait_s)
+
+
+def _of_jobs_and_attempts(totals: Totals) -> Iterator[Metric]:
+    jobs = GaugeMetricFamily("hora_jobs", "Jobs by status", labels=["status"])
+    for status in Status:
+        jobs.add_metric([status], totals.jobs[status])
+    yield jobs
+    ended = CounterMetricFamily("hora_attempts_ended", "Attempts that ended, by end reason", labels=["end_reason"])
+    for reason in EndReason:
+        ended.add_metric([reason], totals.ended[reason])
+    yield ended
+    yield GaugeMetricFamily("hora_attempts_live", "Attempts that have not ended", value=totals.live)
+    yield CounterMetricFamily("hora_restarts", "Attempts after the first one of their job", value=totals.restarts)
+    asked = "Attempts that were asked to make room"
+    yield CounterMetricFamily("hora_preemptions", asked, value=totals.preemptions)
+    yield _histogram("hora_queue_wait_seconds", "From queued, or queued again, to placed", totals.waits)
+    yield _histogram("hora_dispatch_latency_seconds", "From placed to claimed by a supervisor", totals.dispatches)
+    yield _histogram("hora_launch_latency_seconds", "From claimed to the first rank's first line", totals.launches)
+
+
+def _histogram(name: str, documentation: str, durations: Durations) -> HistogramMetricFamily:
+    return HistogramMetricFamily(name, documentation, durations.cumulative(), durations.sum_s)
 
 
 def register(registry: CollectorRegistry, sessions: Sessions, settings: Settings) -> None:

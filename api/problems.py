@@ -29,6 +29,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from jobs.cursors import InvalidCursor
+from jobs.draining import HostInUse
+from jobs.hosts import HostNotFound
 from jobs.plan import UnworkablePlan
 from jobs.spec import MAX_BYTES, FieldProblem, InvalidSpec
 from jobs.store import IdempotencyConflict, JobEnded, JobNotFound
@@ -147,8 +149,8 @@ def _body(problem: Problem, request: Request) -> bytes:
 def _of_parameters(error: RequestValidationError) -> Problem:
     details = error.errors()
     for detail in details:
-        if detail["loc"] == ("path", "job_id"):  # a malformed id is the id of no job
-            return problem_of(JobNotFound(detail["input"]))
+        if detail["loc"] in _NAMES:  # a malformed id is the id of no job
+            return problem_of(_NAMES[detail["loc"]](detail["input"]))
     return invalid(
         [
             FieldProblem(
@@ -179,6 +181,7 @@ def _of_database(error: SQLAlchemyError) -> Problem:
     return Broken()
 
 
+_NAMES: dict[tuple[str, ...], type[LookupError]] = {("path", "job_id"): JobNotFound, ("path", "name"): HostNotFound}
 _MEANINGS: dict[type, Callable[[Any], Problem]] = {
     Problem: lambda error: error,
     InvalidSpec: lambda error: invalid(error.problems),
@@ -186,6 +189,8 @@ _MEANINGS: dict[type, Callable[[Any], Problem]] = {
     InvalidCursor: lambda error: invalid([FieldProblem("cursor", str(error))]),
     RequestValidationError: _of_parameters,
     JobNotFound: lambda error: Problem(404, "job-not-found", "Job not found", f"there is no job {error}"),
+    HostNotFound: lambda error: Problem(404, "host-not-found", "Host not found", f"there is no host {error}"),
+    HostInUse: lambda error: Problem(409, "host-in-use", "Host is in use", str(error)),
     JobEnded: lambda error: Problem(409, "job-ended", "Job has ended", str(error)),
     IdempotencyConflict: lambda _: Problem(
         409, "idempotency-conflict", "Idempotency key in use", "this Idempotency-Key came before with another body"

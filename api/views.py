@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from jobs.hosts import SlotState
 from jobs.plan import Plan
+from jobs.queue import Standing
 from jobs.spec import Spec
 from jobs.states import EndReason, EventKind, Status
 from jobs.tables import Job
 
 Item = TypeVar("Item")
+_NOT_COLUMNS = frozenset({"progress", "dataset", "waiting"})  # of a job's view: made of what its columns hold
 
 
 class _View(BaseModel):
@@ -67,6 +69,13 @@ class DatasetView(_View):
     damaged_files: list[str] = Field(description="The first few of them")
 
 
+class WaitingView(_View):
+    """Why a job is not running yet."""
+
+    position: int | None = Field(description="In the queue; 1 is next. Null for one that is not in its turn")
+    reason: str
+
+
 class JobView(_View):
     """A training job."""
 
@@ -85,21 +94,27 @@ class JobView(_View):
     gpus: int
     priority: int
     attempt: int = Field(description="Number of the newest attempt; 0 before the first")
-    restarts: int
+    restarts: int = Field(description="Those that count against `max_restarts`")
+    losses: int = Field(description="Attempts lost with their host or supervisor; they do not count")
+    waiting: WaitingView | None = Field(description="Of a queued job; null in answers to POST")
+    paused_at: datetime | None
     cancel_requested_at: datetime | None
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    logs_removed_at: datetime | None = Field(description="Its lines were older than the settings keep them")
+    series_thinned_at: datetime | None = Field(description="Of its step metrics and samples the outline is left")
     revision: int = Field(description="Grows with every change")
 
     @classmethod
-    def of(cls, job: Job, *, with_classes: bool = True) -> Self:
+    def of(cls, job: Job, *, with_classes: bool = True, standing: Standing | None = None) -> Self:
         """The view of a row; the names of the classes are read from the database only now."""
-        fields = {name: getattr(job, name) for name in cls.model_fields if name not in ("progress", "dataset")}
+        fields = {name: getattr(job, name) for name in cls.model_fields if name not in _NOT_COLUMNS}
         dataset = None
         if job.dataset is not None:
             dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if with_classes else None})
-        return cls(**fields, progress=_progress_of(job), dataset=dataset)
+        waiting = None if standing is None else WaitingView.model_validate(standing)
+        return cls(**fields, progress=_progress_of(job), dataset=dataset, waiting=waiting)
 
 
 def _progress_of(job: Job) -> Progress:
@@ -133,14 +148,26 @@ class EventView(_View):
     data: dict[str, Any]
 
 
+class ShareView(_View):
+    """The slots that an attempt has of one host."""
+
+    host: str
+    slots: list[int]
+
+
 class AttemptView(_View):
     """One launch of a job."""
 
     number: int
-    host: str
+    host: str = Field(description="The lead host: its supervisor runs there")
+    shares: list[ShareView] = Field(description="In the order of the ranks, the lead host first")
     gpus: int
     resumed_step: int | None = Field(description="The step it went on from; 0 is the start")
     setup: dict[str, float] = Field(description="Seconds of each part of the set-up that is over, of rank 0")
+    queued_at: datetime = Field(description="Since when the job had waited for it")
+    due_at: datetime | None = Field(description="It passed a job that waits, which from then on may have its slots")
+    preempt_requested_at: datetime | None
+    preempted_for: str | None = Field(description="Why it was asked to make room")
     created_at: datetime
     claimed_at: datetime | None
     started_at: datetime | None
@@ -223,8 +250,28 @@ class HostView(_View):
     heartbeat_at: datetime
     heartbeat_age_s: float
     registered_at: datetime
+    drained_at: datetime | None = Field(description="Since when nothing new is placed on it")
+    kept_for: str | None = Field(description="The waiting job that its free slots are kept for")
+    address: str | None = Field(description="Where other hosts reach it; null: no job spans it and another")
     info: dict[str, Any]
     slots: Sequence[SlotView]
+
+
+class Drain(BaseModel):
+    """How a host is to be drained."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    requeue: bool = Field(False, description="Also ask the jobs there to save and go elsewhere")
+
+
+class ReadinessView(BaseModel):
+    """What the service needs, and how it is. The database's own absence is a problem, 503."""
+
+    status: Literal["ok"] = "ok"
+    database: Literal["ok"] = "ok"
+    schema_: str = Field(alias="schema", description="`ok`, or which newer version the database is at")
+    broker: Literal["ok", "away"] = Field(description="Away: jobs run all the same, and start up to a second later")
 
 
 class FieldError(BaseModel):

@@ -7,10 +7,16 @@ import argparse
 import sys
 from functools import partial
 
-from bench import articles, launch, train
+from bench import articles, dispatch, launch, train
 from bench import input as reading
 
-MEASUREMENTS = {"launch": launch.main, "train": train.main, "input": reading.main, "articles": articles.main}
+MEASUREMENTS = {
+    "launch": launch.main,
+    "dispatch": dispatch.main,
+    "train": train.main,
+    "input": reading.main,
+    "articles": articles.main,
+}
 ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articles.ROWS}
 
 

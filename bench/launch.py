@@ -21,7 +21,7 @@ from bench.ranks import Run, bare_horovodrun
 from hora.client import Client
 from hora.stack import Stack
 from jobs.records import RankStarted, StepEnded, parse_record, rank_records_name
-from worker.launcher import AttemptPaths, paths_of
+from worker.attempt_paths import AttemptPaths, paths_of
 
 RANKS = 2
 SPEC = {

@@ -9,7 +9,9 @@ from typing import Any
 
 from jobs.records import Launch, Record, launch_file_name, parse_record, rank_records_name
 from jobs.spec import spec_from
-from worker.launcher import AttemptPaths, horovodrun_argv, rank_environment
+from worker.attempt_paths import AttemptPaths
+from worker.launcher import rank_environment
+from worker.shares import horovodrun_argv, on_this_host
 
 Json = Mapping[str, Any]
 
@@ -54,7 +56,7 @@ class Run:
         if launcher is not None:
             program = [*launcher, *program]
         elif self.ranks > 1:
-            program = horovodrun_argv(ranks=self.ranks, launch_dir=self.paths.launch_dir)
+            program = horovodrun_argv(on_this_host(self.ranks), launch_dir=self.paths.launch_dir)
         return self.start_program(program)
 
     def start_program(self, argv: Sequence[str]) -> "subprocess.Popen[bytes]":

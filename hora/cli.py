@@ -9,17 +9,16 @@ JSON and nothing else.
 
 import json
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import typer
 
+from hora import cli_hosts
 from hora.client import Client, HoraError, Json
 from hora.explain import ERROR, NOT_FINISHED, OUTCOME, explain
 from hora.home import StackError
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+from hora.output import console_of, display, print_json, say
 
 app = typer.Typer(
     help="Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled.",
@@ -28,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cli_hosts.app, name="hosts")
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -46,7 +46,7 @@ def up(
 
     url = start(detach=detach, say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))
     if as_json and url:
-        _print_json({"url": url})
+        print_json({"url": url})
 
 
 @app.command()
@@ -56,7 +56,7 @@ def down(as_json: AsJson = False) -> None:
 
     done = stop()
     if as_json:
-        _print_json({"stopped": done})
+        print_json({"stopped": done})
     for line in [] if as_json else done or ["nothing was running"]:
         print(line)
 
@@ -97,10 +97,10 @@ def submit(
         if wait:
             _watch(client, job["id"], as_json, timeout)
         elif as_json:
-            _print_json(job)
+            print_json(job)
         else:
             print(job["id"])
-            _say(f"Watch it with `hora show {job['id']} --wait`.")
+            say(f"Watch it with `hora show {job['id']} --wait`.")
 
 
 @app.command()
@@ -111,7 +111,7 @@ def clone(job_id: JobId, changes: Changes = [], as_json: AsJson = False) -> None
 
     with connect() as client:
         job = client.clone(job_id, with_options({}, {}, changes))
-    _print_json(job) if as_json else print(job["id"])
+    print_json(job) if as_json else print(job["id"])
 
 
 @app.command("ls")
@@ -131,7 +131,7 @@ def list_jobs(
     with connect() as client:
         page = min(limit, 100)
         jobs = list(islice(client.jobs(status=status, name=name, label=label, page_size=page), limit))
-    _print_json({"items": jobs}) if as_json else _show(jobs_table(jobs))
+    print_json({"items": jobs}) if as_json else display(jobs_table(jobs))
 
 
 @app.command()
@@ -149,11 +149,11 @@ def show(
             _watch(client, job_id, as_json, None)
         job = client.job(job_id)
         if as_json:
-            _print_json(job)
+            print_json(job)
             return
         attempts = client.attempts(job_id)
         epochs = client.metrics(job_id, axis="epoch") if attempts else []
-    _show(job_details(job, setup=attempts[-1].get("setup") if attempts else None, epochs=epochs))
+    display(job_details(job, attempt=attempts[-1] if attempts else None, epochs=epochs))
 
 
 @app.command()
@@ -166,7 +166,7 @@ def logs(
     """Print what the ranks of a job printed. With --json, one object a line."""
     from hora.connection import connect
     from hora.follow import log_lines
-    from hora.render import plain
+    from hora.phrases import plain
 
     try:
         with connect() as client:
@@ -190,37 +190,59 @@ def metrics(
     with connect() as client:
         series = client.metrics(job_id, name=name, axis="epoch")
     if as_json:
-        _print_json({"series": series})
+        print_json({"series": series})
         return
-    console = _console()
+    console = console_of()
     colour = console.is_terminal and not console.no_color
     drawn = plots(series, width=min(console.width, 100), colour=colour, names=[name] if name else [])
     for plot in drawn:
         print(plot, end="\n\n")
     if not drawn:
-        _say("No epoch has ended yet.")
+        say("No epoch has ended yet.")
 
 
 @app.command()
 def cancel(job_id: JobId, as_json: AsJson = False) -> None:
     """Stop a job; it ends within seconds."""
-    from hora.connection import connect
-
-    with connect() as client:
-        job = client.cancel(job_id)
-    told = "cancelled" if job["status"] == "cancelled" else "is being cancelled"
-    _print_json(job) if as_json else print(f"{job['id']} {told}")
+    _ask(job_id, Client.cancel, as_json, {"cancelled": "cancelled"}, "is being cancelled")
 
 
 @app.command()
-def hosts(as_json: AsJson = False) -> None:
-    """List the hosts and their slots."""
+def pause(job_id: JobId, as_json: AsJson = False) -> None:
+    """Let a job wait; one that runs saves and goes back to the queue."""
+    _ask(job_id, Client.pause, as_json, {"queued": "paused"}, "saves, and is paused then")
+
+
+@app.command()
+def resume(job_id: JobId, as_json: AsJson = False) -> None:
+    """Let a paused job go on from where it was saved."""
+    _ask(job_id, Client.resume, as_json, {"queued": "waits for its slots"}, "goes on")
+
+
+def _ask(job_id: str, ask: Callable[[Client, str], Json], as_json: bool, told: dict[str, str], otherwise: str) -> None:
+    """Ask something of a job, and tell what comes of it by its status."""
     from hora.connection import connect
-    from hora.render import hosts_table
 
     with connect() as client:
-        found = client.hosts()
-    _print_json({"items": found}) if as_json else _show(hosts_table(found))
+        job = ask(client, job_id)
+    print_json(job) if as_json else print(f"{job['id']} {told.get(job['status'], otherwise)}")
+
+
+@app.command()
+def keys(
+    folder: Annotated[str, typer.Argument(envvar="HORA_SSH_DIR", help="Where to; HORA_SSH_DIR of every host.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the keys by which the hosts of one stack know each other; give each the same ones."""
+    from pathlib import Path
+
+    from hora.keys import make_keys
+
+    made = [str(file) for file in make_keys(Path(folder))]
+    if as_json:
+        print_json({"items": made})
+    for line in [] if as_json else made:
+        print(line)
 
 
 @app.command()
@@ -232,7 +254,7 @@ def doctor(as_json: AsJson = False) -> None:
     from hora.render import findings_table
 
     found = list(examine())
-    _print_json({"items": [asdict(one) for one in found]}) if as_json else _show(findings_table(found))
+    print_json({"items": [asdict(one) for one in found]}) if as_json else display(findings_table(found))
     if any(one.level == "fail" for one in found):
         raise typer.Exit(ERROR)
 
@@ -246,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (HoraError, StackError, ValueError) as error:
         code, lines = explain(error)
         for line in lines:
-            _say(line)
+            say(line)
         return code
     return 0
 
@@ -256,32 +278,11 @@ def _watch(client: Client, job_id: str, as_json: bool, timeout_s: float | None) 
     from hora.follow import follow
     from hora.render import results_table
 
-    console = _console(stderr=as_json)
+    console = console_of(stderr=as_json)
     try:
         job: Json = follow(client, job_id, console, timeout_s=timeout_s)
     except KeyboardInterrupt:
-        _say(f"\nThe job goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
+        say(f"\nThe job goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
         raise typer.Exit(NOT_FINISHED) from None
-    _print_json(job) if as_json else _show(results_table(job, f"{client.url}/v1/jobs/{job_id}"))
+    print_json(job) if as_json else display(results_table(job, f"{client.url}/v1/jobs/{job_id}"))
     raise typer.Exit(OUTCOME[job["status"]])
-
-
-def _console(*, stderr: bool = False) -> "Console":
-    from rich.console import Console
-
-    console = Console(stderr=stderr, highlight=False)
-    if not console.is_terminal:
-        console.width = 200  # a file has no edge
-    return console
-
-
-def _show(what: "RenderableType") -> None:
-    _console().print(what)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
-def _print_json(document: Json) -> None:
-    print(json.dumps(document, indent=2))

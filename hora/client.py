@@ -25,50 +25,27 @@ from uuid import uuid4
 
 import httpx2 as httpx
 
+from hora.errors import (
+    HoraError,
+    Json,
+    NotAuthorized,
+    NotFound,
+    ProblemError,
+    ServiceUnavailable,
+    WaitTimeout,
+    problem_of,
+)
+
 if TYPE_CHECKING:
     from jobs.spec import Spec
 
-
-Json = dict[str, Any]
+__all__ = [
+    "Client", "HoraError", "Json", "NotAuthorized", "NotFound", "ProblemError", "ServiceUnavailable", "WaitTimeout",
+]  # fmt: skip
 
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 AWAY_LIMIT_S = 60.0  # for how long `wait` bears a service that gives no answer
 RETRY_AFTER_S = (0.1, 0.3, 1.0)  # pauses after a request that got no answer
-
-
-class HoraError(Exception):
-    """Every error of the client. The text is a sentence for a person."""
-
-
-class ServiceUnavailable(HoraError):
-    """The service gave no answer."""
-
-
-class WaitTimeout(HoraError):
-    """The job had not ended when the time was over; `job` is as it was last seen."""
-
-    def __init__(self, job: Json) -> None:
-        self.job = job
-        super().__init__(f"job {job['id']} is still {job['status']}")
-
-
-class ProblemError(HoraError):
-    """The service said no, as RFC 9457 problem details."""
-
-    def __init__(self, status: int, title: str, detail: str | None = None, errors: list[Json] | None = None) -> None:
-        self.status = status
-        self.title = title
-        self.detail = detail
-        self.errors = errors or []  # {field, message, ...} for each wrong field
-        super().__init__(f"{title}: {detail}" if detail else title)
-
-
-class NotFound(ProblemError):
-    """There is no such thing."""
-
-
-class NotAuthorized(ProblemError):
-    """The token is missing, unknown, or not allowed to do this."""
 
 
 class Client:
@@ -111,16 +88,27 @@ class Client:
         status: str | None = None,
         label: str | None = None,
         name: str | None = None,
+        paused: bool | None = None,
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
         """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`."""
-        filters = {"status": status, "label": label, "name": name, "sort": sort, "limit": page_size}
+        filters = {
+            "status": status, "label": label, "name": name, "paused": paused, "sort": sort, "limit": page_size,
+        }  # fmt: skip
         yield from self._pages("/v1/jobs", filters)
 
     def cancel(self, job_id: str) -> Json:
         """Ask for the job's end; it comes within seconds. Asking twice does no harm."""
         return self._object("POST", f"/v1/jobs/{_segment(job_id)}/cancel", again=True)
+
+    def pause(self, job_id: str) -> Json:
+        """Let the job wait in the queue; a running one saves and goes back there. Asking twice does no harm."""
+        return self._object("POST", f"/v1/jobs/{_segment(job_id)}/pause", again=True)
+
+    def resume(self, job_id: str) -> Json:
+        """Let a paused job go on. Asking twice does no harm."""
+        return self._object("POST", f"/v1/jobs/{_segment(job_id)}/resume", again=True)
 
     def clone(
         self, job_id: str, changes: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
@@ -170,13 +158,33 @@ class Client:
         """The hosts and their slots."""
         return list(self._pages("/v1/hosts", {}))
 
+    def host(self, name: str) -> Json:
+        """One host and its slots."""
+        return self._object("GET", f"/v1/hosts/{_segment(name)}")
+
+    def drain(self, name: str, *, requeue: bool = False) -> Json:
+        """Place nothing new on the host; with `requeue` the jobs there save and go elsewhere."""
+        return self._object("POST", f"/v1/hosts/{_segment(name)}/drain", json={"requeue": requeue}, again=True)
+
+    def undrain(self, name: str) -> Json:
+        """Let jobs be placed on the host again."""
+        return self._object("POST", f"/v1/hosts/{_segment(name)}/undrain", again=True)
+
+    def forget_host(self, name: str) -> None:
+        """Remove a host that is lost; it registers anew if it comes back."""
+        self._send("DELETE", f"/v1/hosts/{_segment(name)}")
+
     def is_ready(self) -> bool:
-        """Whether the service answers and has all it needs. Raises only `ServiceUnavailable`."""
+        """Whether the service answers and can serve requests. Raises only `ServiceUnavailable`."""
         try:
-            self._send("GET", "/readyz")
+            self.readiness()
         except ProblemError:
             return False
         return True
+
+    def readiness(self) -> Json:
+        """How the service's database, its schema and the broker are; a `ProblemError` where it is not ready."""
+        return self._object("GET", "/readyz")
 
     def clock(self) -> datetime:
         """The service's time, to the second."""
@@ -258,20 +266,8 @@ class Client:
                     raise ServiceUnavailable(f"{self.url} gives no answer ({_reason(error)})") from error
                 time.sleep(pause)
         if answer.status_code >= 400:
-            raise _problem(answer)
+            raise problem_of(answer)
         return answer
-
-
-def _problem(answer: httpx.Response) -> ProblemError:
-    try:
-        document = answer.json()
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        document = {}
-    kind = {401: NotAuthorized, 403: NotAuthorized, 404: NotFound}.get(answer.status_code, ProblemError)
-    title = document.get("title") or f"HTTP {answer.status_code} {answer.reason_phrase}"
-    return kind(answer.status_code, title, document.get("detail"), document.get("errors"))
 
 
 def _object(answer: httpx.Response) -> Json:

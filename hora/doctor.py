@@ -1,142 +1,81 @@
-"""`hora doctor`: what this machine and its stack need, checked one by one. Each check says what to do."""
+"""`hora doctor`: what this machine and its stack need, checked one by one. Each check says what to do.
 
-import os
-import shutil
-import subprocess
-import sys
+hora.doctor_machine     what can be seen without a service
+hora.doctor_cluster     what the service says of its hosts and jobs
+"""
+
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 
-from hora.client import Client, HoraError
+from hora import doctor_cluster as cluster
+from hora import doctor_machine as machine
+from hora.client import Client, HoraError, NotFound, ProblemError
 from hora.connection import connect, home_path
-from hora.render import Finding, duration, is_free
+from hora.phrases import duration
+from hora.render import Finding
 
-PACKAGES = ("hora", "fastapi", "celery", "sqlalchemy", "psycopg", "tensorflow-cpu", "keras", "horovod")
-_IMPORTS = """
-import horovod.tensorflow as hvd, keras, tensorflow as tf
-print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Horovod with Gloo: {hvd.gloo_built()}")
-sys.exit(not hvd.gloo_built())
-"""
+_MOST_JOBS = 1000  # looked at in each status
 
 
 def examine() -> Iterator[Finding]:
     """Run every check, the quick ones first."""
     home = home_path()
-    yield python()
-    yield versions()
-    yield writable(home)
-    yield disk_space(home)
-    yield data_roots()
-    yield from service()
-    yield training()
+    yield machine.python()
+    yield machine.versions()
+    yield machine.writable(home)
+    yield machine.disk_space(home)
+    yield machine.data_roots()
+    yield from machine.ssh_keys()
+    yield from service(home)
+    yield machine.training()
 
 
-def python() -> Finding:
-    """Horovod and TensorFlow exist for two versions of Python."""
-    found = ".".join(map(str, sys.version_info[:3]))
-    if (3, 11) <= sys.version_info[:2] <= (3, 12):
-        return Finding("python", "ok", found)
-    return Finding("python", "fail", found, "Install Hora into Python 3.11 or 3.12.")
-
-
-def versions() -> Finding:
-    """What is installed, for a report."""
-    found = []
-    for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found.append(f"{name} {version(name)}")
-    return Finding("versions", "ok", ", ".join(found))
-
-
-def writable(home: Path) -> Finding:
-    """The home, or the nearest folder above it, can be written."""
-    probe = home / ".doctor"
-    try:
-        if not home.exists():
-            return Finding("home", "warn", f"{home} is not there yet", "`hora up -d` makes it.")
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        return Finding("home", "fail", f"{home}: {error.strerror}", "Set HORA_HOME to a folder of your own.")
-    return Finding("home", "ok", str(home))
-
-
-def disk_space(home: Path) -> Finding:
-    """Checkpoints, logs and the database fill the home's disk."""
-    there = next(folder for folder in (home, *home.parents) if folder.exists())
-    free_gb = shutil.disk_usage(there).free / 1e9
-    found = f"{free_gb:.1f} GB free at {there}"
-    if free_gb < 1:
-        return Finding("disk space", "fail", found, "Make room, or set HORA_HOME to another disk.")
-    if free_gb < 10:
-        return Finding("disk space", "warn", found, "A large job's checkpoints may not fit.")
-    return Finding("disk space", "ok", found)
-
-
-def data_roots() -> Finding:
-    """The folders that this host's worker may read data from."""
-    from jobs.settings import Settings
-
-    try:
-        roots = Settings().data_root_list
-    except ValueError as error:
-        return Finding("data roots", "fail", f"the settings are wrong: {error}", "Correct the HORA_* variables.")
-    folders = [Path(root) for root in roots if "://" not in root]
-    missing = [str(folder) for folder in folders if not folder.is_dir()]
-    closed = [str(folder) for folder in folders if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)]
-    if missing:
-        advice = "Correct HORA_DATA_ROOTS, or mount them."
-        return Finding("data roots", "fail", f"not there: {', '.join(missing)}", advice)
-    if closed:
-        return Finding("data roots", "fail", f"not readable: {', '.join(closed)}", "Let the worker's user read them.")
-    return Finding("data roots", "ok", ", ".join(roots) or "HORA_DATA_ROOTS is not set: registered datasets only")
-
-
-def training() -> Finding:
-    """TensorFlow and Horovod can be imported, in a process of their own: neither belongs into this one."""
-    try:
-        tried = subprocess.run(
-            [sys.executable, "-c", f"import sys{_IMPORTS}"], capture_output=True, text=True, timeout=120, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return Finding("training", "fail", "importing TensorFlow and Horovod takes over 2 min", "Check the disk.")
-    if tried.returncode == 0:
-        return Finding("training", "ok", tried.stdout.strip())
-    last = (tried.stderr.strip() or tried.stdout.strip()).splitlines()[-1:] or ["no message"]
-    return Finding("training", "fail", last[0], "On a machine that trains, install hora[worker] (`make setup`).")
-
-
-def service() -> Iterator[Finding]:
-    """The service, and what it says of its hosts and its clock."""
-    start = "Start a stack with `hora up -d`, or set HORA_URL and HORA_TOKEN."
+def service(home: Path) -> Iterator[Finding]:
+    """The service, and what it says of what it needs, of its hosts and of its jobs."""
     try:
         with connect() as client:
-            if not client.is_ready():
-                yield Finding("api", "fail", f"{client.url} is not ready", "Its database does not answer; see its log.")
-                return
-            yield Finding("api", "ok", f"{client.url} is ready")
-            yield from _guarded("hosts", lambda: hosts(client))
-            yield from _guarded("clock", lambda: clock(client))
+            yield from _of_the_api(client)
+            yield from _guarded("hosts", lambda: cluster.of_hosts(client.hosts()))
+            yield from _guarded("jobs", lambda: _jobs(client))
+            yield from _guarded("clock", lambda: [clock(client)])
+            yield from _guarded("processes", lambda: [machine.leftovers(home, _is_live(client))])
     except HoraError as error:
-        yield Finding("api", "fail", str(error), start)
+        yield Finding("api", "fail", str(error), "Start a stack with `hora up -d`, or set HORA_URL and HORA_TOKEN.")
+        yield from machine.parts(home)
 
 
-def hosts(client: Client) -> Finding:
-    """There are hosts, alive, with slots to place a job on."""
-    found = client.hosts()
-    alive = [host for host in found if host.get("alive")]
-    slots = [slot for host in alive for slot in host.get("slots", [])]
-    told = f"{len(alive)} of {len(found)} alive, {sum(map(is_free, slots))} of {len(slots)} slots free"
-    if not slots:
-        return Finding("hosts", "fail", told, "No job can start: start a worker, and see its log.")
-    if len(alive) < len(found):
-        lost = ", ".join(str(host["name"]) for host in found if not host.get("alive"))
-        return Finding("hosts", "warn", told, f"No heartbeat from: {lost}.")
-    return Finding("hosts", "ok", told)
+def _of_the_api(client: Client) -> Iterator[Finding]:
+    """Whether the api is ready, and what it needs. Raises `ServiceUnavailable`."""
+    try:
+        ready = client.readiness()
+    except ProblemError as error:
+        yield Finding(
+            "api", "fail", f"{client.url} is not ready: {error.detail or error.title}", cluster.advice_on(error)
+        )
+        return
+    yield Finding("api", "ok", f"{client.url} is ready")
+    yield from cluster.of_needs(ready)
+
+
+def _jobs(client: Client) -> Iterator[Finding]:
+    waiting = list(islice(client.jobs(status="queued", sort="created_at"), _MOST_JOBS))
+    placed = list(islice(client.jobs(status="launching,running"), _MOST_JOBS))
+    yield cluster.stuck(waiting, client.hosts())
+    yield cluster.restarted([*waiting, *placed])
+
+
+def _is_live(client: Client) -> Callable[[str, int], bool]:
+    def is_live(job_id: str, number: int) -> bool:
+        try:
+            job = client.job(job_id)
+        except NotFound:
+            return False
+        return job["status"] in ("launching", "running") and job["attempt"] == number
+
+    return is_live
 
 
 def clock(client: Client) -> Finding:
@@ -146,12 +85,12 @@ def clock(client: Client) -> Finding:
     apart_s = abs(there - datetime.fromtimestamp((before + time.time()) / 2, UTC)).total_seconds()
     told = f"{duration(max(apart_s - 1, 0))} apart"  # the service tells whole seconds
     if apart_s > 6:
-        return Finding("clock", "warn", told, "Let both machines follow a time server.")
+        return Finding("clock", "warn", told, cluster.TIME_SERVER)
     return Finding("clock", "ok", told)
 
 
-def _guarded(check: str, run: Callable[[], Finding]) -> Iterator[Finding]:
+def _guarded(check: str, run: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     try:
-        yield run()
-    except HoraError as error:
-        yield Finding(check, "fail", str(error), "Check HORA_TOKEN.")
+        yield from run()
+    except ProblemError as error:
+        yield Finding(check, "fail", str(error), cluster.advice_on(error))

@@ -1,16 +1,21 @@
 """Watching a job to its end: a live progress bar on a terminal, plain lines elsewhere. Called by the CLI."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from hora.client import Client, Json
-from hora.render import STATUS_STYLE, epoch_line, plain, progress_line
+from hora.phrases import plain
+from hora.render import STATUS_STYLE, epoch_line, progress_line, standing, status
 
 Watch = Callable[[Json], None]
+_FIGURES = re.compile(r"[0-9]+")
+_ENDED = {"preempted": "made room", "paused": "was paused"}  # other reasons for which a job goes back to the queue
 
 
 def follow(client: Client, job_id: str, console: Console, *, timeout_s: float | None = None) -> Json:
@@ -36,10 +41,10 @@ def live_bar(console: Console) -> Iterator[Watch]:
             name = plain(job["status"])
             bar.update(
                 task,
-                description=f"[{STATUS_STYLE.get(name, 'default')}]{name}[/]",
+                description=f"[{STATUS_STYLE.get(name, 'default')}]{status(job).plain}[/]",
                 total=progress.get("steps") or None,
                 completed=progress.get("step") or 0,
-                told=progress_line(progress) if job.get("attempt") else "",
+                told=standing(job) or (progress_line(progress) if job.get("attempt") else ""),
             )
 
         yield watch
@@ -47,27 +52,38 @@ def live_bar(console: Console) -> Iterator[Watch]:
 
 @contextmanager
 def plain_lines(client: Client, console: Console) -> Iterator[Watch]:
-    """A line for each change of status, each lost attempt and each epoch, without control characters."""
-    seen = {"event": 0, "status": "", "epoch": None}
+    """A line for each change of status, each lost attempt and each epoch, without control characters.
+
+    Of a queued job also for each new reason why it waits, but not for each new figure in one: those change at will.
+    """
+    seen: dict[str, Any] = {"event": 0, "where": None, "epoch": None}
 
     def watch(job: Json) -> None:
-        progress = job.get("progress") or {}
-        name, epoch = plain(job["status"]), progress.get("epoch")
-        if (name, epoch) == (seen["status"], seen["epoch"]):
+        epoch = (job.get("progress") or {}).get("epoch")
+        reason = _FIGURES.sub("", (job.get("waiting") or {}).get("reason", ""))
+        where = (job["status"], bool(job.get("paused_at")), reason)
+        if (where, epoch) == (seen["where"], seen["epoch"]):
             return
         lines = _new_lines(client, job, seen)
-        if name != seen["status"]:
+        if where != seen["where"]:
             # The epochs of a job that has ended come before the word of its end.
-            lines = [*lines, name] if job.get("ended_at") else [name, *lines]
-        seen.update(status=name, epoch=epoch)
+            lines = [*lines, _state_line(job)] if job.get("ended_at") else [_state_line(job), *lines]
+        seen.update(where=where, epoch=epoch)
         for line in lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     yield watch
 
 
-def _new_lines(client: Client, job: Json, seen: dict[str, object]) -> list[str]:
-    lines = []
+def _state_line(job: Json) -> str:
+    """queued, 3rd: needs 4 slots on one host; best host has 2 free."""
+    where = standing(job)
+    name = plain(job["status"]) if job.get("ended_at") else status(job).plain
+    return f"{name}, {where}" if where else name
+
+
+def _new_lines(client: Client, job: Json, seen: dict[str, Any]) -> list[str]:
+    lines, reason = [], ""
     epochs = (job.get("plan") or {}).get("epochs")
     for event in client.events(job["id"]):
         if event["id"] <= (seen["event"] or 0):
@@ -77,7 +93,11 @@ def _new_lines(client: Client, job: Json, seen: dict[str, object]) -> list[str]:
         if event["kind"] == "epoch_ended":
             lines.append(epoch_line(data, epochs))
         elif event["kind"] == "requeued":
-            lines.append(f"attempt {event.get('attempt')} was lost; the job waits for its next one")
+            lines.append(
+                f"attempt {event.get('attempt')} {_ENDED.get(reason, 'was lost')}; the job waits for its next one"
+            )
+        elif event["kind"] == "attempt_ended":
+            reason = str(data.get("end_reason"))
     return lines
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from rich.table import Table
 from rich.text import Text
 
 from hora.client import Json
+from hora.phrases import ago, count, duration, number, ordinal, percent, plain, ranges
 
 STATUS_STYLE = {
     "queued": "yellow",
@@ -31,59 +32,36 @@ class Finding:
     advice: str = ""
 
 
-_CONTROL = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)), "�")
-
-
-def plain(value: object) -> str:
-    """Text from elsewhere without control characters, so that it cannot drive the terminal."""
-    return str(value).translate(_CONTROL)
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A figure for a person; a dash for none."""
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def count(value: float | None) -> str:
-    """A large figure with its thousands apart."""
-    return "-" if value is None else f"{value:,.0f}"
-
-
-def percent(share: float) -> str:
-    """A share of 0 to 1 as a person reads it."""
-    return f"{100 * share:.0f} %"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as a person says them: 4.2 s, 3 min 05 s, 2 h 07 min."""
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def ago(time_text: str | None, now: datetime | None = None) -> str:
-    """How long ago a time of the API was."""
-    if time_text is None:
-        return "-"
-    passed = (now or datetime.now(UTC)) - datetime.fromisoformat(time_text)
-    return f"{duration(max(passed.total_seconds(), 0))} ago"
-
-
 def status(job: Json) -> Text:
     """The status in its colour, with the reason of an end that was none of the plain ones."""
     name, reason = plain(job["status"]), job.get("end_reason")
+    if job.get("paused_at") and not job.get("ended_at"):
+        reason = "paused" if name == "queued" else "pausing"
     told = f"{name} ({plain(reason)})" if reason and reason not in ("completed", "cancelled") else name
     return Text(told, style=STATUS_STYLE.get(name, ""))
 
 
+def standing(job: Json) -> str | None:
+    """Where a queued job stands, and why it waits: 3rd: needs 4 slots on one host; best host has 2 free."""
+    waiting = job.get("waiting")
+    if not waiting or job.get("paused_at"):  # which the status says
+        return None
+    position = waiting.get("position")
+    return f"{ordinal(position)}: {plain(waiting['reason'])}" if position else plain(waiting["reason"])
+
+
+def slots(attempt: Json) -> str | None:
+    """The slots of an attempt on each of its hosts: ha 0-3, hb 0 2."""
+    told = [f"{plain(share['host'])} {ranges(share['slots'])}" for share in attempt.get("shares") or []]
+    return ", ".join(told) or None
+
+
 def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
-    """One line a job."""
-    table = _table("ID", "NAME", "STATUS", "GPUS>", "EPOCH>", "VAL ACCURACY>", "SAMPLES/S>", "SUBMITTED")
+    """One line a job; why it waits where one does."""
+    jobs = list(jobs)
+    columns = ["ID", "NAME", "STATUS", "GPUS>", "EPOCH>", "VAL ACCURACY>", "SAMPLES/S>", "SUBMITTED"]
+    waits = any(map(standing, jobs))
+    table = _table(*columns, *(["IN QUEUE"] if waits else []))
     for job in jobs:
         progress, summary = job.get("progress") or {}, job.get("summary") or {}
         metrics = progress.get("metrics") or {}
@@ -97,17 +75,19 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
             number(summary.get("val_accuracy", metrics.get("val_accuracy"))),
             count(summary.get("train_samples_per_s", progress.get("samples_per_s"))),
             ago(job.get("created_at"), now),
+            *([standing(job) or "-"] if waits else []),
         )
     return table
 
 
 def job_details(
-    job: Json, now: datetime | None = None, *, setup: Mapping[str, float] | None = None, epochs: Iterable[Json] = ()
+    job: Json, now: datetime | None = None, *, attempt: Json | None = None, epochs: Iterable[Json] = ()
 ) -> Table:
     """Everything about one job that a person asks for first.
 
-    `setup` is that of its newest attempt, `epochs` are its series with one point an epoch.
+    `attempt` is its newest one, `epochs` are its series with one point an epoch.
     """
+    attempt = attempt or {}
     plan, progress = job.get("plan") or {}, job.get("progress") or {}
     spec = job.get("spec") or {}
     rows: dict[str, object] = {
@@ -115,17 +95,21 @@ def job_details(
         "name": plain(job["name"]),
         "status": status(job),
         "error": plain(job["error"]) if job.get("error") else None,
+        "in queue": standing(job),
         "dataset": plain((spec.get("dataset") or {}).get("source", "-")),
         **_data(job.get("dataset")),
         "model": plain((spec.get("model") or {}).get("name", "-")),
         "gpus": job["gpus"],
         "attempt": job.get("attempt") or None,
+        "slots": slots(attempt),
+        "preempted": _why_preempted(attempt.get("preempted_for")),
+        "lost": f"{job['losses']} attempts, with their host or supervisor" if job.get("losses") else None,
         "batch": f"{plan.get('per_gpu_batch')} per GPU, {plan.get('global_batch')} in all" if plan else None,
         "learning rate": plan.get("learning_rate"),
         "samples": f"{count(plan['train_samples'])} train, {count(plan.get('validation_samples'))} validation"
         if plan.get("train_samples")
         else None,
-        "set-up": _setup(setup or {}),
+        "set-up": _setup(attempt.get("setup") or {}),
         "waiting": waiting(epochs, plan),
         "submitted": ago(job.get("created_at"), now),
         "started": ago(job["started_at"], now) if job.get("started_at") else None,
@@ -134,6 +118,11 @@ def job_details(
     if job.get("attempt") and not job.get("summary"):
         rows["progress"] = progress_line(progress)
     return _facts({**rows, **_results(job)})
+
+
+def _why_preempted(why: str | None) -> str | None:
+    """For which job, or a sentence of its own."""
+    return f"for {plain(why)}" if why and why.startswith("job ") else why and plain(why)
 
 
 def results_table(job: Json, address: str) -> Table:
@@ -228,7 +217,7 @@ def epoch_line(data: Mapping[str, Any], epochs: int | None) -> str:
 
 def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a host."""
-    table = _table("HOST", "ALIVE", "SLOTS>", "FREE>", "KIND", "SEEN", "DEVICES")
+    table = _table("HOST", "ALIVE", "SLOTS>", "FREE>", "KIND", "SEEN", "DEVICES", "")
     for host in hosts:
         slots = host.get("slots") or []
         alive = bool(host.get("alive"))
@@ -236,12 +225,24 @@ def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
             plain(host["name"]),
             Text("yes" if alive else "no", style="green" if alive else "bold red"),
             str(len(slots)),
-            str(sum(is_free(slot) for slot in slots) if alive else 0),
+            str(sum(is_free(slot) for slot in slots) if is_usable(host) else 0),
             plain(", ".join(sorted({slot["kind"] for slot in slots})) or "-"),
             ago(host.get("heartbeat_at"), now),
             plain(", ".join(sorted({str(slot.get("name")) for slot in slots})) or "-"),
+            plain(_host_notes(host)),
         )
     return table
+
+
+def _host_notes(host: Json) -> str:
+    """What keeps jobs from a host's slots."""
+    quarantined = sum(slot.get("state") == "quarantined" for slot in host.get("slots") or [])
+    notes = [
+        "drained" if host.get("drained_at") else "",
+        f"kept for {host['kept_for']}" if host.get("kept_for") else "",
+        f"{quarantined} quarantined" if quarantined else "",
+    ]
+    return ", ".join(note for note in notes if note)
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:
@@ -251,6 +252,11 @@ def findings_table(findings: Iterable[Finding]) -> Table:
         style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[one.level]
         table.add_row(one.check, Text(one.level, style=style), plain(one.found), one.advice)
     return table
+
+
+def is_usable(host: Json) -> bool:
+    """Whether new jobs are placed on the host."""
+    return bool(host.get("alive")) and not host.get("drained_at")
 
 
 def is_free(slot: Json) -> bool:

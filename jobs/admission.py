@@ -13,12 +13,11 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from jobs.catalog import DATASETS, MODELS, Dataset, dataset_of
-from jobs.spec import FieldProblem, Spec
+from jobs.spec import FieldProblem, Spec, is_plain_url
 from jobs.states import Status
 from jobs.tables import Job
 
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")
-_DEVIOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
 
 
@@ -55,7 +54,6 @@ def unsupported(spec: Spec, site: Site) -> list[FieldProblem]:
         *_wrong_dataset(spec),
         *(problem for place in _places(spec, site) for problem in _outside(place, site)),
         *_wrong_model(spec, site),
-        *_wrong_placement(spec),
     ]
 
 
@@ -157,11 +155,6 @@ def _wrong_model(spec: Spec, site: Site) -> Iterator[FieldProblem]:
         yield FieldProblem("model.weights", message, weights)
 
 
-def _wrong_placement(spec: Spec) -> Iterator[FieldProblem]:
-    if spec.placement == "spread":
-        yield FieldProblem("placement", "not supported yet: a job runs on one host; leave it at 'pack'", "spread")
-
-
 def _places(spec: Spec, site: Site) -> Iterator[_Place]:
     registered = f"neither registered ({', '.join(DATASETS)}) nor"
     dataset = f"no such dataset: {registered} below the data roots ({site.roots_told})"
@@ -194,11 +187,9 @@ def _outside(place: _Place, site: Site) -> Iterator[FieldProblem]:
 
 def _is_devious(source: str) -> bool:
     """Whether it could mean another place than it seems to, to a server or to a driver."""
-    _, is_url, rest = source.partition("://")
-    if not is_url:
-        return ".." in source.split("/") or "::" in source
-    host, *parts = rest.removesuffix("/").split("/")
-    return bool(_DEVIOUS_IN_URL.search(source)) or "@" in host or not {"", ".", ".."}.isdisjoint(parts)
+    if "://" in source:
+        return not is_plain_url(source)
+    return ".." in source.split("/") or "::" in source
 
 
 def _is_absolute(source: str) -> bool:

@@ -1,27 +1,66 @@
 """The one database engine of a process. Called once by each of api, worker and supervisor."""
 
 from sqlalchemy import Engine, create_engine
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
 Sessions = sessionmaker[Session]
 
 
-def engine_for(url: str, *, pool_size: int = 5) -> Engine:
+# A peer that went away without a word, as behind a cut cable, is given up after about ten seconds on either side. A
+# Unix socket ignores all of this.
+_KEEPALIVES = {
+    "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000,
+}  # fmt: skip
+_SERVER_KEEPALIVES = {
+    "tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}  # fmt: skip
+
+
+def engine_for(url: str, *, pool_size: int = 5, patience_s: float | None = None) -> Engine:
     """An engine on PostgreSQL with psycopg 3, whatever the URL's own driver suffix is.
 
-    Connections are tested when they are taken, so a restarted database costs one reconnect and no error.
+    Connections are tested when they are taken, so a restarted database costs one reconnect and no error. With
+    `patience_s` no statement and no lock is waited for longer, nor a transaction kept open that goes on for longer
+    without a word: whoever was stopped in the middle of one must not hold up those who take over.
     """
     _, _, rest = url.partition("://")
+    options = {"timezone": "UTC", **_SERVER_KEEPALIVES}
+    if patience_s is not None:
+        limit = f"{max(1, round(patience_s * 1000))}"  # milliseconds; 0 would mean none
+        options |= {
+            "statement_timeout": limit, "lock_timeout": limit, "idle_in_transaction_session_timeout": limit,
+        }  # fmt: skip
     return create_engine(
         f"postgresql+psycopg://{rest}",
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=True,
         pool_timeout=10,
-        connect_args={"connect_timeout": 5, "client_encoding": "utf8", "options": "-c timezone=UTC"},
+        connect_args={
+            "connect_timeout": 5,
+            "client_encoding": "utf8",
+            "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
+            **_KEEPALIVES,
+        },
     )
 
 
 def sessions_for(engine: Engine) -> Sessions:
     """Sessions of which objects stay readable after the commit."""
     return sessionmaker(engine, expire_on_commit=False)
+
+
+def is_away(error: DBAPIError) -> bool:
+    """Whether the error is of the connection, or of a database that cannot answer now, and not of what was asked."""
+    return isinstance(error, OperationalError) or error.connection_invalidated
+
+
+def is_busy(error: DBAPIError) -> bool:
+    """Whether the database answers, but somebody else holds what was asked for, or it took too long."""
+    return getattr(error.orig, "sqlstate", None) in _BUSY
+
+
+# A deadlock, a lock that was not to be had, a statement that was cancelled for its time.
+_BUSY = frozenset({"40P01", "55P03", "57014"})

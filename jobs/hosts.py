@@ -1,17 +1,26 @@
-"""Hosts and their slots as they stand: for the api's list, its metrics, and its check at submission."""
+"""Hosts and their slots as they stand: for the api's list, and for its check at submission.
 
-from collections import Counter
+What an operator asks of them is in `jobs.draining`.
+
+    HostNotFound        no host of this name has registered
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import extract, func, select
+from sqlalchemy import Select, case, extract, func, select
 from sqlalchemy.orm import Session
 
-from jobs.states import Status
-from jobs.tables import Attempt, Host, Job, Slot
+from jobs.fitting import Cluster, HostSlots, Wish
+from jobs.spec import Spec
+from jobs.tables import Attempt, Host, Slot
+
+
+class HostNotFound(LookupError):
+    """No host of this name has registered."""
 
 
 class SlotState(StrEnum):
@@ -48,16 +57,32 @@ class HostNow:
     heartbeat_at: datetime
     heartbeat_age_s: float
     alive: bool
+    address: str | None
+    drained_at: datetime | None
+    kept_for: str | None
     slots: Sequence[SlotNow]
 
 
 def hosts(session: Session, *, host_timeout_s: float) -> list[HostNow]:
     """Every registered host, by name, with its slots by index."""
+    return _hosts(session, select(Host), host_timeout_s=host_timeout_s)
+
+
+def host(session: Session, name: str, *, host_timeout_s: float) -> HostNow:
+    """One host. Raises `HostNotFound`."""
+    found = _hosts(session, select(Host).where(Host.name == name), host_timeout_s=host_timeout_s)
+    if not found:
+        raise HostNotFound(name)
+    return found[0]
+
+
+def _hosts(session: Session, wanted: Select[Host], *, host_timeout_s: float) -> list[HostNow]:
     age_s = extract("epoch", func.now() - Host.heartbeat_at).label("age_s")
     slots: dict[str, list[SlotNow]] = {}
     rows = session.execute(
         select(Slot, Attempt.job_id, Attempt.number)
         .outerjoin(Attempt, Attempt.id == Slot.attempt_id)
+        .where(Slot.host.in_(wanted.with_only_columns(Host.name)))
         .order_by(Slot.host, Slot.index)
     )
     for slot, job_id, number in rows:
@@ -70,34 +95,45 @@ def hosts(session: Session, *, host_timeout_s: float) -> list[HostNow]:
             heartbeat_at=host.heartbeat_at,
             heartbeat_age_s=round(float(age), 3),
             alive=float(age) <= host_timeout_s,
+            address=host.address,
+            drained_at=host.drained_at,
+            kept_for=host.kept_for,
             slots=slots.get(host.name, []),
         )
-        for host, age in session.execute(select(Host, age_s).order_by(Host.name))
+        for host, age in session.execute(wanted.add_columns(age_s).order_by(Host.name))
     ]
 
 
-def largest_host(session: Session, *, kind: str | None = None) -> int | None:
-    """The most slots of `kind` (None: of any one kind) that one host has; None while no host has registered."""
-    sizes = select(func.count().label("slots")).where(Slot.retired_at.is_(None)).group_by(Slot.host, Slot.kind)
-    if kind is not None:
-        sizes = sizes.where(Slot.kind == kind)
-    largest: int | None = session.scalar(select(func.max(sizes.subquery().c.slots)))
-    if largest is None and session.scalar(select(Host.name).limit(1)) is not None:
-        return 0
-    return largest
+def lack_of_room(session: Session, spec: Spec) -> str | None:
+    """Why the hosts, were they all there and empty, could not hold a job; None where they could, or none is known yet.
+
+    Lost and drained hosts count: they may come back.
+    """
+    peers = case((Host.address.is_not(None), Host.info["peers"].astext))
+    rows = session.execute(
+        select(Slot.host, Slot.kind, func.count(), peers)
+        .join(Host, Host.name == Slot.host)
+        .where(Slot.retired_at.is_(None))
+        .group_by(Host.name, Slot.host, Slot.kind)
+    )
+    cluster = Cluster(HostSlots(name, kind, (), slots, together) for name, kind, slots, together in rows)
+    if not cluster.hosts and session.scalar(select(Host.name).limit(1)) is None:
+        return None
+    wish = Wish(spec.gpus, spec.device, spec.placement)
+    return None if cluster.attainable(wish) is not None else _what_there_is(cluster, wish)
 
 
-def jobs_by_status(session: Session) -> dict[Status, int]:
-    """How many jobs stand in each status."""
-    rows = session.execute(select(Job.status, func.count()).group_by(Job.status))
-    counted = {status: count for status, count in rows}  # noqa: C416 - a row is no pair to the type checker
-    return {status: counted.get(status, 0) for status in Status}
-
-
-def slots_by_state(every: Sequence[HostNow]) -> dict[SlotState, int]:
-    """How many slots of these hosts are in each state."""
-    counted = Counter(slot.state for host in every for slot in host.slots)
-    return {state: counted[state] for state in SlotState}
+def _what_there_is(cluster: Cluster, wish: Wish) -> str:
+    alone, together = cluster.most(wish, cluster.capacity)
+    slots = "slots" if wish.device == "auto" else f"{wish.device} slots"
+    if together is None:
+        return f"more than this cluster has: its largest host has {alone} {slots}"
+    if together < wish.gpus:
+        return f"more than this cluster has: its hosts that work together have {together} {slots}"
+    return (
+        f"a job takes as many slots on each of its hosts, and {wish.gpus} cannot be shared so: "
+        f"of the {together} {slots} of hosts that work together at most {alone} are on one host"
+    )
 
 
 def _slot_now(slot: Slot, job_id: str | None, number: int | None) -> SlotNow:

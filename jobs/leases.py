@@ -16,6 +16,7 @@ from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, exis
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Session
 
+from jobs import run_times
 from jobs.placement import Placement
 from jobs.processes import ProcessId
 from jobs.states import LOST, EndReason, EventKind, Status, status_after
@@ -39,9 +40,11 @@ class Orders:
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
     """Give queued jobs their slots; returns the leases of those that got all of theirs.
 
-    Left out is a job that is no longer waiting, and one of whose slots not every one is free any more. The lowest
-    rank goes to the first slot of the first share.
+    Left out is a job that is no longer waiting, and one of whose slots not every one is free any more or whose hosts
+    are drained. The lowest rank goes to the first slot of the first share.
     """
+    if not placements:
+        return []
     free = _lock_free(session, [slot for one in placements for slot in one.slots])
     possible = {}
     for placement in placements:
@@ -68,13 +71,27 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
 
 
 def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those of the slots that can be leased, locked until the commit."""
-    wanted = func.unnest(
-        cast([host for host, _ in slots], ARRAY(String)), cast([index for _, index in slots], ARRAY(Integer))
-    ).table_valued("host", "index", name="wanted").render_derived()
+    """Those of the slots that can be leased, locked until the commit, and their hosts before them.
+
+    Who drains a host thus finds every attempt that was placed on it before.
+    """
+    hosts = session.scalars(
+        select(Host.name)
+        .where(Host.name.in_({host for host, _ in slots}), Host.drained_at.is_(None))
+        .order_by(Host.name)
+        .with_for_update(read=True)
+    ).all()
+    wanted = (
+        func.unnest(
+            cast([host for host, _ in slots], ARRAY(String)), cast([index for _, index in slots], ARRAY(Integer))
+        )
+        .table_valued("host", "index", name="wanted")
+        .render_derived()
+    )
     rows = session.execute(
         select(Slot.host, Slot.index)
         .join(wanted, (Slot.host == wanted.c.host) & (Slot.index == wanted.c.index))
+        .where(Slot.host.in_(hosts))
         .where(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
         .order_by(Slot.host, Slot.index)
         .with_for_update(of=Slot)
@@ -85,7 +102,7 @@ def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[
 def _insert_attempts(
     session: Session, placed: Sequence[Placement], numbers: Mapping[str, int], *, lease_s: float
 ) -> list[Lease]:
-    waiting = session.execute(select(Job.id, Job.queued_at).where(Job.id.in_(numbers)))
+    waiting = session.execute(select(Job.id, Job.queued_at).where(Job.id == func.any(cast([*numbers], ARRAY(String)))))
     since = {row.id: row.queued_at for row in waiting}
     rows = session.execute(
         insert(Attempt)
@@ -179,16 +196,28 @@ def orders(session: Session, lease: Lease) -> Orders:
     return Orders(cancel_requested=row.cancel, pause_requested=row.pause, preempted_for=row.preempted_for)
 
 
+def preempted_for(job_id: str) -> str:
+    """Why an attempt is asked to make room, where it is for a job that waits."""
+    return f"job {job_id}"
+
+
 def request_preemption(session: Session, attempt_ids: Sequence[int], why: str) -> None:
-    """Ask live attempts to save and make room, each once; their jobs go back to the queue."""
+    """Ask live attempts to save and make room, each once; their jobs go back to the queue.
+
+    `why` is `preempted_for` a job, or a sentence.
+    """
     asked = session.execute(
         update(Attempt)
         .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))
         .values(preempt_requested_at=func.now(), preempted_for=why)
         .returning(Attempt.job_id, Attempt.number)
     )
-    for job_id, number in asked.all():
-        add_event(session, job_id, EventKind.PREEMPT_REQUESTED, attempt=number, data={"for": why})
+    events = [
+        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": {"for": why}}
+        for job_id, number in asked
+    ]
+    if events:
+        session.execute(insert(JobEvent), events)
 
 
 def fence(session: Session, lease: Lease, *, ending: bool = False) -> None:
@@ -238,6 +267,8 @@ def end(
         .where(Attempt.id == lease.attempt_id)
         .values(storable({"ended_at": func.now(), "end_reason": reason, "error": error}))
     )
+    if to is Status.SUCCEEDED:
+        run_times.record(session, lease.attempt_id)
     _tell(session, lease, reason, error, to)
     return to
 

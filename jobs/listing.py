@@ -28,6 +28,7 @@ class JobFilter:
     labels: tuple[tuple[str, str], ...] = ()  # all of these
     name: str | None = None
     owner: str | None = None
+    paused: bool | None = None
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL."""
@@ -38,6 +39,8 @@ class JobFilter:
             found.append(Job.name == self.name)
         if self.owner is not None:
             found.append(Job.owner == self.owner)
+        if self.paused is not None:
+            found.append(Job.paused_at.is_not(None) if self.paused else Job.paused_at.is_(None))
         return found
 
 
@@ -62,13 +65,14 @@ def list_jobs(
     return Page(found[:limit], cursors.encode((last.created_at.isoformat(), last.id), of=identity))
 
 
-def revision_of(session: Session, job_id: str) -> int:
-    """The revision of a job, without reading the rest of it. Raises `JobNotFound`."""
-    revision = session.scalar(select(Job.revision).where(Job.id == job_id))
-    if revision is None:
+def revision_of(session: Session, job_id: str) -> tuple[int, Status]:
+    """The revision and the status of a job, without reading the rest of it. Raises `JobNotFound`."""
+    row = session.execute(select(Job.revision, Job.status).where(Job.id == job_id)).one_or_none()
+    if row is None:
         raise JobNotFound(job_id)
-    return revision
+    return row.revision, row.status
 
 
 def _identity(wanted: JobFilter, order: Order) -> str:
-    return json.dumps(["jobs", order, sorted(wanted.statuses), sorted(wanted.labels), wanted.name, wanted.owner])
+    filters = [sorted(wanted.statuses), sorted(wanted.labels), wanted.name, wanted.owner, wanted.paused]
+    return json.dumps(["jobs", order, *filters])

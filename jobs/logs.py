@@ -1,14 +1,21 @@
 """Logs of a process: one JSON object a line on standard error, with the names that every line shares.
 
-Called once at the start of api, worker and supervisor.
+Called once at the start of api, worker and supervisor. What a line is about stands in fields beside its sentence:
+structlog's key-values, and `extra={"job": ..., "attempt": ..., "host": ..., "rank": ...}` of the standard library.
 """
 
 import logging
+import re
 import sys
 from typing import Any
 
 import structlog
 from structlog.typing import EventDict, Processor
+
+# The libraries mask the passwords of addresses in what they say; this is for what slips through, whoever says it.
+_PASSWORD = re.compile(r"(://[^:/@\s\"]*:)[^/\s\"]+@|(\bpassword=)[^&\s\"']+")
+# Of Celery and uvicorn: the whole message of a task, and the sentence once more with terminal codes.
+_NOISE = ("data", "color_message")
 
 
 def configure_logging(part: str, **context: object) -> None:
@@ -35,13 +42,24 @@ def configure_logging(part: str, **context: object) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
-            ],
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _without_noise],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _rendered],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+    logging.captureWarnings(True)  # or they come as several lines, and not as JSON
+
+
+def _without_noise(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    return {key: value for key, value in event.items() if key not in _NOISE}
+
+
+_as_json = structlog.processors.JSONRenderer()  # escapes line ends and other control characters: a line is one event
+
+
+def _rendered(logger: Any, method: str, event: EventDict) -> str:
+    """The line, without the password of any address in it."""
+    line = str(_as_json(logger, method, event))
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", line)

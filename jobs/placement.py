@@ -1,36 +1,54 @@
-"""Which waiting jobs go where: pure, from the queue and the free slots. Called by the dispatcher.
+"""Which waiting jobs go where, which attempts make room, and what is kept for whom: pure.
 
-The queue is taken in order: priority, then age. A job gets all its slots or none. Of the hosts that can hold it
-the one with the fewest free slots gets it, so that large holes stay for large jobs. A job that fits nowhere may
-be passed by others until it has waited `patience_s`; from then on the hosts that can hold it once they are empty
-are kept for it, so it cannot starve, and a job that no host can hold keeps nobody waiting. A job that is restarted
-may make do with fewer GPUs than it asks for, when no host has so many any more.
+Called by the dispatcher with the queue, the hosts and the live attempts; docs/scheduling.md tells the rules.
 """
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+from jobs.fitting import Cluster, Counts, HostSlots, Shares, Wish
+
+RESERVATIONS = 4  # for how many blocked jobs slots are kept: the first ones of the queue
+_TRIES = 16  # how many kinds of blocked jobs are looked at for that
+
+Order = tuple[int, float, str]  # a job's place in the queue: by priority (negative), then age, then id
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A queued job, in the queue's order."""
+    """A queued job. `estimate_s` is how long it holds its slots at most, as far as one can tell."""
 
     job_id: str
-    gpus: int
-    device: str  # auto, gpu or cpu
-    waited_s: float
-    fewest_gpus: int | None = None  # with how few it makes do; None: with no fewer than `gpus`
-    global_batch: int | None = None  # what its GPUs have to divide, where it has to stay
+    order: Order
+    wish: Wish
+    estimate_s: float | None = None
+
+    @property
+    def priority(self) -> int:
+        """The higher, the sooner."""
+        return -self.order[0]
 
 
 @dataclass(frozen=True)
-class FreeSlots:
-    """The free slots of a host, of `capacity` that can be leased at all; all of a host's slots are of one kind."""
+class Live:
+    """An attempt that holds slots, and how many of them come free on which hosts when it ends.
 
-    host: str
-    kind: str  # gpu or cpu
-    indices: tuple[int, ...]
-    capacity: int
+    `leaving`: it is already on its way out, so its slots come free soon. `overdue`: it passed a job that waits, and
+    should have ended by now.
+    """
+
+    attempt_id: int
+    order: Order  # its job's
+    slots: Counts
+    ends_in_s: float | None = None  # None: nobody knows
+    leaving: bool = False
+    overdue: bool = False
+
+    def yields_to(self, job: Waiting) -> bool:
+        """Whether it has to make room for the job."""
+        return -self.order[0] < job.priority or (self.overdue and job.order < self.order)
 
 
 @dataclass(frozen=True)
@@ -67,41 +85,223 @@ class Placement:
         return [{"host": share.host, "slots": list(share.slots)} for share in self.shares]
 
 
-def place_jobs(queue: Sequence[Waiting], hosts: Sequence[FreeSlots], *, patience_s: float) -> list[Placement]:
-    """The placements to make now, in the queue's order."""
-    free = {host.host: host for host in hosts}
-    kept: set[str] = set()
-    placements = []
-    for waiting in queue:
-        job = replace(waiting, gpus=gpus_of(waiting, hosts))
-        host = _best_host(job, [host for name, host in free.items() if name not in kept])
-        if host is None:
-            if job.waited_s > patience_s:
-                kept |= {host.host for host in hosts if _takes(job, host) and host.capacity >= job.gpus}
-            continue
-        taken, left = host.indices[: job.gpus], host.indices[job.gpus :]
-        placements.append(Placement(job.job_id, (Share(host.host, taken),)))
-        free[host.host] = replace(host, indices=left)
-    return placements
+@dataclass(frozen=True)
+class Preemption:
+    """Attempts that are to save and leave, so that a job can start."""
+
+    job_id: str
+    attempt_ids: tuple[int, ...]
 
 
-def gpus_of(job: Waiting, hosts: Sequence[FreeSlots]) -> int:
-    """How many GPUs the job waits for: all that it asks for, or fewer where no host has so many.
+@dataclass
+class Reservation:
+    """What is kept for a blocked job: slots of hosts, from `at_s` on (infinite: from nobody knows when).
 
-    Then it is the most that the largest host has and that divide its batch, if that is enough for the job.
+    `spare` is what is free besides at that time, of each of these hosts: others may hold that for as long as they like.
     """
-    most = max((host.capacity for host in hosts if _takes(job, host)), default=0)
-    if job.fewest_gpus is None or most >= job.gpus:
-        return job.gpus
-    counts = range(most, job.fewest_gpus - 1, -1)
-    return next((gpus for gpus in counts if job.global_batch is None or job.global_batch % gpus == 0), job.gpus)
+
+    job_id: str
+    shares: Mapping[str, int]
+    at_s: float
+    spare: dict[str, int]
+    until_s: float  # when it gives its slots back, by the job's own estimate
+
+    def binds(self, estimate_s: float | None) -> bool:
+        """Whether a job that takes so long has to leave it alone."""
+        return math.isinf(self.at_s) or estimate_s is None or estimate_s > self.at_s
 
 
-def _takes(job: Waiting, host: FreeSlots) -> bool:
-    return job.device in ("auto", host.kind)
+@dataclass(frozen=True)
+class _Ending:
+    """Slots that come free."""
+
+    in_s: float
+    slots: Counts
 
 
-def _best_host(job: Waiting, hosts: Sequence[FreeSlots]) -> FreeSlots | None:
-    """The fullest host that can hold the job; a GPU host before a CPU host where the job takes either."""
-    fitting = [host for host in hosts if _takes(job, host) and len(host.indices) >= job.gpus]
-    return min(fitting, key=lambda host: (host.kind == "cpu", len(host.indices), host.host), default=None)
+class Pass:
+    """One look at the queue, taken page by page: what is decided is in `placements`, `preemptions` and `kept`."""
+
+    def __init__(self, hosts: Iterable[HostSlots], live: Sequence[Live] = ()) -> None:
+        self._cluster = Cluster(hosts)
+        self._free = dict(self._cluster.free)
+        self._left = {name: host.free for name, host in self._cluster.hosts.items()}
+        self._live = live
+        self._leaving = {one.attempt_id for one in live if one.leaving}
+        self._endings: list[_Ending] = []  # of what this pass places
+        self._attainable: dict[Wish, Wish | None] = {}
+        self._hopeless: set[tuple[Wish, tuple[bool, ...]]] = set()
+        self._refused: set[tuple[Wish, int]] = set()  # that nothing is kept for, by priority
+        self.placements: list[Placement] = []
+        self.preemptions: list[Preemption] = []
+        self.reservations: list[Reservation] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further job of the queue can be placed, nor have anything kept for it."""
+        return not self._may_reserve and not any(self._free.values())
+
+    @property
+    def _may_reserve(self) -> bool:
+        return len(self.reservations) < RESERVATIONS and len(self._refused) < _TRIES
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The job for which a host's free slots are kept, by host."""
+        return {host: one.job_id for one in reversed(self.reservations) for host in one.shares}
+
+    def take(self, queue: Iterable[Waiting]) -> None:
+        """Decide on the next jobs of the queue, in its order."""
+        for job in queue:
+            if self.is_over:
+                return
+            wish = self._attainable_of(job.wish)
+            if wish is None:
+                continue  # no set of these hosts can hold it, so it keeps nobody waiting
+            if not self._place(job, wish) and self._may_reserve and (wish, job.priority) not in self._refused:
+                self._reserve(job, wish)
+
+    def _attainable_of(self, wish: Wish) -> Wish | None:
+        if wish not in self._attainable:
+            self._attainable[wish] = self._cluster.attainable(wish)
+        return self._attainable[wish]
+
+    def _place(self, job: Waiting, wish: Wish) -> bool:
+        """Place the job now, if it fits beside what is kept for those before it."""
+        bound = tuple(one.binds(job.estimate_s) for one in self.reservations)
+        shape = replace(wish, last_hosts=()) if wish.last_hosts else wish, bound
+        if shape in self._hopeless:  # what is free only shrinks during a pass
+            return False
+        shares = self._cluster.fit(wish, self._allowed(bound))
+        if shares is None:
+            self._hopeless.add(shape)
+            return False
+        due_s = min((one.at_s for one in self.reservations if not _leaves_alone(one, shares)), default=None)
+        for host, taken in shares:
+            self._free[host] -= taken
+        for one in self.reservations:
+            if _leaves_alone(one, shares):
+                for host in one.spare.keys() & dict(shares).keys():
+                    one.spare[host] -= dict(shares)[host]
+        self.placements.append(Placement(job.job_id, tuple(self._take(shares)), due_s))
+        self._endings.append(_Ending(_or_never(job.estimate_s), dict(shares)))
+        return True
+
+    def _allowed(self, bound: Sequence[bool]) -> Counts:
+        """The free slots that a job may take which these reservations bind."""
+        if not any(bound):
+            return self._free
+        allowed = dict(self._free)
+        for one, binds in zip(self.reservations, bound, strict=True):
+            if binds:
+                for host, spare in one.spare.items():
+                    allowed[host] = min(allowed[host], spare)
+        return allowed
+
+    def _take(self, shares: Shares) -> Iterator[Share]:
+        for host, taken in shares:
+            indices = self._left[host]
+            self._left[host] = indices[taken:]
+            yield Share(host, indices[:taken])
+
+    def _reserve(self, job: Waiting, wish: Wish) -> None:
+        """Keep slots for a blocked job: those that attempts leave for it, or those that come free first.
+
+        A job that would have to wait, for nobody knows how long, for one before it that waits too keeps nothing: it
+        would only keep short jobs from passing both.
+        """
+        at_s, future = self._make_room(job, wish) or self._comes_free(wish)
+        shares = self._cluster.fit(wish, future)
+        kept = {host for one in self.reservations for host in one.shares}
+        if shares is None or (math.isinf(at_s) and not kept.isdisjoint(dict(shares))):
+            self._refused.add((wish, job.priority))
+            return
+        spare = {host: future[host] - taken for host, taken in shares}
+        until_s = at_s + _or_never(job.estimate_s)
+        self.reservations.append(Reservation(job.job_id, dict(shares), at_s, spare, until_s))
+
+    def _make_room(self, job: Waiting, wish: Wish) -> tuple[float, Counts] | None:
+        """When what leaves makes room for the job, and what is free then; asks further attempts to leave if need be."""
+        soon = self._future([one.slots for one in self._live if one.attempt_id in self._leaving])
+        if self._cluster.fit(wish, soon) is not None:
+            return 0.0, soon
+        yielding = [one for one in self._live if one.attempt_id not in self._leaving and one.yields_to(job)]
+        yielding.sort(key=lambda one: (-one.order[0], -one.attempt_id))  # the lowest priority, of that the youngest
+        asked = self._fewest(wish, soon, yielding)
+        if not asked:
+            return None
+        self.preemptions.append(Preemption(job.job_id, tuple(one.attempt_id for one in asked)))
+        self._leaving |= {one.attempt_id for one in asked}
+        return 0.0, _added(soon, [one.slots for one in asked])
+
+    def _fewest(self, wish: Wish, soon: Counts, yielding: Sequence[Live]) -> list[Live]:
+        """Those of the attempts that must leave for the job to fit, each of them needed; none where all are too few."""
+
+        def fits(leaving: Sequence[Live]) -> Shares | None:
+            return self._cluster.fit(wish, _added(soon, [one.slots for one in leaving]))
+
+        count = bisect_left(range(len(yielding)), True, key=lambda n: fits(yielding[: n + 1]) is not None) + 1
+        shares = fits(yielding[:count]) if count <= len(yielding) else None
+        if shares is None:
+            return []
+        hosts = dict(shares).keys()
+        asked = [one for one in yielding[:count] if one.slots.keys() & hosts]
+        for one in asked[::-1]:  # those that cost most are spared first
+            others = [other for other in asked if other is not one]
+            if fits(others) is not None:
+                asked = others
+        return asked
+
+    def _comes_free(self, wish: Wish) -> tuple[float, Counts]:
+        """When enough slots come free by what is expected of the attempts, and what is free then.
+
+        Where that is not enough by what one can tell, the others are taken to end in the order in which they began.
+        """
+        leaving = [_Ending(0.0, one.slots) for one in self._live if one.attempt_id in self._leaving]
+        staying = [one for one in self._live if one.attempt_id not in self._leaving]
+        staying.sort(key=lambda one: one.attempt_id)
+        endings = [*leaving, *(_Ending(_or_never(one.ends_in_s), one.slots) for one in staying), *self._endings]
+        endings += [_Ending(one.until_s, one.shares) for one in self.reservations]
+        endings.sort(key=lambda one: one.in_s)
+
+        def future(count: int) -> Counts:
+            return self._future([one.slots for one in endings[:count]])
+
+        numbers = range(len(endings) + 1)
+        count = bisect_left(numbers, True, key=lambda n: self._cluster.fit(wish, future(n)) is not None)
+        at_s = endings[count - 1].in_s if 0 < count <= len(endings) else 0.0
+        if not math.isinf(at_s):
+            count += sum(one.in_s == at_s for one in endings[count:])
+        return at_s, future(count)
+
+    def _future(self, ended: Sequence[Counts]) -> dict[str, int]:
+        """What is free once these have ended, besides what is kept for the jobs before."""
+        future = _added(self._free, ended)
+        for one in self.reservations:
+            for host, taken in one.shares.items():
+                future[host] -= taken
+        return future
+
+
+def place_jobs(queue: Iterable[Waiting], hosts: Iterable[HostSlots], live: Sequence[Live] = ()) -> Pass:
+    """What is decided on a whole queue, given in its order."""
+    one = Pass(hosts, live)
+    one.take(queue)
+    return one
+
+
+def _leaves_alone(kept: Reservation, shares: Shares) -> bool:
+    return all(taken <= kept.spare.get(host, taken) for host, taken in shares)
+
+
+def _added(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
+    future = dict(free)
+    for slots in ended:
+        for host, count in slots.items():
+            if host in future:
+                future[host] += count
+    return future
+
+
+def _or_never(seconds: float | None) -> float:
+    return math.inf if seconds is None else seconds

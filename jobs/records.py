@@ -167,6 +167,7 @@ class ExitReason(StrEnum):
     BAD_DATA = "bad_data"
     OUT_OF_MEMORY = "out_of_memory"
     PEER_LOST = "peer_lost"  # a collective failed because another rank is gone
+    LEASE_EXPIRED = "lease_expired"  # whoever watches over the rank stopped extending its lease
     INTERNAL_ERROR = "internal_error"
 
 

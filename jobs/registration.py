@@ -1,11 +1,13 @@
 """How a host and its slots come into the database, and how the host stays alive there: by its agent."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
-from sqlalchemy import func, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Numeric, SQLColumnExpression, cast, func, literal, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
 from jobs.tables import Host, Slot
@@ -22,9 +24,14 @@ class SlotInfo:
     memory_bytes: int | None = None
 
 
-def register(session: Session, name: str, info: dict[str, Any], slots: Sequence[SlotInfo]) -> None:
-    """Make the host known with the slots it has now; leases on them stay. Slots it no longer has are retired."""
-    alive = {"info": info, "heartbeat_at": func.now()}
+def register(
+    session: Session, name: str, info: dict[str, Any], slots: Sequence[SlotInfo], *, address: str | None = None
+) -> None:
+    """Make the host known with the slots it has now; leases on them stay. Slots it no longer has are retired.
+
+    `address` is where other hosts reach it; without one it takes part in jobs on one host only.
+    """
+    alive = {"info": _with_clock(cast(info, JSONB)), "address": address, "heartbeat_at": func.now()}
     session.execute(
         insert(Host).values(name=name, **alive).on_conflict_do_update(index_elements=[Host.name], set_=alive)
     )
@@ -42,6 +49,19 @@ def register(session: Session, name: str, info: dict[str, Any], slots: Sequence[
     )
 
 
-def beat(session: Session, name: str) -> None:
-    """The host is alive."""
-    session.execute(update(Host).where(Host.name == name).values(heartbeat_at=func.now()))
+def beat(session: Session, name: str) -> bool:
+    """The host is alive; False where it was forgotten meanwhile and has to register again."""
+    alive = {"info": _with_clock(Host.info), "heartbeat_at": func.now()}
+    return session.scalar(update(Host).where(Host.name == name).values(alive).returning(Host.name)) is not None
+
+
+def _with_clock(info: SQLColumnExpression[Any]) -> ColumnElement[Any]:
+    """What is told of the host, with the seconds that its clock is ahead of the database's."""
+    ahead_s = literal(time.time()) - func.extract("epoch", func.clock_timestamp())
+    return info.op("||")(func.jsonb_build_object("clock_offset_s", func.round(cast(ahead_s, Numeric), 3)))
+
+
+def leave(session: Session, name: str, *, host_timeout_s: float) -> None:
+    """The host is about to be gone: it counts as lost from now on, and nothing is placed on it."""
+    long_ago = func.now() - timedelta(seconds=host_timeout_s + 1)
+    session.execute(update(Host).where(Host.name == name).values(heartbeat_at=long_ago))

@@ -122,7 +122,7 @@ def utilization(
 def _valid_points(job: Job, names: Sequence[str], axis: Axis) -> Select[Any]:
     """The points of each name and rank that count, one a step: where two attempts wrote it, the later one's."""
     point = MetricPoint
-    until = _valid_until(job)
+    until = valid_until(job.id)
     query = (
         select(point.name, point.rank, point.step, point.value, _x(job, axis).label("x"))
         .outerjoin(until, until.c.number == point.attempt)
@@ -136,13 +136,13 @@ def _valid_points(job: Job, names: Sequence[str], axis: Axis) -> Select[Any]:
     return query.where(one_an_epoch) if axis == "epoch" else query
 
 
-def _valid_until(job: Job) -> Subquery:
+def valid_until(job_id: str) -> Subquery:
     """For each attempt the last step that no later attempt ran again; null: all of them.
 
     An attempt says from where it goes on before it writes any point, so one that has not said so voids nothing.
     """
     later = func.min(Attempt.resumed_step).over(order_by=Attempt.number, rows=(1, None))
-    return select(Attempt.number, later.label("step")).where(Attempt.job_id == job.id).subquery()
+    return select(Attempt.number, later.label("step")).where(Attempt.job_id == job_id).subquery()
 
 
 def _x(job: Job, axis: Axis) -> ColumnElement[Any]:

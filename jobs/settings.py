@@ -82,6 +82,11 @@ class Settings(BaseSettings):
         return 0.9 * self.lease_s
 
     @property
+    def database_patience_s(self) -> float:
+        """For how long a worker or supervisor waits for one answer of the database: it can ask again in its lease."""
+        return self.lease_s / 4
+
+    @property
     def runs_dir(self) -> Path:
         """Where the attempts' directories lie, one folder a job."""
         return self.home / "runs"

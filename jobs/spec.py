@@ -6,6 +6,7 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 """
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -35,6 +36,8 @@ EpochMetric = Literal[
 ]
 
 MAX_BYTES = 1024 * 1024
+# What a server or a driver may take for a step up, a query, or a second filesystem around the first.
+_DEVIOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 MAX_GPUS = 4096
 
 
@@ -169,6 +172,23 @@ class _YamlLoader(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
+    def get_single_node(self) -> yaml.Node | None:
+        """The document before its values are built: a few lines of aliases of aliases may stand for gigabytes."""
+        node = super().get_single_node()
+        if node is not None and _characters(node, {}) > MAX_BYTES:
+            raise yaml.YAMLError("with every alias written out it is larger than 1 MiB")
+        return node
+
+
+def _characters(node: yaml.Node, known: dict[int, float]) -> float:
+    """How long a document is about, with every alias written out; one that holds itself is infinitely long."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        inner = len(parts) if isinstance(parts, str) else sum(_characters(part, known) for part in parts)
+        known[id(node)] = 1 + inner
+    return known[id(node)]
+
 
 _YamlLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
@@ -197,6 +217,13 @@ def load_yaml(text: str | bytes) -> Any:
 def spec_from(document: dict[str, Any]) -> Spec:
     """Read a spec from a parsed document, such as a stored spec. Raises `InvalidSpec`."""
     return _validated(json.dumps(document))
+
+
+def is_plain_url(url: str) -> bool:
+    """Whether a URL means the place that it seems to, to every server and driver: no steps up, escapes, query, user."""
+    host, *parts = url.partition("://")[2].removesuffix("/").split("/")
+    steps = not {".", ".."}.isdisjoint([host, *parts])
+    return not (_DEVIOUS_IN_URL.search(url) or "@" in host or steps or "" in parts)
 
 
 def _validated(text: str | bytes) -> Spec:

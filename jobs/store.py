@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.plan import Plan
+from jobs.run_times import key_of
 from jobs.spec import Spec
 from jobs.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 from jobs.tables import Attempt, IdempotencyKey, Job, JobEvent
@@ -98,6 +99,7 @@ def submit(
         labels=spec.labels,
         gpus=spec.gpus,
         priority=spec.priority,
+        run_key=key_of(spec),
     )
     session.add(job)
     session.flush()

@@ -30,6 +30,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from jobs.states import EndReason, EventKind, Status
 
+SCHEMA = "0003"  # the migration that makes these tables
+
 
 def _checked(enum: type[StrEnum]) -> Enum:
     return Enum(
@@ -95,7 +97,9 @@ class Job(Base):
     cancel_requested_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]  # the first attempt's first rank
-    ended_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None] = mapped_column()
+    logs_removed_at: Mapped[datetime | None]  # its lines were older than the settings keep them
+    series_thinned_at: Mapped[datetime | None]  # of its step metrics and samples the outline is left
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows with every change
 
     __table_args__ = (
@@ -103,6 +107,10 @@ class Job(Base):
         Index("ix_jobs_queue", priority.desc(), created_at, id, postgresql_where=text("status = 'queued'")),
         Index("ix_jobs_status", status, created_at.desc(), id.desc()),
         Index("ix_jobs_labels", labels, postgresql_using="gin"),
+        Index("ix_jobs_ended_at", ended_at),
+        # What retention has not looked at yet: they shrink as it goes on.
+        Index("ix_jobs_with_logs", ended_at, postgresql_where=text("logs_removed_at IS NULL")),
+        Index("ix_jobs_with_series", ended_at, postgresql_where=text("series_thinned_at IS NULL")),
     )
 
 
@@ -144,7 +152,7 @@ class Attempt(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     claimed_at: Mapped[datetime | None]  # a supervisor took it
     started_at: Mapped[datetime | None]  # its first rank wrote its first line
-    ended_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None] = mapped_column()
     end_reason: Mapped[EndReason | None]
     error: Mapped[str | None]
 
@@ -152,6 +160,7 @@ class Attempt(Base):
         UniqueConstraint(job_id, number),
         Index("uq_attempts_live_job", job_id, unique=True, postgresql_where=text("ended_at IS NULL")),
         Index("ix_attempts_live_host", host, postgresql_where=text("ended_at IS NULL")),
+        Index("ix_attempts_ended_at", ended_at),
     )
 
 

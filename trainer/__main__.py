@@ -16,7 +16,7 @@ from typing import Any
 
 from trainer import exits
 from trainer.recorder import Recorder
-from trainer.stopping import StopWatch
+from trainer.stopping import LeaseFile, StopWatch
 
 
 def main(launch_dir: str) -> None:
@@ -36,7 +36,13 @@ def main(launch_dir: str) -> None:
             {"kind": "rank_started", "at": started_at, "rank": rank, "local_rank": local_rank, "host": host, "pid": pid}
         )
     )
-    watch = StopWatch(Path(told["stop_path"]), on_leave=lambda why: _leave_alone(why, recorder))
+    lease_path = told.get("lease_path")
+    watch = StopWatch(
+        Path(told["stop_path"]),
+        on_leave=lambda why: _leave_alone(why, recorder),
+        lease=LeaseFile(Path(lease_path) if lease_path else None),
+        on_lease_over=lambda: _leave_for_good(recorder),
+    )
     watch.start()
     _leave(*_run_to_exit(told, started_at, recorder, watch), recorder)
 
@@ -91,6 +97,11 @@ def _import_session() -> ModuleType:
 def _leave_alone(why: str, recorder: Recorder) -> None:
     """Leave without asking the peers; the code is not 0, or horovodrun would let them wait for this rank."""
     _leave("stop_requested", why, exits.LEFT_ALONE_CODE, recorder)
+
+
+def _leave_for_good(recorder: Recorder) -> None:
+    """Leave because nobody extends the lease: the job may be about to run elsewhere. Nothing is saved any more."""
+    _leave("lease_expired", "nobody extended the lease of this rank", exits.LEFT_ALONE_CODE, recorder)
 
 
 def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints: what a restarted attempt goes on from. Written and read by rank 0.
+"""Checkpoints: what a restarted attempt goes on from. Written and read by rank 0, each attempt in its own folder.
 
 One .npz file each, named by its step: arrays without pickle, and the state as JSON among them. A zip file carries a
 checksum of every member, so that a damaged file is told from a whole one.
@@ -6,6 +6,7 @@ checksum of every member, so that a damaged file is told from a whole one.
 
 import json
 import os
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 
 Arrays = Sequence[NDArray[Any]]
 
-_PREFIX, _SUFFIX = "checkpoint-", ".npz"
+_ATTEMPT, _PREFIX, _SUFFIX = "attempt-", "checkpoint-", ".npz"
+_TRIES = 10
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -122,10 +124,16 @@ class Checkpoint:
 
 
 class CheckpointStore:
-    """The checkpoints of a job in one folder, the `keep` newest of them."""
+    """The checkpoints of an attempt: the `keep` newest of them, in a folder of its own below `root`.
 
-    def __init__(self, folder: Path, *, keep: int) -> None:
-        self._folder = folder
+    What an attempt starts from is in its folder before its first step. So an earlier attempt whose ranks are still
+    there, stopped or cut off, can save whatever it likes: nobody looks at its folder any more.
+    """
+
+    def __init__(self, root: Path, *, attempt: int, keep: int) -> None:
+        self._root = root
+        self._attempt = attempt
+        self._folder = root / f"{_ATTEMPT}{attempt}"
         self._keep = keep
 
     def save(self, checkpoint: Checkpoint) -> Path:
@@ -137,21 +145,90 @@ class CheckpointStore:
         with atomic_write(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, **members)
         left_by_the_killed = self._folder.glob(f".tmp-{_PREFIX}*")
-        for old in (*self._newest_first()[self._keep :], *left_by_the_killed):
+        for old in (*_newest_first(self._folder)[self._keep :], *left_by_the_killed):
             old.unlink(missing_ok=True)
         return path
 
-    def newest(self, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint | None:
-        """The newest whole checkpoint whose groups have these shapes, or None; others are skipped with a log line."""
-        for path in self._newest_first():
+    def begin(self, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint | None:
+        """Take over what the newest attempt before this one has: its newest whole checkpoint, or None.
+
+        Whole is one whose groups have these shapes; others are skipped with a log line. From here on the attempt has
+        a folder, though it may be empty: one that follows goes on from there and from nowhere else, as all that
+        earlier ones recorded beyond this point is void.
+        """
+        for _ in range(_TRIES):
+            source = self._newest_folder()
+            if source is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                return None
             try:
-                return _read(path, shapes)
+                found, kept = self._newest_whole(source, shapes)
+                if source != self._folder:
+                    self._take_over(kept)
+            except FileNotFoundError:
+                continue  # another attempt took it over and removed it just now
+            if found is not None:  # else they stay for a person to look at
+                self._remove_earlier()
+            return found
+        raise OSError(f"{self._root} changes all the time")
+
+    def _newest_folder(self) -> Path | None:
+        """The folder of the newest attempt up to this one, or the root, where files lay before attempts had folders."""
+        numbers = [number for number in self._numbers() if number <= self._attempt]
+        if numbers:
+            return self._root / f"{_ATTEMPT}{max(numbers)}"
+        return self._root if _newest_first(self._root) else None
+
+    def _numbers(self) -> list[int]:
+        names = [path.name.removeprefix(_ATTEMPT) for path in self._root.glob(f"{_ATTEMPT}*")]
+        return [int(name) for name in names if name.isdecimal()]
+
+    def _newest_whole(
+        self, source: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]
+    ) -> tuple[Checkpoint | None, list[Path]]:
+        """The newest whole checkpoint there, and the files to keep: its own and those before it."""
+        paths = _newest_first(source)
+        for position, path in enumerate(paths):
+            try:
+                return _read(path, shapes), paths[position : position + self._keep]
+            except FileNotFoundError:
+                raise
             except _DAMAGE as error:
                 print(f"checkpoint {path.name} is skipped: {type(error).__name__}: {error}", flush=True)
-        return None
+        return None, []
 
-    def _newest_first(self) -> list[Path]:
-        return sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True)
+    def _take_over(self, kept: Sequence[Path]) -> None:
+        """Make this attempt's folder, with these files or not at all."""
+        unfinished = self._root / f".tmp-{self._folder.name}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        for path in kept:
+            _link(path, unfinished / path.name)
+        _sync(unfinished)
+        os.replace(unfinished, self._folder)
+        _sync(self._root)
+
+    def _remove_earlier(self) -> None:
+        for number in self._numbers():
+            if number < self._attempt:
+                shutil.rmtree(self._root / f"{_ATTEMPT}{number}", ignore_errors=True)
+        for path in (*_newest_first(self._root), *self._root.glob(f".tmp-{_PREFIX}*")):
+            path.unlink(missing_ok=True)
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"), reverse=True)
+
+
+def _link(path: Path, name: Path) -> None:
+    """Give a file a second name; a copy of it where the file system cannot. Nobody writes into one that has a name."""
+    try:
+        os.link(path, name)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        with atomic_write(name) as temporary:
+            shutil.copyfile(path, temporary)
 
 
 def _read(path: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint:

@@ -100,7 +100,7 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     trained = together(lambda: build(launch, plan, dataset.facts))
     phases.end("build")
 
-    store = CheckpointStore(Path(launch.checkpoints_dir), keep=spec.checkpoint.keep)
+    store = CheckpointStore(Path(launch.checkpoints_dir), attempt=launch.attempt, keep=spec.checkpoint.keep)
     state, best_weights = restore(store, trained, launch, plan, ranks)
     progress = state.progress
     if progress.step or spec.model.weights != "none":

@@ -1,11 +1,13 @@
-"""Watches for the wish to stop: the stop file or SIGTERM. Started first thing in every rank.
+"""Watches for the wish to stop, the stop file or SIGTERM, and for the end of the lease. Started first in every rank.
 
 A thread of its own, so that a rank is not deaf while its main thread waits inside TensorFlow or Horovod, where
 Python runs no signal handler.
 """
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
@@ -21,16 +23,52 @@ class Stage(Enum):
     FINISHING = auto()  # the file is ignored, the end is near; SIGTERM means leave at once
 
 
-class StopWatch(threading.Thread):
-    """Sets `requested` when the stop file appears or SIGTERM comes, and leaves where `stage` says so."""
+class LeaseFile:
+    """Until when this rank may run, on CLOCK_MONOTONIC: by a file that its supervisor keeps writing anew.
 
-    def __init__(self, stop_path: Path, on_leave: Callable[[str], None]) -> None:
+    A rank whose supervisor is stopped, dead or cut off must be gone before its job runs elsewhere, and nobody may be
+    left who could tell it.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._until = math.inf if path is None else 0.0
+
+    def is_over(self) -> bool:
+        """Whether the time has come. The file is read only then: it may say a later one by now.
+
+        So a rank that was stopped for longer goes on where its supervisor went on.
+        """
+        if time.monotonic() >= self._until and self._path is not None:
+            try:
+                self._until = float(self._path.read_text())
+            except (OSError, ValueError):
+                return True  # what cannot be read extends nothing
+        return time.monotonic() >= self._until
+
+
+class StopWatch(threading.Thread):
+    """Sets `requested` when the stop file appears or SIGTERM comes, and leaves where `stage` says so.
+
+    When the lease is over it leaves at once, whatever the stage.
+    """
+
+    def __init__(
+        self,
+        stop_path: Path,
+        on_leave: Callable[[str], None],
+        *,
+        lease: LeaseFile | None = None,
+        on_lease_over: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(name="stop-watch", daemon=True)
         self.requested = threading.Event()
         self.asked_by_file = False  # else by SIGTERM alone, as when horovodrun ends the peers of a failed rank
         self.stage = Stage.SETTING_UP
         self._stop_path = stop_path
         self._on_leave = on_leave
+        self._lease = lease or LeaseFile(None)
+        self._on_lease_over = on_lease_over
 
     def start(self) -> None:
         """Begin to watch. Call it on the main thread and before any other thread exists.
@@ -44,6 +82,10 @@ class StopWatch(threading.Thread):
         """Wait for SIGTERM and look for the file in between, for as long as the process lives."""
         while True:
             term = signal.sigtimedwait({signal.SIGTERM}, POLL_S)
+            if term is not None and term.si_signo != signal.SIGTERM:
+                term = None  # CPython returns an empty answer where SIGSTOP and SIGCONT came in the middle
+            if self._lease.is_over():
+                self._on_lease_over()
             self.asked_by_file = self.asked_by_file or self._stop_path.exists()
             if term or self.asked_by_file:
                 self.requested.set()

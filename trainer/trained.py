@@ -76,7 +76,7 @@ def _read(store: CheckpointStore, trained: Trained, launch: Launch) -> Checkpoin
     """Set every variable as the newest checkpoint has it; without one, the weights that the spec begins with."""
     groups = {"model": trained.model.variables, "optimizer": trained.optimizer.variables}
     shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
-    checkpoint = store.newest(shapes)
+    checkpoint = store.begin(shapes)
     if checkpoint is None:
         load_initial_weights(trained.model, launch.spec, launch)
         return None

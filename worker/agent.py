@@ -2,35 +2,41 @@
 
 Once a period it sends the host's heartbeat, ends attempts whose supervisor died, starts supervisors whose launch
 message got lost, gives back slots whose processes are gone, ends what other hosts abandoned, and dispatches.
-Every step is safe to repeat and safe to run on several hosts at once.
+Every step is safe to repeat and safe to run on several hosts at once. None waits long, and what fails for one attempt
+is tried again in the next pass: the heartbeat and the other attempts go on.
 """
 
 import logging
-import platform
 import shutil
+import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
-import psutil
 from sqlalchemy import or_, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from jobs import leases, registration
-from jobs.database import Sessions
-from jobs.leases import StaleLease
+from jobs.database import Sessions, is_away, is_busy
+from jobs.leases import Abandoned, StaleLease
 from jobs.processes import ProcessId, mark_of
 from jobs.registration import SlotInfo
 from jobs.settings import Settings
 from jobs.states import EndReason
 from jobs.store import Lease
 from jobs.tables import Attempt, Slot
+from worker.attempt_paths import AttemptPaths, paths_of
 from worker.dispatcher import Dispatcher
+from worker.giving_back import give_back, gpus_are_free, gpus_held
 from worker.gpus import Gpu
-from worker.intake import Intake
-from worker.launcher import Launcher, paths_of
+from worker.intake import Intake, last_words
+from worker.inventory import Place, host_info
+from worker.launcher import Launcher
 from worker.processes import sweep
+from worker.sshd import Sshd
+from worker.verdict import Verdict, verdict
 
 _log = logging.getLogger(__name__)
 _STUCK_S = 0.5  # a process that outlives its kill for longer is for the next pass: the heartbeat must not wait
@@ -47,7 +53,14 @@ class Agent(threading.Thread):
     """Reconciles until it is stopped."""
 
     def __init__(
-        self, sessions: Sessions, settings: Settings, *, launcher: Launcher, dispatcher: Dispatcher, gpus: list[Gpu]
+        self,
+        sessions: Sessions,
+        settings: Settings,
+        *,
+        launcher: Launcher,
+        dispatcher: Dispatcher,
+        gpus: list[Gpu],
+        door: Sshd | None = None,
     ) -> None:
         super().__init__(name="agent", daemon=True)
         self._sessions = sessions
@@ -55,6 +68,8 @@ class Agent(threading.Thread):
         self._launcher = launcher
         self._dispatcher = dispatcher
         self._gpus = gpus
+        self._door = door
+        self._place: Place | None = None  # as it is registered
         self._stopped = threading.Event()
         self._in_contact_since: float | None = None
         self._beaten_at = 0.0
@@ -64,9 +79,12 @@ class Agent(threading.Thread):
         while True:
             try:
                 self.reconcile()
-            except OperationalError as error:
-                self._in_contact_since = None
-                _log.warning("the database is away: %s", error.orig)
+            except DBAPIError as error:
+                if is_away(error) and not is_busy(error):
+                    self._in_contact_since = None
+                    _log.warning("the database is away: %s", error.orig)
+                else:
+                    _log.exception("a reconciliation failed; the next one is tried")
             except Exception:
                 _log.exception("a reconciliation failed; the next one is tried")
             if self._stopped.wait(self._settings.reconcile_period_s):
@@ -78,80 +96,105 @@ class Agent(threading.Thread):
 
     def reconcile(self) -> None:
         """One pass."""
-        now = time.monotonic()
         if self._in_contact_since is None:
             self._register()
-            self._in_contact_since = self._beaten_at = now
-        if now - self._beaten_at >= self._settings.heartbeat_period_s:
-            with self._sessions.begin() as session:
-                registration.beat(session, self._settings.host)
-            self._beaten_at = now
+            self._in_contact_since = self._beaten_at = time.monotonic()
+        elif self._door is not None and self._door.place != self._place:
+            self._register()
+        self._beat()
         self._launcher.reap()
         for attempt in self._attempts():
-            if attempt.ended_at is not None:
-                self._release(attempt)
-            elif attempt.claimed_at is None:
-                self._launcher.launch(attempt.id)
-            elif not self._is_supervised(attempt):
-                self._end_unsupervised(attempt)
-                self._release(attempt)
+            self._one_of_many(partial(self._look_after, attempt), self._tags(attempt))
+            self._beat()
         # Leases ran out while the database was away; their supervisors get the time to renew them first.
         if time.monotonic() - self._in_contact_since > self._settings.lease_s:
             self._end_abandoned()
-        self._dispatcher.run()
+        self._dispatcher.run_in_turn()
+
+    def _beat(self) -> None:
+        """Say that this host is alive, if it is time."""
+        now = time.monotonic()
+        if now - self._beaten_at >= self._settings.heartbeat_period_s:
+            with self._sessions.begin() as session:
+                known = registration.beat(session, self._settings.host)
+            if not known:  # it was lost for so long that somebody forgot it
+                self._register()
+            self._beaten_at = now
+
+    def _one_of_many(self, action: Callable[[], None], tags: dict[str, object]) -> None:
+        """Do something for the attempt of these tags; what fails there is no reason to leave the others alone."""
+        try:
+            action()
+        except DBAPIError as error:
+            if is_away(error) and not is_busy(error):
+                raise
+            _log.exception("attempt %s is for the next pass", tags["attempt"], extra=tags)
+        except Exception:
+            _log.exception("attempt %s is for the next pass", tags["attempt"], extra=tags)
 
     def _attempts(self) -> Sequence[Attempt]:
-        """This host's live attempts, and the ended ones that still hold slots, oldest first."""
+        """Live attempts that are led here, and ended ones that still hold slots here, oldest first."""
         here = self._settings.host
         holding = select(Slot.attempt_id).where(Slot.host == here, Slot.attempt_id.is_not(None))
-        live_or_holding = or_(Attempt.ended_at.is_(None), Attempt.id.in_(holding))
+        led_here = (Attempt.host == here) & Attempt.ended_at.is_(None)
+        left_here = Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
         with self._sessions() as session:
-            return session.scalars(
-                select(Attempt).where(Attempt.host == here, live_or_holding).order_by(Attempt.id)
-            ).all()
+            return session.scalars(select(Attempt).where(or_(led_here, left_here)).order_by(Attempt.id)).all()
+
+    def _look_after(self, attempt: Attempt) -> None:
+        if attempt.ended_at is not None:
+            self._release(attempt)
+        elif attempt.claimed_at is None:
+            self._launcher.launch(attempt.id)
+        elif not self._is_supervised(attempt):
+            self._end_unsupervised(attempt)
+            self._release(attempt)
 
     def _register(self) -> None:
-        info = {
-            "cores": psutil.cpu_count(),
-            "memory_bytes": psutil.virtual_memory().total,
-            "python": platform.python_version(),
-            "system": platform.platform(),
-        }
+        self._place = self._door.place if self._door is not None else None
+        info, address = host_info(self._settings, self._place), self._place.address if self._place else None
         slots = slots_of(self._gpus, self._settings.cpu_slots)
         with self._sessions.begin() as session:
-            registration.register(session, self._settings.host, info, slots)
+            registration.register(session, self._settings.host, info, slots, address=address)
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))
 
     def _is_supervised(self, attempt: Attempt) -> bool:
         """Whether its supervisor lives; one whose process nobody noted has until its lease runs out."""
-        pid, start_ticks = attempt.supervisor_pid, attempt.supervisor_start_ticks
-        return pid is None or start_ticks is None or ProcessId(pid, start_ticks).is_alive
+        process = supervisor_of(attempt)
+        return process is None or process.is_alive
 
     def _end_unsupervised(self, attempt: Attempt) -> None:
-        """End an attempt whose supervisor is gone, after its processes."""
-        _log.warning("the supervisor of attempt %d died; its ranks are killed", attempt.id)
-        sweep(mark_of(attempt.job_id, attempt.number))
+        """End an attempt whose supervisor is gone, after its processes, for what its ranks said last."""
+        tags = self._tags(attempt)
+        _log.warning("the supervisor of attempt %d died; its ranks are killed", attempt.id, extra=tags)
+        sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S)
         lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
-        # One that dies before its first rank comes up may do so every time: that uses up a restart.
-        reason = EndReason.LEASE_EXPIRED if attempt.started_at else EndReason.LAUNCH_FAILED
-        with suppress(StaleLease):  # it ended by itself meanwhile
-            self._store_rest(attempt, lease)
-            self._end(lease, reason, "the supervisor died")
-
-    def _store_rest(self, attempt: Attempt, lease: Lease) -> None:
-        """What the ranks wrote that their supervisor did not live to store."""
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
-        Intake(self._sessions, lease, paths, ranks=attempt.gpus).drain()
-        shutil.rmtree(paths.scratch, ignore_errors=True)
+        with suppress(StaleLease):  # it ended by itself meanwhile
+            intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
+            intake.drain(meanwhile=self._beat)
+            ended = _judged(attempt, paths, per_gpu_batch=intake.plan.per_gpu_batch)
+            shutil.rmtree(paths.scratch, ignore_errors=True)
+            self._end(lease, ended.reason, ended.error)
 
     def _release(self, attempt: Attempt) -> None:
         """Give back the slots of an ended attempt, once no process of it is left here."""
-        clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S)
+        here, stale = self._settings.host, supervisor_of(attempt) if attempt.host == self._settings.host else None
+        below = None
+        if stale is not None and stale.is_alive and attempt.ended_at is not None:
+            # Somebody ended the attempt over its head, and its slots are still held: it was stopped or hung for longer
+            # than its lease, and may be the parent of what no mark tells of.
+            below = stale.pid
+        clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S, below=below)
+        if below is not None and stale is not None:
+            stale.signal(signal.SIGKILL)
+        with self._sessions() as session:
+            gpus = gpus_held(session, attempt.id, host=here)
+        clean = clean and gpus_are_free(gpus, within_s=_STUCK_S)
+        if not clean:
+            _log.warning("a process of attempt %d stays: its slots are kept", attempt.id, extra=self._tags(attempt))
         with self._sessions.begin() as session:
-            if clean:
-                leases.release(session, attempt.id, host=self._settings.host)
-            else:
-                leases.quarantine(session, attempt.id, host=self._settings.host)
+            give_back(session, attempt.id, host=here, clean=clean)
 
     def _end_abandoned(self) -> None:
         with self._sessions() as session:
@@ -161,13 +204,16 @@ class Agent(threading.Thread):
                 claim_timeout_s=self._settings.claim_timeout_s,
             )
         for attempt in lost:
-            _log.warning("attempt %d is abandoned: %s", attempt.lease.attempt_id, attempt.error)
-            try:
-                self._end(attempt.lease, attempt.reason, attempt.error, expired=True)
-            except StaleLease:
-                continue  # renewed or ended meanwhile
+            tags = {"job": attempt.lease.job_id, "attempt": attempt.lease.number, "host": attempt.host}
+            _log.warning("attempt %d is abandoned: %s", attempt.lease.attempt_id, attempt.error, extra=tags)
+            self._one_of_many(partial(self._end_expired, attempt), tags)
+            self._beat()
 
-    def _end(self, lease: Lease, reason: EndReason, error: str, *, expired: bool = False) -> None:
+    def _end_expired(self, lost: Abandoned) -> None:
+        with suppress(StaleLease):  # renewed or ended meanwhile
+            self._end(lost.lease, lost.reason, lost.error, expired=True)
+
+    def _end(self, lease: Lease, reason: EndReason, error: str | None, *, expired: bool = False) -> None:
         with self._sessions.begin() as session:
             if expired:
                 leases.fence_expired(session, lease)
@@ -179,3 +225,28 @@ class Agent(threading.Thread):
                 backoff_s=self._settings.restart_backoff_s,
                 backoff_limit_s=self._settings.restart_backoff_limit_s,
             )
+
+    def _tags(self, attempt: Attempt) -> dict[str, object]:
+        return {"job": attempt.job_id, "attempt": attempt.number, "host": self._settings.host}
+
+
+def supervisor_of(attempt: Attempt) -> ProcessId | None:
+    """The process that supervises or supervised the attempt; None where nobody noted it."""
+    pid, start_ticks = attempt.supervisor_pid, attempt.supervisor_start_ticks
+    return None if pid is None or start_ticks is None else ProcessId(pid, start_ticks)
+
+
+def _judged(attempt: Attempt, paths: AttemptPaths, *, per_gpu_batch: int) -> Verdict:
+    """Why an attempt without a supervisor ended: as its ranks said, else because nobody watched over it."""
+    exits, started = last_words(paths, ranks=attempt.gpus)
+    # One that dies before its first rank comes up may do so every time: that uses up a restart.
+    lost = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
+    return verdict(
+        exits,
+        ranks=attempt.gpus,
+        started=started,
+        stopped_for=Verdict(lost, "the supervisor died"),
+        launcher_code=None,
+        launcher_says="",
+        per_gpu_batch=per_gpu_batch,
+    )

@@ -1,11 +1,12 @@
 """A worker: the Celery consumer of its host's queue, with the host's agent and sampler beside it.
 
 Started by `python -m worker`. Its tasks are short: they look at rows and start processes. It may be killed at any
-time; the attempts go on without it, and its successor finds them.
+time; the attempts go on without it, and its successor finds them. Where they cannot, as in a container, it takes them
+along when it is told to stop.
 """
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 from celery import Celery
 from celery.signals import setup_logging, worker_ready, worker_shutting_down
@@ -18,36 +19,56 @@ from worker.agent import Agent
 from worker.dispatcher import Dispatcher
 from worker.gpus import find_gpus
 from worker.launcher import Launcher
+from worker.leaving import leave
+from worker.retention import Retention
 from worker.sampler import Sampler
+from worker.sshd import Sshd
 
 _log = logging.getLogger(__name__)
+_LAST_PASS_S = 10.0  # for the agent to end what it is at
 
 
 class Worker:
     """Everything that runs in the worker's process."""
 
+    launcher_class: ClassVar[type[Launcher]] = Launcher
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        sessions = sessions_for(engine_for(settings.database_url))
+        sessions = sessions_for(engine_for(settings.database_url, patience_s=settings.database_patience_s))
+        self._sessions = sessions
         gpus = find_gpus()
-        self.launcher = Launcher(sessions, settings)
+        self.launcher = self.launcher_class(sessions, settings)
         self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
-        self.agent = Agent(sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus)
+        self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
+        self.agent = Agent(
+            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, door=self.sshd
+        )
         self.sampler = Sampler(sessions, host=settings.host, gpus=gpus, period_s=settings.sample_period_s)
+        self.retention = Retention(sessions, settings)
         self.app = self._celery()
 
     def run(self) -> None:
         """Start the agent, then consume until a signal. The agent does its work also while the broker is away."""
+        if self.sshd is not None:
+            self.sshd.start()
         self.agent.start()
         self.sampler.start()
-        self.app.worker_main(
-            [
-                "worker", "--pool=threads", "--concurrency=4", "--loglevel=INFO",
-                f"--queues={DISPATCH_QUEUE},{host_queue(self._settings.host)}",
-                f"--hostname=hora@{self._settings.host}",
-                "--without-gossip", "--without-mingle", "--without-heartbeat",
-            ]
-        )  # fmt: skip
+        self.retention.start()
+        try:
+            self.app.worker_main(
+                [
+                    "--quiet", "worker", "--pool=threads", "--concurrency=4", "--loglevel=INFO",
+                    f"--queues={DISPATCH_QUEUE},{host_queue(self._settings.host)}",
+                    f"--hostname=hora@{self._settings.host}",
+                    "--without-gossip", "--without-mingle", "--without-heartbeat",
+                ]
+            )  # fmt: skip
+        finally:
+            if self._settings.stop_jobs_with_worker:
+                self._stop()
+                self.agent.join(_LAST_PASS_S)
+                leave(self._sessions, self._settings)
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)
@@ -59,5 +80,8 @@ class Worker:
         return app
 
     def _stop(self, **_: Any) -> None:
+        if self.sshd is not None:
+            self.sshd.stop()
         self.agent.stop()
         self.sampler.stop()
+        self.retention.stop()

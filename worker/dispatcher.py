@@ -1,26 +1,31 @@
-"""The dispatcher: one pass places every job that can be placed now.
+"""The dispatcher: one pass places every job that can be placed now, and asks attempts to make room for others.
 
 Woken by hints (a Celery task) and run by every worker's reconciliation, under a lock in the database, so that no
 one process is needed for jobs to start.
 """
 
+import logging
+import random
 import threading
-from datetime import timedelta
-from typing import Any
+from collections.abc import Mapping
 
-from sqlalchemy import case, func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
 from jobs.hints import Hints
-from jobs.leases import place
-from jobs.placement import FreeSlots, Waiting, place_jobs
+from jobs.leases import place, preempted_for, request_preemption
+from jobs.placement import Pass
+from jobs.placement_rows import PASS, known_hosts, live_attempts, next_page
 from jobs.settings import Settings
-from jobs.states import Status
-from jobs.tables import Host, Job, Slot
+from jobs.tables import Host
 
-_ONE_DISPATCHER = 0x646973706174  # "dispat": an advisory lock's number
-_MOST_AT_ONCE = 1000  # jobs looked at in one pass
+_log = logging.getLogger(__name__)
+
+_NEXT_PASS = 0x626568696E64  # "behind": an advisory lock's number
+_PAGE = 250  # jobs read at once
+_MOST_LOOKED_AT = 10_000  # jobs in one pass
+_PASSES_A_PERIOD = 4  # by the reconciliations of all hosts together
 
 
 class Dispatcher:
@@ -32,65 +37,69 @@ class Dispatcher:
         self._settings = settings
         self._waiting = threading.Lock()
         self._running = threading.Lock()
+        self._hosts_alive = 1
+
+    def run_in_turn(self) -> int:
+        """`run`, for a reconciliation: of many hosts each leaves most of its turns to the others.
+
+        There is one pass at a time. If each of hundreds of hosts made one a second, the database would do little else.
+        """
+        if random.random() * self._hosts_alive > _PASSES_A_PERIOD:  # noqa: S311 - nothing secret
+            return 0
+        return self.run()
 
     def run(self) -> int:
         """Place what can be placed; returns how many jobs were.
 
-        Of several callers in this process one waits for the pass that runs and then sees the rows of all others;
-        those return 0 at once.
+        Of several callers, in this process and in others, one waits for the pass that runs and then sees the rows of
+        all others; those return 0 at once.
         """
         if not self._waiting.acquire(blocking=False):
             return 0
         with self._running:
             self._waiting.release()
-            return self._pass()
+            return self._run_among_workers()
 
-    def _pass(self) -> int:
-        with self._sessions.begin() as session:
-            session.execute(select(func.pg_advisory_xact_lock(_ONE_DISPATCHER)))
-            queue = _queue(session)
-            if not queue:
+    def _run_among_workers(self) -> int:
+        with self._sessions() as behind:
+            if not behind.scalar(select(func.pg_try_advisory_xact_lock(_NEXT_PASS))):
                 return 0
-            hosts = _free_slots(session, self._settings)
-            placements = place_jobs(queue, hosts, patience_s=300)
-            leads = {placement.job_id: placement.shares[0].host for placement in placements}
-            placed = place(session, placements, lease_s=self._settings.lease_s)
-        for lease in placed:
-            self._hints.launch(lease.attempt_id, host=leads[lease.job_id])
+            with self._sessions.begin() as session:
+                session.execute(select(func.pg_advisory_xact_lock(PASS)))
+                behind.rollback()  # what is committed from now on is for the next pass
+                placed = self._pass(session)
+        for attempt_id, lead in placed.items():
+            self._hints.launch(attempt_id, host=lead)
         return len(placed)
 
+    def _pass(self, session: Session) -> Mapping[int, str]:
+        """Decide and write it down; the lead host of each new attempt."""
+        page = next_page(session, None, limit=_PAGE)
+        if not page.jobs:
+            session.execute(update(Host).where(Host.kept_for.is_not(None)).values(kept_for=None))
+            return {}
+        known = known_hosts(session, host_timeout_s=self._settings.host_timeout_s)
+        self._hosts_alive = sum(host.alive for host in known)
+        hosts = [host.slots for host in known if host.in_use]
+        decided = Pass(hosts, live_attempts(session, hosts))
+        decided.take(page.jobs)
+        looked_at = len(page.jobs)
+        while page.after is not None and not decided.is_over and looked_at < _MOST_LOOKED_AT:
+            page = next_page(session, page.after, limit=_PAGE)
+            decided.take(page.jobs)
+            looked_at += len(page.jobs)
+        leases = place(session, decided.placements, lease_s=self._settings.lease_s)
+        for asked in decided.preemptions:
+            request_preemption(session, asked.attempt_ids, preempted_for(asked.job_id))
+            _log.info("attempts %s are to make room", list(asked.attempt_ids), extra={"job": asked.job_id})
+        _keep(session, decided.kept, {host.slots.host: host.kept_for for host in known})
+        leads = {placement.job_id: placement.shares[0].host for placement in decided.placements}
+        return {lease.attempt_id: leads[lease.job_id] for lease in leases}
 
-def _queue(session: Session) -> list[Waiting]:
-    waited: Any = func.extract("epoch", func.now() - Job.created_at)
-    fewest = case((Job.attempt > 0, Job.spec["min_gpus"].as_integer()))  # a job starts with all that it asks for
-    batch = case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer()))
-    rows = session.execute(
-        select(Job.id, Job.gpus, Job.spec["device"].astext, waited, fewest, batch)
-        .where(
-            Job.status == Status.QUEUED,
-            Job.cancel_requested_at.is_(None),
-            Job.paused_at.is_(None),
-            func.coalesce(Job.not_before, func.now()) <= func.now(),
-        )
-        .order_by(Job.priority.desc(), Job.created_at, Job.id)
-        .limit(_MOST_AT_ONCE)
-    )
-    return [
-        Waiting(job_id, gpus, device, float(waited_s), fewest_gpus, global_batch)
-        for job_id, gpus, device, waited_s, fewest_gpus, global_batch in rows
-    ]
 
-
-def _free_slots(session: Session, settings: Settings) -> list[FreeSlots]:
-    free = func.array_agg(Slot.index).filter(Slot.attempt_id.is_(None))
-    rows = session.execute(
-        select(Slot.host, Slot.kind, free, func.count())
-        .join(Host, Host.name == Slot.host)
-        .where(
-            Host.heartbeat_at > func.now() - timedelta(seconds=settings.host_timeout_s),
-            Slot.retired_at.is_(None),
-            Slot.quarantined_at.is_(None),
-        )
-        .group_by(Slot.host, Slot.kind)
-    )
-    return [FreeSlots(host, kind, tuple(sorted(indices or ())), capacity) for host, kind, indices, capacity in rows]
+def _keep(session: Session, kept: Mapping[str, str], known: Mapping[str, str | None]) -> None:
+    """Say which host's free slots are kept for which job, where that has changed."""
+    for job_id in {*kept.values(), None}:
+        changed = [host for host, before in known.items() if kept.get(host) == job_id != before]
+        if changed:
+            session.execute(update(Host).where(Host.name.in_(changed)).values(kept_for=job_id))

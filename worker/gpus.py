@@ -71,6 +71,15 @@ def read(gpu: Gpu) -> GpuReading:
     )
 
 
+def is_in_use(uuid: str) -> bool:
+    """Whether a process computes on the GPU, of whatever user; False where NVML does not tell."""
+    try:
+        pynvml.nvmlInit()
+        return bool(pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByUUID(uuid)))
+    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter: a driver from before this question
+        return False
+
+
 def _guarded(read_one: Callable[[], _Value]) -> _Value | None:
     try:
         return read_one()

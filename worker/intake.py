@@ -4,7 +4,7 @@ One transaction stores a batch and moves the files' offsets in the attempt's row
 once, whatever dies between two batches; the next reader of the attempt goes on from there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -36,7 +36,7 @@ from jobs.records import (
 from jobs.states import EventKind, Status
 from jobs.store import Lease, get_job, touch
 from jobs.tables import Attempt
-from worker.launcher import AttemptPaths
+from worker.attempt_paths import AttemptPaths
 from worker.tail import MAX_READ_BYTES, Tail
 
 
@@ -57,12 +57,16 @@ class Batch:
 class Intake:
     """Reads an attempt's files and stores what is new.
 
-    `exits`, `pids`, `steps_seen` and `plan` are what the supervision judges by.
+    `exits`, `pids`, `steps_seen` and `plan` are what the supervision judges by. `fenced_by` is the lease of a later
+    attempt that stores what this one has left; then nothing is said of the job, which has moved on.
     """
 
-    def __init__(self, sessions: Sessions, lease: Lease, paths: AttemptPaths, *, ranks: int) -> None:
+    def __init__(
+        self, sessions: Sessions, lease: Lease, paths: AttemptPaths, *, ranks: int, fenced_by: Lease | None = None
+    ) -> None:
         self._sessions = sessions
         self._lease = lease
+        self._fenced_by = fenced_by
         self._ranks = ranks
         with sessions() as session:
             attempt = session.get_one(Attempt, lease.attempt_id)
@@ -96,7 +100,7 @@ class Intake:
         if not offsets:
             return False
         with self._sessions.begin() as session:
-            fence(session, self._lease)
+            fence(session, self._fenced_by or self._lease)
             self._store(session, batch)
             positions = {name: tail.offset for name, tail in self._tails()}
             positions |= {name: after for name, (_, after) in offsets.items()}
@@ -115,11 +119,15 @@ class Intake:
         if moved is None:
             raise StaleLease(self._lease)
 
-    def drain(self) -> None:
-        """Store all that is left; the writers are gone. Raises `StaleLease`."""
+    def drain(self, *, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Store all that is left; the writers are gone. `meanwhile` runs between batches. Raises `StaleLease`."""
         while self.store_new():
-            pass
+            meanwhile()
         self.store_new(final=True)
+
+    def has_new(self) -> bool:
+        """Whether there is anything to store."""
+        return any(tail.size() > tail.offset for _, tail in self._tails())
 
     def _tails(self) -> Iterable[tuple[str, Tail]]:
         for rank, tail in self._records.items():
@@ -232,18 +240,30 @@ class Intake:
         batch.events.append(event_row(lease.job_id, kind, at=_time(at), attempt=lease.number, data=data))
 
     def _store(self, session: Session, batch: Batch) -> None:
-        lease = self._lease
-        if batch.started_at is not None:
+        lease, tells = self._lease, self._fenced_by is None
+        if batch.started_at is not None and tells:
             first_rank_started(session, lease, batch.started_at)
         if batch.resumed_step is not None:
             resumed(session, lease, batch.resumed_step)
         if batch.setup:
             phases_ended(session, lease, batch.setup)
-        if batch.columns:
+        if batch.columns and tells:
             touch(session, lease.job_id, **batch.columns)
         ingest.store_events(session, batch.events)
         ingest.store_metrics(session, batch.metrics)
         ingest.store_logs(session, batch.logs)
+
+
+def last_words(paths: AttemptPaths, *, ranks: int) -> tuple[dict[int, RankExited], int]:
+    """The exit record of each rank that wrote one, and how many ranks came up: stored or not, from the files alone."""
+    exits, started = {}, 0
+    for rank in range(ranks):
+        line = Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES).last_line()
+        record = parse_record(line) if line else None
+        started += line is not None
+        if isinstance(record, RankExited):
+            exits[rank] = record
+    return exits, started
 
 
 def _steps(plan: Plan) -> int:

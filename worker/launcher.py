@@ -10,11 +10,11 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-from sqlalchemy import select
+from typing import Any
 
 from jobs.admission import weights_job
 from jobs.database import Sessions
@@ -25,7 +25,10 @@ from jobs.settings import Settings
 from jobs.spec import InvalidSpec, Spec, spec_from
 from jobs.states import EndReason
 from jobs.store import Lease, get_job
-from jobs.tables import Slot
+from worker import lease_file
+from worker.attempt_paths import AttemptPaths, paths_of
+from worker.shares import Layout, horovodrun_argv, layout_of, member_order, members_order
+from worker.ssh import command, files_of
 
 _log = logging.getLogger(__name__)
 
@@ -34,93 +37,23 @@ _log = logging.getLogger(__name__)
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "KERAS_HOME")
 
 
-@dataclass(frozen=True)
-class AttemptPaths:
-    """Where an attempt's files lie: below `HORA_HOME/runs/JOB`, with checkpoints and artifacts shared by attempts."""
-
-    job_dir: Path
-    number: int
-
-    @property
-    def root(self) -> Path:
-        return self.job_dir / f"attempt-{self.number}"
-
-    @property
-    def launch_dir(self) -> Path:
-        return self.root / "launch"
-
-    @property
-    def records(self) -> Path:
-        return self.root / "records"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def launcher_log(self) -> Path:
-        return self.logs / "launcher.log"
-
-    @property
-    def supervisor_log(self) -> Path:
-        return self.root / "supervisor.log"
-
-    @property
-    def stop_file(self) -> Path:
-        return self.root / "stop"
-
-    @property
-    def lease_file(self) -> Path:
-        return self.root / "lease"
-
-    @property
-    def scratch(self) -> Path:
-        return self.root / "tmp"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.job_dir / "checkpoints"
-
-    @property
-    def artifacts(self) -> Path:
-        return self.job_dir / "artifacts"
-
-    def create(self) -> None:
-        """Make every folder."""
-        for folder in (self.launch_dir, self.records, self.logs, self.scratch, self.checkpoints, self.artifacts):
-            folder.mkdir(parents=True, exist_ok=True)
-
-
-def paths_of(runs_dir: Path, job_id: str, number: int) -> AttemptPaths:
-    """The paths of attempt `number` of a job."""
-    return AttemptPaths(runs_dir / job_id, number)
-
-
 def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
     """Where the weights lie that the spec starts from, if they are another job's."""
     job_id = weights_job(spec)
     return None if job_id is None else str(runs_dir / job_id / "artifacts" / "model.weights.h5")
 
 
-def launch_of(
-    lease: Lease,
-    spec: Spec,
-    paths: AttemptPaths,
-    settings: Settings,
-    *,
-    gpus: int,
-    gpu_uuids: list[str],
-    threads_per_rank: int,
-) -> Launch:
-    """All that the ranks of an attempt are told."""
+def launch_of(lease: Lease, spec: Spec, paths: AttemptPaths, settings: Settings, layout: Layout) -> Launch:
+    """All that the ranks of an attempt are told on its lead host."""
+    lead = layout.lead
     return Launch(
         job_id=lease.job_id,
         attempt=lease.number,
         spec=spec,
-        gpus=gpus,
-        device="gpu" if gpu_uuids else "cpu",
-        threads_per_rank=threads_per_rank,
-        gpu_uuids=gpu_uuids,
+        gpus=layout.ranks,
+        device="gpu" if lead.gpu_uuids else "cpu",
+        threads_per_rank=lead.threads_per_rank,
+        gpu_uuids=list(lead.gpu_uuids),
         data_roots=settings.data_root_list,
         cache_dir=str(settings.home / "cache"),
         weights_dir=str(settings.home / "weights"),
@@ -133,16 +66,6 @@ def launch_of(
         stop_path=str(paths.stop_file),
         lease_path=str(paths.lease_file),
     )
-
-
-def horovodrun_argv(*, ranks: int, launch_dir: Path, python: str = sys.executable) -> list[str]:
-    """The command that starts `ranks` ranks of the trainer on this host, through the quick shim."""
-    return [
-        python, "-m", "worker.horovodrun",
-        "-np", str(ranks), "-H", f"localhost:{ranks}",
-        "--gloo", "--disable-cache", "--network-interfaces", "lo",
-        python, "-m", "trainer", str(launch_dir),
-    ]  # fmt: skip
 
 
 def rank_environment(
@@ -173,6 +96,7 @@ class SupervisorOrder:
     argv: list[str]
     environment: dict[str, str]
     launcher_log: str
+    members: dict[str, Any] = field(default_factory=dict)  # a `MembersOrder`; empty for a job on one host
 
     @property
     def lease(self) -> Lease:
@@ -191,6 +115,7 @@ class Launcher:
 
     def launch(self, attempt_id: int) -> bool:
         """Claim the attempt and start its supervisor; False where another did or it has ended."""
+        claimed_at = time.monotonic()
         with self._sessions.begin() as session:
             lease = claim(session, attempt_id, lease_s=self._settings.lease_s)
             if lease is None:
@@ -200,7 +125,7 @@ class Launcher:
                 release(session, attempt_id)
                 return False
         try:
-            process = self._start_supervisor(self._order(lease))
+            process = self._start_supervisor(self._order(lease, claimed_at))
         except (OSError, InvalidSpec) as error:
             reason = EndReason.LAUNCH_FAILED if isinstance(error, OSError) else EndReason.INTERNAL_ERROR
             with self._sessions.begin() as session:
@@ -216,33 +141,35 @@ class Launcher:
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
-    def _order(self, lease: Lease) -> SupervisorOrder:
+    def _order(self, lease: Lease, claimed_at: float) -> SupervisorOrder:
+        settings = self._settings
         with self._sessions() as session:
-            job = get_job(session, lease.job_id)
-            slots = session.scalars(select(Slot).where(Slot.attempt_id == lease.attempt_id).order_by(Slot.rank)).all()
-        paths = paths_of(self._settings.runs_dir, lease.job_id, lease.number)
+            spec = spec_from(get_job(session, lease.job_id).spec)
+            layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
+        paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
         paths.create()
-        spec = spec_from(job.spec)
-        gpu_uuids = [slot.uuid for slot in slots if slot.uuid is not None]
-        threads = 0 if gpu_uuids else max(1, (os.cpu_count() or 1) // max(len(slots), self._settings.cpu_slots))
-        launch = launch_of(
-            lease, spec, paths, self._settings, gpus=len(slots), gpu_uuids=gpu_uuids, threads_per_rank=threads
+        lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
+        launch = launch_of(lease, spec, paths, settings, layout)
+        launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
+        launch_file.write_text(launch.model_dump_json(indent=2))
+        mark, files = mark_of(lease.job_id, lease.number), files_of(settings)
+        environment = rank_environment(
+            os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank
         )
-        (paths.launch_dir / launch_file_name()).write_text(launch.model_dump_json(indent=2))
+        others = [member_order(launch, share, paths, mark=mark) for share in layout.shares[1:]]
+        members = members_order(
+            others, layout, paths,
+            ssh=command(files), environment=environment, ready_within_s=settings.ranks_lease_s / 2,
+        )  # fmt: skip
         return SupervisorOrder(
             attempt_id=lease.attempt_id,
             token=lease.token,
             job_id=lease.job_id,
             number=lease.number,
-            argv=horovodrun_argv(ranks=len(slots), launch_dir=paths.launch_dir),
-            environment=rank_environment(
-                os.environ,
-                mark=mark_of(lease.job_id, lease.number),
-                home=self._settings.home,
-                scratch=paths.scratch,
-                threads=threads,
-            ),
+            argv=horovodrun_argv(layout, launch_dir=paths.launch_dir, ssh_config=files.client_config),
+            environment=environment,
             launcher_log=str(paths.launcher_log),
+            members=asdict(members) if others else {},
         )
 
     def _start_supervisor(self, order: SupervisorOrder) -> subprocess.Popen[bytes]:
@@ -260,5 +187,6 @@ class Launcher:
         assert process.stdin is not None
         process.stdin.write(json.dumps(order.__dict__).encode())
         process.stdin.close()
-        _log.info("supervisor %d started for attempt %d", process.pid, order.attempt_id)
+        about = {"job": order.job_id, "attempt": order.number}
+        _log.info("supervisor %d started for attempt %d", process.pid, order.attempt_id, extra=about)
         return process

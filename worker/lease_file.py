@@ -14,3 +14,11 @@ def extend(path: Path, until: float) -> None:
     unfinished = path.with_suffix(".new")
     unfinished.write_text(repr(until))
     os.replace(unfinished, path)
+
+
+def until(path: Path) -> float | None:
+    """Until when the ranks may run; None where nobody has said so yet."""
+    try:
+        return float(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None

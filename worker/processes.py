@@ -1,14 +1,39 @@
 """Finding and ending the processes of an attempt, whoever their parents are by now.
 
-Every process below `horovodrun` inherits the mark in its environment, and nothing else survives sessions, process
-groups and dead parents. Used by the supervisor at the end of an attempt and by the agent after a crash.
+Every process below `horovodrun` inherits the mark in its environment; sessions, process groups and dead parents do not
+change that. What cleared its environment is found below the supervisor, which adopts the orphans of its attempt. Used
+by the supervisor at the end of an attempt, by the agent after a crash, and by the members on other hosts.
 """
 
+import ctypes
 import os
 import signal
 import time
+from collections.abc import Collection
+from contextlib import suppress
 
 from jobs.processes import MARK, environment, pids
+
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_LOOKS = 2  # one alone may miss a process that is just being handed to another parent
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parents die, whatever session and environment they have."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap_orphans(spared: Collection[int]) -> None:
+    """Collect the dead children of this process that it adopted; those in `spared` are waited for elsewhere."""
+    while True:
+        try:
+            dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if dead is None or dead.si_pid in spared:
+            return
+        with suppress(ChildProcessError):
+            os.waitpid(dead.si_pid, os.WNOHANG)
 
 
 def marked(mark: str) -> list[int]:
@@ -17,22 +42,68 @@ def marked(mark: str) -> list[int]:
     return [pid for pid in pids() if wanted in environment(pid)]
 
 
-def signal_marked(mark: str, number: signal.Signals) -> int:
-    """Send a signal to every process of the attempt; returns how many there were."""
-    found = marked(mark)
+def descendants(root: int, *, spared: Collection[int] = ()) -> list[int]:
+    """Pids of the living processes below `root`, but for those in `spared` and all below these."""
+    children: dict[int, list[int]] = {}
+    for pid in pids():
+        state, parent = _state_and_parent(pid)
+        if state not in "ZX":
+            children.setdefault(parent, []).append(pid)
+    found, ahead = [], [root]
+    while ahead:
+        below = [pid for pid in children.get(ahead.pop(), []) if pid not in spared]
+        found += below
+        ahead += below
+    return found
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the process is there and stands still: by SIGSTOP, or below a debugger."""
+    return _state_and_parent(pid)[0] in "Tt"
+
+
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    """Two fields of /proc/PID/stat (proc_pid_stat(5)); X and 0 of a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            state, parent = stat.read().rpartition(b")")[2].split()[:2]  # the name before may hold anything
+    except (OSError, ValueError):
+        return "X", 0
+    return state.decode(), int(parent)
+
+
+def of_attempt(mark: str, *, below: int | None = None, spared: Collection[int] = ()) -> list[int]:
+    """Pids of what carries the mark and of what lives below the process `below`, where that is given."""
+    found = dict.fromkeys(marked(mark))
+    if below is not None:
+        found |= dict.fromkeys(descendants(below, spared=spared))
+    return list(found)
+
+
+def send(found: Collection[int], number: int) -> None:
+    """Send a signal to each of these processes that is still there."""
     for pid in found:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, number)
-        except ProcessLookupError:
-            continue
+
+
+def signal_marked(mark: str, number: int) -> int:
+    """Send a signal to every process that carries the mark; returns how many there were."""
+    found = marked(mark)
+    send(found, number)
     return len(found)
 
 
-def sweep(mark: str, *, timeout_s: float = 5.0) -> bool:
+def sweep(mark: str, *, timeout_s: float = 5.0, below: int | None = None, spared: Collection[int] = ()) -> bool:
     """Kill every process of the attempt; False where one is still there after `timeout_s` (stuck in the kernel)."""
     give_up_at = time.monotonic() + timeout_s
-    while signal_marked(mark, signal.SIGKILL):
-        if time.monotonic() > give_up_at:
-            return False
-        time.sleep(0.02)
+    empty_looks = 0
+    while empty_looks < _LOOKS:
+        found = of_attempt(mark, below=below, spared=spared)
+        empty_looks = 0 if found else empty_looks + 1
+        send(found, signal.SIGKILL)
+        if found:
+            if time.monotonic() > give_up_at:
+                return False
+            time.sleep(0.02)
     return True

@@ -21,6 +21,7 @@ from jobs.tables import Attempt, Job, Slot
 from worker.gpus import Gpu, GpuReading, read
 
 _log = logging.getLogger(__name__)
+_SETTLED_S = 5.0  # after which a process does not become another program any more
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class RankProcesses:
     def __init__(self) -> None:
         self._ranks: dict[int, tuple[str, int]] = {}
         self._strangers: set[int] = set()
+        self._first_seen: dict[int, float] = {}  # of those that may still become a rank
         self._cpu_s: dict[int, float] = {}
         self._read_at = time.monotonic()
 
@@ -62,8 +64,12 @@ class RankProcesses:
         return readings
 
     def _find(self) -> None:
-        """Look at the environment of processes not seen before; those of an attempt may still become a rank."""
-        present = set(pids())
+        """Look at the environment of processes not seen before; those of an attempt may still become a rank.
+
+        So may a young one without a mark: over ssh a rank begins as a shell that has nothing of an attempt.
+        """
+        present, now = set(pids()), time.monotonic()
+        self._first_seen = {pid: seen for pid, seen in self._first_seen.items() if pid in present}
         self._ranks = {pid: key for pid, key in self._ranks.items() if pid in present}
         self._strangers &= present
         for pid in present - self._ranks.keys() - self._strangers:
@@ -72,7 +78,9 @@ class RankProcesses:
                 continue
             mark, rank = variables.get(MARK.encode()), variables.get(b"HOROVOD_RANK")
             if mark is None:
-                self._strangers.add(pid)
+                if now - self._first_seen.setdefault(pid, now) > _SETTLED_S:
+                    self._strangers.add(pid)
+                    del self._first_seen[pid]
             elif rank is not None:
                 self._ranks[pid] = (mark.decode(), int(rank))
 

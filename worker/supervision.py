@@ -1,23 +1,22 @@
 """Watching one attempt to its end: store what the ranks write, obey, keep the lease, judge, clean up.
 
-Runs in the supervisor's process. Every write is fenced by the lease: when that is stale the ranks are killed and
-nothing more is written. A database that is away is waited for, as long as the lease can still be good.
+Runs in the supervisor's process. Every write is fenced by the lease: when that is stale, or could not be renewed in
+time, the ranks are killed and nothing more is written.
 """
 
 import logging
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
-from typing import TypeVar
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from jobs import leases
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.database import Sessions, engine_for, is_away, sessions_for
 from jobs.hints import Hints
 from jobs.leases import StaleLease
 from jobs.logs import configure_logging
@@ -26,74 +25,83 @@ from jobs.settings import Settings, settings
 from jobs.spec import Spec, spec_from
 from jobs.states import EndReason
 from jobs.store import Lease, get_job
+from jobs.tables import Attempt
+from worker.attempt_paths import AttemptPaths, paths_of
+from worker.giving_back import give_back, gpus_are_free, gpus_held
 from worker.intake import Intake
-from worker.launcher import AttemptPaths, SupervisorOrder, paths_of
-from worker.processes import sweep
-from worker.stopping import stop
-from worker.verdict import Verdict, verdict
+from worker.launcher import SupervisorOrder
+from worker.leftovers import store_leftovers
+from worker.members import Members
+from worker.processes import is_stopped
+from worker.renewal import Renewal
+from worker.stopping import Graces, Here, stop
+from worker.verdict import Verdict, ordered, verdict
 
 _log = logging.getLogger(__name__)
-_Result = TypeVar("_Result")
 
 _PERIOD_S = 0.1  # between two looks at the processes
 _STORE_PERIOD_S = 1.0  # between two transactions; the ranks share their cores with this process
 _LEAVE_GRACE_S = 3.0  # for the launcher and the other ranks, once a rank is gone
+_SAVED_FIRST = frozenset({EndReason.PAUSED, EndReason.PREEMPTED, EndReason.HOST_LOST})
 
 
-def supervise(order: SupervisorOrder, launcher: "subprocess.Popen[bytes]") -> int:
-    """Watch the attempt until no process of it is left and its end is stored. Returns the exit code."""
-    configure_logging("supervisor", job=order.job_id, attempt=order.number)
-    config = settings()
-    sessions = sessions_for(engine_for(config.database_url, pool_size=1))
+def supervise(
+    order: SupervisorOrder,
+    launcher: "subprocess.Popen[bytes]",
+    members: Members | None = None,
+    *,
+    asked_to_leave: Collection[int] = (),
+) -> int:
+    """Watch the attempt until no process of it is left and its end is stored. Returns the exit code.
+
+    `asked_to_leave` is filled by the handler of SIGTERM, which was there before this module.
+    """
+    config, members = settings(), members or Members()
+    configure_logging("supervisor", job=order.job_id, attempt=order.number, host=config.host)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sessions = sessions_for(engine_for(config.database_url, pool_size=1, patience_s=config.database_patience_s))
+    supervision = Supervision(order, launcher, members, sessions, config, asked_to_leave)
+    threading.Thread(target=supervision.kill_when_over, name="dead-man-switch", daemon=True).start()
     try:
-        supervision = Supervision(order, launcher, sessions, config)
-        signal.signal(signal.SIGTERM, lambda *_: supervision.leave("the host is shutting down"))
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         supervision.run()
     except StaleLease:
         _log.warning("the lease is no longer ours: the ranks are killed, nothing more is written")
-        sweep(mark_of(order.job_id, order.number))
+        supervision.kill()
         return 1
+    finally:
+        members.close()
     hints = Hints(config.broker_url)
     hints.dispatch()
     hints.close()
     return 0
 
 
-@dataclass
-class _Deadlines:
-    """When what was last done, on the monotonic clock."""
-
-    started: float
-    renewed: float
-    ordered: float = 0.0
-    stored: float = 0.0
-    moved: float = 0.0  # the last time a step was seen
-    rank_gone: float | None = None
-
-
 class Supervision:
     """One attempt, from the launcher's start to the release of its slots."""
 
     def __init__(
-        self, order: SupervisorOrder, launcher: "subprocess.Popen[bytes]", sessions: Sessions, config: Settings
+        self,
+        order: SupervisorOrder,
+        launcher: "subprocess.Popen[bytes]",
+        members: Members,
+        sessions: Sessions,
+        config: Settings,
+        asked_to_leave: Collection[int] = (),
     ) -> None:
         self._lease: Lease = order.lease
         self._launcher = launcher
+        self._members = members
         self._sessions = sessions
         self._config = config
-        self._mark = mark_of(order.job_id, order.number)
+        self._asked_to_leave = asked_to_leave
         self._paths: AttemptPaths = paths_of(config.runs_dir, order.job_id, order.number)
-        self._ranks = int(order.argv[order.argv.index("-np") + 1])
-        now = time.monotonic()
-        self._at = _Deadlines(started=now, renewed=now, moved=now)
-        self._leaving: str | None = None
-        self._intake: Intake = self._patiently(lambda: Intake(sessions, self._lease, self._paths, ranks=self._ranks))
-        self._spec: Spec = self._patiently(self._read_spec)
-
-    def leave(self, why: str) -> None:
-        """Save, give the job back to the queue, and end (from a signal handler)."""
-        self._leaving = why
+        self._here = Here(mark_of(order.job_id, order.number), self._paths.stop_file, launcher.pid, members.pids)
+        self._renewal = Renewal(sessions, order.lease, config, self._paths.lease_file, members)
+        self._started_at = self._moved_at = time.monotonic()  # moved: the last time a step was seen
+        self._ordered_at = self._stored_at = 0.0
+        self._rank_gone_at: float | None = None
+        self._ranks_here: dict[int, ProcessId | None] = {}
+        self._gpus: list[str] = []
 
     def run(self) -> None:
         """Watch, stop what is left, judge, store the end. Raises `StaleLease`."""
@@ -102,19 +110,37 @@ class Supervision:
         except StaleLease:
             raise
         except Exception as error:
+            self._renewal.check()  # whatever failed, it may have been long ago: this process can have been stopped
             _log.exception("the supervision failed")
-            clean = sweep(self._mark)
+            clean = self.kill()
             ended = Verdict(EndReason.INTERNAL_ERROR, f"the supervisor failed: {type(error).__name__}: {error}")
         _log.info("attempt ended: %s %s", ended.reason, ended.error or "")
         shutil.rmtree(self._paths.scratch, ignore_errors=True)
-        self._patiently(lambda: self._store_end(ended, clean=clean))
+        clean = clean and gpus_are_free(self._gpus)
+        self._renewal.patiently(lambda: self._store_end(ended, clean=clean))
+
+    def kill_when_over(self) -> None:
+        """Kill everything once the lease is over (in a thread of its own: the other one may wait for the database)."""
+        while not self._renewal.is_over:
+            time.sleep(_PERIOD_S)
+        self.kill()
+
+    def kill(self) -> bool:
+        """Kill every process of the attempt on all hosts; whether none is left on this one."""
+        nothing = Graces(stop_file_s=None, hurried_s=0.0, sigterm_s=0.0, sigkill_s=self._config.sigkill_grace_s)
+        self._members.signal(signal.SIGKILL)
+        return stop([self._here], nothing, meanwhile=self._reap)
 
     def _to_the_end(self) -> tuple[Verdict, bool]:
-        """The verdict, and whether no process is left."""
+        """The verdict, and whether no process is left on this host."""
+        self._renewal.patiently(self._begin)
         stopped_for = self._watch()
         clean = self._stop(stopped_for)
-        self._launcher.poll()
-        self._patiently(self._intake.drain)
+        lost = self._members.lost()
+        if stopped_for is None and lost is not None:
+            stopped_for = Verdict(EndReason.HOST_LOST, lost)  # it was seen by its ranks first
+        self._wait_for_lines()
+        self._renewal.patiently(lambda: self._intake.drain(meanwhile=self._renewal.keep))
         return verdict(
             self._intake.exits,
             ranks=self._ranks,
@@ -125,6 +151,17 @@ class Supervision:
             per_gpu_batch=self._intake.plan.per_gpu_batch,
         ), clean
 
+    def _begin(self) -> None:
+        """Read what there is to know, and store what an earlier attempt left."""
+        with self._sessions() as session:
+            attempt = session.get_one(Attempt, self._lease.attempt_id)
+            self._spec: Spec = spec_from(get_job(session, self._lease.job_id).spec)
+            self._gpus = gpus_held(session, self._lease.attempt_id, host=self._config.host)
+        self._ranks = attempt.gpus
+        self._lead_ranks = range(len(attempt.shares[0]["slots"]))
+        self._intake = Intake(self._sessions, self._lease, self._paths, ranks=attempt.gpus)
+        store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.keep)
+
     def _watch(self) -> Verdict | None:
         """Until the launcher is gone or there is a reason to stop it."""
         while self._launcher.poll() is None:
@@ -134,71 +171,110 @@ class Supervision:
                 return reason
             if self._rank_gone_for(_LEAVE_GRACE_S):
                 return None  # the others hang without it, or the launcher does
+            self._here.reap()
             time.sleep(_PERIOD_S)
         return None
 
     def _look(self) -> None:
         """Store what is new, and renew the lease when it is time. A database that is away is for later."""
-        now = time.monotonic()
-        if now - self._at.renewed > self._config.lease_s:
-            raise StaleLease(self._lease)
         try:
-            if now - self._at.stored >= _STORE_PERIOD_S:
-                self._at.stored = now
-                seen = self._intake.steps_seen
-                self._intake.store_new()
-                if self._intake.steps_seen != seen:
-                    self._at.moved = now
-            if now - self._at.renewed >= self._config.lease_renewal_s:
-                with self._sessions.begin() as session:
-                    leases.renew(session, self._lease, lease_s=self._config.lease_s)
-                self._at.renewed = now
-        except OperationalError as error:
+            self._renewal.keep()
+            if time.monotonic() - self._stored_at >= _STORE_PERIOD_S:
+                self._stored_at = time.monotonic()
+                self._store_new()
+        except DBAPIError as error:
+            if not is_away(error):
+                raise
             _log.warning("the database is away: %s", error.orig)
 
+    def _store_new(self) -> None:
+        seen = self._intake.steps_seen
+        try:
+            self._intake.store_new()
+        finally:
+            if self._intake.steps_seen != seen:  # read, if not stored
+                self._moved_at = time.monotonic()
+
     def _reason_to_stop(self) -> Verdict | None:
-        now = time.monotonic()
-        if self._leaving is not None:
-            return Verdict(EndReason.HOST_LOST, self._leaving)
-        if now - self._at.ordered >= self._config.orders_period_s:
-            self._at.ordered = now
-            if self._cancel_requested():
-                return Verdict(EndReason.CANCELLED)
-        limit = self._spec.time_limit_s
-        if limit is not None and now - self._at.started > limit:
+        if self._asked_to_leave:
+            return Verdict(EndReason.HOST_LOST, f"host {self._config.host} is shutting down")
+        if (lost := self._members.lost()) is not None:
+            return Verdict(EndReason.HOST_LOST, lost)
+        if (told := self._ordered()) is not None:
+            return told
+        now, limit = time.monotonic(), self._spec.time_limit_s
+        if limit is not None and now - self._started_at > limit:
             return Verdict(EndReason.TIME_LIMIT, f"still running after its time limit of {limit:g} s")
-        if now - self._at.moved > self._spec.stall_timeout_s and not self._intake.exits:
-            return Verdict(EndReason.STALLED, f"no step from any rank for {self._spec.stall_timeout_s:g} s")
+        if now - self._moved_at > self._spec.stall_timeout_s and not self._intake.exits:
+            return Verdict(EndReason.STALLED, self._stalled())
         return None
 
-    def _cancel_requested(self) -> bool:
+    def _ordered(self) -> Verdict | None:
+        """What the rest of the world wants, asked once a period."""
+        if time.monotonic() - self._ordered_at < self._config.orders_period_s:
+            return None
+        self._ordered_at = time.monotonic()
         try:
             with self._sessions() as session:
-                return leases.orders(session, self._lease).cancel_requested
-        except OperationalError:
-            return False  # `_look` has told of it
+                return ordered(leases.orders(session, self._lease))
+        except DBAPIError as error:
+            if not is_away(error):
+                raise
+            return None  # `_look` tells of it
+
+    def _stalled(self) -> str:
+        still = [str(rank) for rank in self._lead_ranks if is_stopped(self._intake.pids.get(rank, 0))]
+        stopped = f"; stopped by a signal: rank {', '.join(still)}" if still else ""
+        return f"no step from any rank for {self._spec.stall_timeout_s:g} s{stopped}"
 
     def _rank_gone_for(self, limit_s: float) -> bool:
-        """Whether a rank has been gone for `limit_s` while the launcher still runs."""
-        gone = any(rank in self._intake.exits or ProcessId.of(pid) is None for rank, pid in self._intake.pids.items())
-        if not gone:
-            self._at.rank_gone = None
-        elif self._at.rank_gone is None:
-            self._at.rank_gone = time.monotonic()
-        return self._at.rank_gone is not None and time.monotonic() - self._at.rank_gone > limit_s
+        """Whether a rank has been gone for `limit_s` while the launcher still runs.
+
+        Those on other hosts have pids of other hosts: they are gone when they said so.
+        """
+        for rank, pid in self._intake.pids.items():
+            if rank in self._lead_ranks and rank not in self._ranks_here:
+                self._ranks_here[rank] = ProcessId.of(pid)
+        dead = any(process is None or not process.is_alive for process in self._ranks_here.values())
+        if not dead and not self._intake.exits:
+            self._rank_gone_at = None
+        elif self._rank_gone_at is None:
+            self._rank_gone_at = time.monotonic()
+        return self._rank_gone_at is not None and time.monotonic() - self._rank_gone_at > limit_s
 
     def _stop(self, reason: Verdict | None) -> bool:
-        return stop(
-            self._mark,
-            stop_file=self._paths.stop_file if reason is not None else None,
-            stop_file_grace_s=self._config.stop_file_grace_s,
-            sigterm_grace_s=self._config.sigterm_grace_s,
-            meanwhile=self._meanwhile,
+        """End what is left, in order; whether nothing is left on this host."""
+        config = self._config
+        # Ranks that wait for a host that is lost, or stand still, have nothing to save.
+        saves = reason is not None and reason.reason in _SAVED_FIRST and self._members.lost() is None
+        asked_s = config.save_grace_s if saves else config.stop_file_grace_s
+        graces = Graces(
+            stop_file_s=asked_s if reason is not None else None,
+            hurried_s=config.stop_file_grace_s,
+            sigterm_s=config.sigterm_grace_s,
+            sigkill_s=config.sigkill_grace_s,
         )
+        return stop([self._here, self._members], graces, meanwhile=self._meanwhile) or self._here.are_gone()
 
-    def _meanwhile(self) -> None:
-        self._launcher.poll()  # reaps it, so that it does not count as a process that is left
+    def _meanwhile(self) -> bool:
+        """Whether someone has asked for a cancel by now: nobody wants what the ranks save."""
+        self._reap()
         self._look()
+        told = self._ordered()
+        return self._members.lost() is not None or (told is not None and told.reason is EndReason.CANCELLED)
+
+    def _reap(self) -> bool:
+        self._launcher.poll()  # so that it does not count as a process that is left
+        return False
+
+    def _wait_for_lines(self) -> None:
+        """Until the other hosts have sent all that their ranks wrote, or for as long as that may take."""
+        give_up_at = time.monotonic() + self._config.sigkill_grace_s
+        while len(self._members.clean()) < len(self._members.hosts) and time.monotonic() < give_up_at:
+            if self._members.lost() is not None:
+                return
+            self._look()
+            time.sleep(_PERIOD_S)
 
     def _store_end(self, ended: Verdict, *, clean: bool) -> None:
         with self._sessions.begin() as session:
@@ -210,25 +286,9 @@ class Supervision:
                 backoff_s=self._config.restart_backoff_s,
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
-            if clean:
-                leases.release(session, self._lease.attempt_id, host=self._config.host)
-            else:
-                leases.quarantine(session, self._lease.attempt_id, host=self._config.host)
-
-    def _read_spec(self) -> Spec:
-        with self._sessions() as session:
-            return spec_from(get_job(session, self._lease.job_id).spec)
-
-    def _patiently(self, action: Callable[[], _Result]) -> _Result:
-        """Run `action` until the database answers, for as long as the lease can be good. Raises `StaleLease`."""
-        while True:
-            try:
-                return action()
-            except OperationalError as error:
-                if time.monotonic() - self._at.renewed > self._config.lease_s:
-                    raise StaleLease(self._lease) from error
-                _log.warning("the database is away: %s", error.orig)
-                time.sleep(0.5)
+            give_back(session, self._lease.attempt_id, host=self._config.host, clean=clean)
+            for host in self._members.clean():
+                leases.release(session, self._lease.attempt_id, host=host)
 
 
 def _last_lines(path: Path, count: int = 5) -> str:

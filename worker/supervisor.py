@@ -7,14 +7,36 @@ share the cores. The attempt was claimed by the worker that started this process
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from worker.politeness import be_polite
+
+if TYPE_CHECKING:
+    from worker.members import Members
 
 _HEAD_START_S = 3.0
-_POLITENESS = 10
+_SAY_WHY = ("-c", "import sys; sys.exit(sys.argv[1])")  # to standard error, with exit code 1
+
+
+def start_members(order: dict[str, Any]) -> "Members | None":
+    """Make the other hosts ready for their ranks, where there are any.
+
+    Where one cannot be, the order's command becomes one that says so: a launcher that started no rank, whose last
+    words are stored like any other's.
+    """
+    if not order["members"]:
+        return None
+    from worker.members import MemberFailed, Members, MembersOrder
+
+    try:
+        return Members.start(MembersOrder(**order["members"]))
+    except MemberFailed as error:
+        order["argv"] = [sys.executable, *_SAY_WHY, str(error)]
+        return None
 
 
 def start_horovodrun(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
@@ -31,16 +53,6 @@ def start_horovodrun(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
         )
 
 
-def be_polite() -> None:
-    """Let the ranks go first, which this process shares the cores with.
-
-    Where the kernel groups processes by session, niceness counts within the group alone, and the group has its own.
-    """
-    os.nice(_POLITENESS)
-    with suppress(OSError), open("/proc/self/autogroup", "w") as autogroup:
-        autogroup.write(str(_POLITENESS))
-
-
 def wait_for_a_rank(order: dict[str, Any], launcher: "subprocess.Popen[bytes]") -> None:
     """Leave the cores to the launcher until a rank writes its first line, or for a few seconds."""
     give_up_at = time.monotonic() + _HEAD_START_S
@@ -53,15 +65,21 @@ def wait_for_a_rank(order: dict[str, Any], launcher: "subprocess.Popen[bytes]") 
 
 def main() -> int:
     """Start the launcher, then watch it to its end."""
+    asked_to_leave: list[int] = []  # from the first moment on: the ranks are to be stopped in order
+    signal.signal(signal.SIGTERM, lambda number, _: asked_to_leave.append(number))
     order = json.load(sys.stdin)
+    members = start_members(order)
     launcher = start_horovodrun(order)
+    from worker.processes import adopt_orphans
+
+    adopt_orphans()
     be_polite()  # after the start: the ranks inherit it otherwise
     wait_for_a_rank(order, launcher)
 
     from worker.launcher import SupervisorOrder
     from worker.supervision import supervise
 
-    return supervise(SupervisorOrder(**order), launcher)
+    return supervise(SupervisorOrder(**order), launcher, members, asked_to_leave=asked_to_leave)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,23 @@ class Tail:
             lines.pop()
         return [piece for line in lines for piece in _pieces(line, self.longest)], self.offset + end
 
+    def size(self) -> int:
+        """How long the file is by now; 0 where there is none."""
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def last_line(self) -> bytes | None:
+        """The last line that has its end; None where there is none."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(0, self.size() - self.longest))
+                lines = file.read().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return None
+        return lines[-1] if lines else None
+
 
 def _pieces(line: bytes, longest: int) -> Iterator[bytes]:
     while len(line) > longest:

@@ -1,9 +1,10 @@
-"""Why an attempt ended, from what its ranks said last. Pure; used by the supervision of an attempt."""
+"""Why an attempt ended, from what its ranks said last and what it was told. Pure; used by supervision and agent."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jobs.leases import Orders
 from jobs.records import ExitReason, RankExited
 from jobs.states import EndReason
 
@@ -24,6 +25,17 @@ class Verdict:
 
     reason: EndReason
     error: str | None = None
+
+
+def ordered(orders: Orders) -> Verdict | None:
+    """What a supervisor's orders make of its attempt; None while it may go on. A cancel comes before all else."""
+    if orders.cancel_requested:
+        return Verdict(EndReason.CANCELLED)
+    if orders.pause_requested:
+        return Verdict(EndReason.PAUSED)
+    if orders.preempted_for is not None:
+        return Verdict(EndReason.PREEMPTED, orders.preempted_for)
+    return None
 
 
 def verdict(
@@ -51,6 +63,9 @@ def verdict(
                 return Verdict(reason, record.message or f"rank {rank} ended: {fault}")
     if stopped_for is not None:
         return stopped_for
+    left = [str(rank) for rank, record in sorted(exits.items()) if record.reason is ExitReason.LEASE_EXPIRED]
+    if left:
+        return Verdict(EndReason.LEASE_EXPIRED, f"rank {', '.join(left)} left: nobody extended its lease")
     if started == 0:
         return Verdict(EndReason.LAUNCH_FAILED, f"no rank started; the launcher said: {launcher_says or 'nothing'}")
     silent = sorted(set(range(ranks)) - exits.keys())

@@ -5,11 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import RedirectResponse
 from prometheus_client.exposition import choose_encoder
-from sqlalchemy import select
+from sqlalchemy import select, text
 from starlette.requests import Request
 
 from api.deps import ServicesHere
-from jobs.tables import Base
+from api.problems import Unavailable
+from api.views import ReadinessView
+from jobs.tables import SCHEMA, Base
 
 routes = APIRouter(tags=["health"])
 
@@ -27,12 +29,19 @@ async def get_health() -> dict[str, str]:
 
 
 @routes.get("/readyz")
-def get_readiness(services: ServicesHere) -> dict[str, str]:
-    """Say whether requests can be served: 503 while the database is away or lacks a table or column."""
+def get_readiness(services: ServicesHere) -> ReadinessView:
+    """Say whether requests can be served: 503 while the database is away, or older than this version needs.
+
+    A broker that is away is no reason: messages only hurry what the database already says.
+    """
     with services.engine.connect() as connection:
         for table in Base.metadata.sorted_tables:
             connection.execute(select(table).limit(0))
-    return {"status": "ok"}
+        found = connection.scalar(text("SELECT max(version_num) FROM alembic_version"))
+    if found is None or found < SCHEMA:
+        raise Unavailable(f"the database is not migrated: it is at {found}, and this version needs {SCHEMA}")
+    schema = "ok" if found == SCHEMA else f"{found}; this version was made for {SCHEMA}"
+    return ReadinessView(schema=schema, broker="ok" if services.broker.answers() else "away")
 
 
 @routes.get("/metrics", response_class=Response)

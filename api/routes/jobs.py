@@ -1,6 +1,6 @@
-"""Submit, look up, cancel and clone jobs."""
+"""Submit, look up, cancel, pause and clone jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Response
@@ -25,15 +25,18 @@ from api.deps import (
 from api.openapi import NO_SUCH_JOB, problems
 from api.problems import invalid
 from api.views import JobView, Listed, Preview
+from api.waiting import etag, standings_of
 from jobs import store
 from jobs.admission import absent, unsupported, unusable_weights
 from jobs.catalog import sizes_of
-from jobs.hosts import largest_host
+from jobs.hosts import lack_of_room
 from jobs.listing import JobFilter, Order, list_jobs, revision_of
 from jobs.plan import UnworkablePlan, resolve_plan
+from jobs.queue import standings
 from jobs.spec import FieldProblem, InvalidSpec, Spec, parse_spec, spec_from
 from jobs.states import Status
 from jobs.store import Idempotency
+from jobs.tables import Job
 
 routes = router("jobs")
 
@@ -137,7 +140,7 @@ def _submitted(
         if created:  # a replay gets its first answer, whatever became of hosts and data
             _require([*not_there, *_lacks(session, spec)])
         job = JobView.of(submission.job)
-    headers = {"Location": f"/v1/jobs/{job.id}", "ETag": _etag(job.revision)}
+    headers = {"Location": f"/v1/jobs/{job.id}", "ETag": etag(job.revision)}
     if created:
         services.hints.dispatch()
     else:
@@ -156,13 +159,9 @@ def _lacks(session: Session, spec: Spec) -> list[FieldProblem]:
 
 
 def _lack_of_room(session: Session, spec: Spec) -> list[FieldProblem]:
-    """What is wrong with asking for more GPUs than any host has: a job is placed on one host."""
-    kind = None if spec.device == "auto" else spec.device
-    most = largest_host(session, kind=kind)
-    if most is None or spec.gpus <= most:
-        return []
-    slots = "slots" if kind is None else f"{kind} slots"
-    return [FieldProblem("gpus", f"more than this cluster has: its largest host has {most} {slots}", str(spec.gpus))]
+    """What is wrong with asking for slots that the hosts do not have, or not so that a job can take them."""
+    why = lack_of_room(session, spec)
+    return [] if why is None else [FieldProblem("gpus", why, str(spec.gpus))]
 
 
 def _changes(body: bytes) -> dict[str, Any]:
@@ -193,15 +192,18 @@ def list_all_jobs(
     label: Annotated[list[SafeText], Query(description="`key:value`; all of these", max_length=20)] = [],  # noqa: B006
     name: SafeText | None = None,
     owner: SafeText | None = None,
+    paused: bool | None = None,
     sort: Order = "-created_at",
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Listed[JobView]:
     """List jobs, page by page."""
-    wanted = JobFilter(statuses=_statuses(status), labels=_labels(label), name=name, owner=owner)
+    wanted = JobFilter(statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, paused=paused)
     with services.sessions() as session:
         page = list_jobs(session, wanted, order=sort, limit=limit, cursor=cursor)
-    return Listed(items=[JobView.of(job, with_classes=False) for job in page.items], next_cursor=page.next_cursor)
+        waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)
+    views = [JobView.of(job, with_classes=False, standing=waiting.get(job.id)) for job in page.items]
+    return Listed(items=views, next_cursor=page.next_cursor)
 
 
 def _statuses(given: list[str]) -> frozenset[Status]:
@@ -227,14 +229,20 @@ def get_job(
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", max_length=1000)] = None,
 ) -> Response:
     """Look a job up. With `If-None-Match` an unchanged one is answered with 304."""
+    host_timeout_s = services.settings.host_timeout_s
     with services.sessions() as session:
         if if_none_match is not None:
-            tag = _etag(revision_of(session, job_id))
+            revision, status = revision_of(session, job_id)
+            waits = status is Status.QUEUED
+            standing = standings(session, [job_id], host_timeout_s=host_timeout_s).get(job_id) if waits else None
+            tag = etag(revision, standing)
             known = {part.strip().removeprefix("W/") for part in if_none_match.split(",")}
             if known & {"*", tag.removeprefix("W/")}:
                 return Response(status_code=304, headers={"ETag": tag})
-        job = JobView.of(store.get_job(session, job_id))
-    return as_json(job, headers={"ETag": _etag(job.revision)})
+        job = store.get_job(session, job_id)
+        standing = standings_of(session, [job], host_timeout_s=host_timeout_s).get(job_id)
+        view = JobView.of(job, standing=standing)
+    return as_json(view, headers={"ETag": etag(view.revision, standing)})
 
 
 @routes.post(
@@ -244,12 +252,27 @@ def get_job(
 )
 def cancel_job(job_id: JobId, services: ServicesHere, response: Response) -> JobView:
     """Ask for a job's end. A queued job is cancelled at once, a running one within seconds; asking again is fine."""
+    return _asked(services, response, job_id, store.request_cancel)
+
+
+@routes.post("/jobs/{job_id}/pause", status_code=202, responses=problems(s404="No such job", s409="The job has ended"))
+def pause_job(job_id: JobId, services: ServicesHere, response: Response) -> JobView:
+    """Let a job wait: a queued job is not placed, a running one saves and goes back to the queue within a minute.
+
+    It keeps its place in the queue. Asking again is fine.
+    """
+    return _asked(services, response, job_id, store.pause)
+
+
+@routes.post("/jobs/{job_id}/resume", status_code=202, responses=problems(s404="No such job", s409="The job has ended"))
+def resume_job(job_id: JobId, services: ServicesHere, response: Response) -> JobView:
+    """Let a paused job go on, from its last checkpoint. Asking again is fine."""
+    return _asked(services, response, job_id, store.resume)
+
+
+def _asked(services: Services, response: Response, job_id: str, ask: Callable[[Session, str], Job]) -> JobView:
     with services.sessions.begin() as session:
-        job = JobView.of(store.request_cancel(session, job_id))
-    services.hints.dispatch()  # whatever waited behind it may be placed now
-    response.headers["ETag"] = _etag(job.revision)
+        job = JobView.of(ask(session, job_id))
+    services.hints.dispatch()  # it, or what waited behind it, may be placed now
+    response.headers["ETag"] = etag(job.revision)
     return job
-
-
-def _etag(revision: int) -> str:
-    return f'W/"{revision}"'

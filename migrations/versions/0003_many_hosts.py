@@ -51,6 +51,12 @@ def upgrade() -> None:
     op.add_column("hosts", sa.Column("address", sa.String(255), nullable=True))
     op.add_column("hosts", sa.Column("drained_at", timestamp, nullable=True))
     op.add_column("hosts", sa.Column("kept_for", sa.String(32), nullable=True))
+    for column in ("logs_removed_at", "series_thinned_at"):
+        op.add_column("jobs", sa.Column(column, timestamp, nullable=True))
+    op.create_index("ix_jobs_with_logs", "jobs", ["ended_at"], postgresql_where=sa.text("logs_removed_at IS NULL"))
+    op.create_index("ix_jobs_with_series", "jobs", ["ended_at"], postgresql_where=sa.text("series_thinned_at IS NULL"))
+    for table in ("jobs", "attempts"):
+        op.create_index(f"ix_{table}_ended_at", table, ["ended_at"])
     op.create_table(
         "run_times",
         sa.Column("run_key", sa.String(64), nullable=False),
@@ -71,10 +77,12 @@ def downgrade() -> None:
             op.execute(sa.update(lightweight).where(lightweight.c[column] == value).values({column: nearest}))
         _check(table, column, name, old)
     op.drop_table("run_times")
+    for table in ("jobs", "attempts"):
+        op.drop_index(f"ix_{table}_ended_at", table_name=table)
     for table, columns in (
         ("hosts", ["kept_for", "drained_at", "address"]),
         ("attempts", ["preempted_for", "preempt_requested_at", "due_at", "queued_at", "shares"]),
-        ("jobs", ["paused_at", "queued_at", "run_key", "losses"]),
+        ("jobs", ["series_thinned_at", "logs_removed_at", "paused_at", "queued_at", "run_key", "losses"]),
     ):
         for column in columns:
             op.drop_column(table, column)

@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import func, or_, select
 
 from hora.client import Client
 from hora.stack import Stack
+from jobs.database import engine_for, sessions_for
 from jobs.processes import ProcessId, mark_of
+from jobs.tables import Attempt, MetricPoint
 from tests.waiting import until
 from worker.processes import marked
 
@@ -78,3 +81,22 @@ def points(client: Client, job_id: str, name: str, *, axis: str = "epoch", rank:
     xs = series[0]["x"]
     assert len(set(xs)) == len(xs), f"{name} has a point twice"
     return dict(zip(xs, series[0]["y"], strict=True))
+
+
+def every_step_once(stack: Stack, job_id: str, *, steps: int) -> None:
+    """Fails where the loss of a rank is missing at a step, or is there twice, in the attempt that counts for it."""
+    later = func.min(Attempt.resumed_step).over(order_by=Attempt.number, rows=(1, None)).label("void_after")
+    void = select(Attempt.number, later).where(Attempt.job_id == job_id).subquery()
+    point = MetricPoint
+    counted = (
+        select(point.rank, func.count(), func.count(point.step.distinct()), func.max(point.step))
+        .join(void, void.c.number == point.attempt)
+        .where(point.job_id == job_id, point.name == "loss", point.rank >= 0)
+        .where(or_(void.c.void_after.is_(None), point.step <= void.c.void_after))
+        .group_by(point.rank)
+        .order_by(point.rank)
+    )
+    engine = engine_for(stack.database_url)
+    with sessions_for(engine)() as session:
+        assert [tuple(row) for row in session.execute(counted)] == [(rank, steps, steps, steps) for rank in (0, 1)]
+    engine.dispose()

@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -10,6 +12,7 @@ from hora.client import Client
 from hora.stack import Stack
 from tests.acceptance.conftest import (
     ENDLESS,
+    every_step_once,
     kinds,
     no_process_left,
     points,
@@ -70,6 +73,9 @@ def test_a_killed_part_of_the_stack_does_not_disturb_the_run(operator: Client, b
     trains(operator, job["id"], epochs=5)
     pid = breakable.pid_of(part)
     os.kill(pid, signal.SIGKILL)
+    if part == "database":
+        answer = until(lambda: _problem_of(breakable, job["id"]), what="an answer without the database")
+        assert answer == (503, "application/problem+json")
     until(lambda: breakable.pid_of(part) != pid, within_s=60, what=f"a new {part}")
     until(operator.is_ready, within_s=60, what="the stack's recovery")
     assert operator.job(job["id"])["status"] == "running", "the job was over before its test began"
@@ -77,7 +83,19 @@ def test_a_killed_part_of_the_stack_does_not_disturb_the_run(operator: Client, b
 
     assert (ended["status"], ended["attempt"]) == ("succeeded", 1)
     assert list(points(operator, job["id"], "val_loss")) == list(range(1, 201))
+    every_step_once(breakable, job["id"], steps=ended["progress"]["step"])
     no_process_left(operator, job["id"])
+
+
+def _problem_of(stack: Stack, job_id: str) -> tuple[int, str | None] | None:
+    """Status and content type of the api's answer, where that is not the job."""
+    asked = Request(f"{stack.url}/v1/jobs/{job_id}", headers={"Authorization": f"Bearer {stack.token}"})
+    try:
+        with urlopen(asked, timeout=30):
+            return None
+    except HTTPError as error:
+        with error:
+            return error.code, error.headers["Content-Type"]
 
 
 def test_after_all_that_the_slots_are_free_again(operator: Client) -> None:

@@ -35,7 +35,7 @@ from jobs.records import (
     rank_records_name,
 )
 from jobs.spec import spec_from
-from worker.launcher import horovodrun_argv
+from worker.shares import horovodrun_argv, on_this_host
 
 T = TypeVar("T", bound=Record)
 
@@ -77,9 +77,9 @@ class Run:
         self.launch_dir = folder
         folder.mkdir()
         (folder / "random_network.py").write_text(RANDOM_NETWORK)
-        launch = Launch(
+        self._launch = Launch(
             job_id="job",
-            attempt=1,
+            attempt=0,
             spec=spec_from({**SPEC, "gpus": gpus, **fields}),
             gpus=self.ranks,
             device="cpu",
@@ -94,13 +94,14 @@ class Run:
             artifacts_dir=str(folder / "artifacts"),
             stop_path=str(self.stop_path),
         )
-        (self.launch_dir / launch_file_name()).write_text(launch.model_dump_json())
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Start the ranks as the service does; one rank needs no launcher."""
+        """Start the ranks of the next attempt as the service does; one rank needs no launcher."""
+        self._launch = self._launch.model_copy(update={"attempt": self._launch.attempt + 1})
+        (self.launch_dir / launch_file_name()).write_text(self._launch.model_dump_json())
         alone = [sys.executable, "-m", "trainer", str(self.launch_dir)]
         return subprocess.Popen(
-            horovodrun_argv(ranks=self.ranks, launch_dir=self.launch_dir) if self.ranks > 1 else alone,
+            horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir) if self.ranks > 1 else alone,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": f"{ROOT}:{self.folder}"},
             stdout=subprocess.DEVNULL,
@@ -214,7 +215,7 @@ def test_a_run_leaves_a_network_and_a_summary(two_ranks: Run) -> None:
     assert sorted(os.listdir(artifacts)) == ["classes.json", "model.keras", "model.weights.h5", "tensorboard"]
     assert json.loads((artifacts / "classes.json").read_text()) == [str(digit) for digit in range(10)]
     assert sorted(os.listdir(artifacts / "tensorboard")) == ["test", "train", "validation"]
-    assert len(os.listdir(two_ranks.folder / "checkpoints")) == 2
+    assert len(os.listdir(two_ranks.folder / "checkpoints/attempt-1")) == 2
 
 
 def test_two_ranks_converge_as_one(two_ranks: Run, tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_two_ranks_converge_as_one(two_ranks: Run, tmp_path: Path) -> None:
 def test_fewer_ranks_go_on_from_a_checkpoint_of_more(two_ranks: Run, tmp_path: Path) -> None:
     run = Run(tmp_path / "job", gpus=2, ranks=1)
     (run.folder / "checkpoints").mkdir()
-    oldest = min((two_ranks.folder / "checkpoints").iterdir())
+    oldest = min((two_ranks.folder / "checkpoints/attempt-1").iterdir())
     shutil.copy(oldest, run.folder / "checkpoints")
     assert run.train() == 0
     (planned,) = run.of_job(Planned)
@@ -260,6 +261,7 @@ def test_a_stopped_and_a_killed_run_go_on_as_if_nothing_had_been(tmp_path: Path)
     assert run.train() == 0
     assert run.losses() == undisturbed.losses()
     assert run.epochs() == undisturbed.epochs()
+    assert os.listdir(run.folder / "checkpoints") == ["attempt-3"]
     starts = [record.start_step for record in run.of_job(Planned)]
     assert 0 == starts[0] < starts[1] < starts[2]
     weights = "artifacts/model.weights.h5"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hora.client import Client
+from hora.doctor_machine import ssh_keys
 from hora.home import Home
 from hora.processes import attempts_of
 from hora.stack import Stack
@@ -195,7 +196,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: C
     ) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() in ("queued\n", "launching\n")
+            assert process.stdout.readline().startswith(("queued", "launching"))
             process.send_signal(signal.SIGINT)
             _, told = process.communicate(timeout=30)
         finally:
@@ -239,7 +240,39 @@ def test_a_spec_from_standard_input(stack: Stack, client: Client) -> None:
     assert client.wait(made["id"], timeout_s=120)["status"] == "succeeded"
 
 
-@pytest.mark.parametrize("command", ["show", "logs", "metrics", "cancel", "clone"])
+def test_a_job_on_a_drained_host_waits_and_says_why(stack: Stack, client: Client) -> None:
+    (host,) = client.hosts()
+    name = host["name"]
+    assert hora(stack.home, "hosts", "drain", name).stdout.startswith(f"{name} is drained; ")
+    try:
+        job_id = client.submit({"dataset": "digits", "name": "kept-waiting"})["id"]
+        assert f"1st: {client.job(job_id)['waiting']['reason']}" in hora(stack.home, "ls", "--status", "queued").stdout
+        watch = [*HORA, "show", job_id, "--wait"]
+        with subprocess.Popen(watch, env=environment(stack.home), stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            assert watching.stdout.readline().startswith("queued, 1st: needs 1 slot")
+            assert hora(stack.home, "pause", job_id).stdout == f"{job_id} paused\n"
+            assert watching.stdout.readline() == "queued (paused)\n"
+            resumed = hora(stack.home, "resume", job_id, "--json")
+            assert json.loads(resumed.stdout)["paused_at"] is None
+            assert watching.stdout.readline().startswith("queued, 1st: needs 1 slot")
+            client.cancel(job_id)
+            assert "cancelled" in watching.stdout.read()
+            assert watching.wait(30) == 103
+    finally:
+        undrained = hora(stack.home, "hosts", "undrain", name, "--json")
+    assert json.loads(undrained.stdout)["drained_at"] is None
+
+
+def test_a_host_that_is_alive_is_not_forgotten(stack: Stack, client: Client) -> None:
+    (host,) = client.hosts()
+    done = hora(stack.home, "hosts", "forget", host["name"])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Host is in use: ")
+    assert hora(stack.home, "hosts", "forget", "nowhere").returncode == 102
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "metrics", "cancel", "pause", "clone"])
 def test_an_unknown_job_is_102(stack: Stack, command: str) -> None:
     done = hora(stack.home, command, "nosuchjob000")
     assert done.returncode == 102
@@ -288,8 +321,21 @@ def test_doctor_finds_a_healthy_stack(stack: Stack) -> None:
     done = hora(stack.home, "doctor", "--json")
     found = {one["check"]: one["level"] for one in json.loads(done.stdout)["items"]}
     assert "fail" not in found.values()
-    assert set(found) == {"python", "versions", "home", "disk space", "data roots", "api", "hosts", "clock", "training"}
+    here = {"python", "versions", "home", "disk space", "data roots", "processes", "training"}
+    assert set(found) == here | {"api", "database", "broker", "hosts", "queue", "restarts", "clock"}
     assert done.returncode == 0
+
+
+def test_keys_are_made_once_and_pass_the_doctor(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = short_folder / "ssh"
+    done = hora(short_folder, "keys", "--json", HORA_SSH_DIR=str(folder))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["items"] == [str(folder / name) for name in sorted(os.listdir(folder))]
+    monkeypatch.setenv("HORA_SSH_DIR", str(folder))
+    assert [finding.level for finding in ssh_keys()] == ["ok"]
+    again = hora(short_folder, "keys", str(folder))
+    assert again.returncode == 1
+    assert "is there already" in again.stderr
 
 
 def test_doctor_fails_without_a_stack(short_folder: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from jobs.admission import Site, unsupported
 from jobs.settings import Settings
-from jobs.spec import Spec, parse_spec, spec_from
+from jobs.spec import Spec, parse_spec
 from jobs.states import NEXT, EndReason, EventKind
 
 ROOT = Path(__file__).parents[2]
@@ -77,18 +77,6 @@ def _default(value: Any) -> str:
 
 def test_the_fields_of_the_spec_are_those_of_the_code() -> None:
     assert [(code(field)[0], default) for field, default, _ in rows("spec.md", "Fields")] == list(fields_of(Spec))
-
-
-@pytest.mark.parametrize("row", rows("spec.md", "What this version refuses"), ids=lambda row: row[0])
-def test_what_the_page_calls_refused_is_refused(row: list[str]) -> None:
-    (field,), (example,) = code(row[0]), code(row[1])
-    document: dict[str, Any] = {"dataset": {"source": "digits"}, "model": {"name": "lenet5"}}
-    *parents, last = field.split(".")
-    part = document
-    for parent in parents:
-        part = part[parent]
-    part[last] = json.loads(example)
-    assert field in [problem.field for problem in unsupported(spec_from(document), Site())]
 
 
 def test_the_environment_is_that_of_the_settings() -> None:

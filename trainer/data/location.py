@@ -1,17 +1,15 @@
 """Where a dataset lies: a path or a URL below one of the data roots, and nothing outside them."""
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.spec import is_plain_url
 from trainer.exits import BadData
 
 _LOCAL_SCHEMES = ("file://", "local://")
-# What a server or a driver may take for a step up, a query, or a second filesystem around the first.
-_REFUSED_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -76,10 +74,10 @@ def _is_in(path: str, folder: str) -> bool:
 
 def _is_below(url: str, root: str) -> bool:
     """Whether a URL is a root or below it, compared part by part; one that could mean another place is not."""
+    if not is_plain_url(url):
+        return False
     scheme, _, rest = url.partition("://")
     parts = rest.removesuffix("/").split("/")
-    if _REFUSED_IN_URL.search(url) or "@" in parts[0] or not {".", ".."}.isdisjoint(parts) or "" in parts[1:]:
-        return False
     root_scheme, separator, root_rest = root.partition("://")
     above = root_rest.rstrip("/").split("/") if root_rest else []
     return bool(separator) and scheme == root_scheme and parts[: len(above)] == above

@@ -1,17 +1,22 @@
-"""Hosts, the catalog, readiness, Prometheus's figures and the OpenAPI document."""
+"""Hosts, the catalog, readiness and the OpenAPI document."""
 
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+from alembic.script import ScriptDirectory
 from fastapi.testclient import TestClient
-from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import func, update
+from sqlalchemy import column, delete, func, insert, table, update
 
+import migrations
+from api.main import app_for
 from jobs import leases
 from jobs.database import Sessions
 from jobs.placement import Placement, Share
-from jobs.tables import Host, Slot
+from jobs.settings import Settings
+from jobs.tables import SCHEMA, Host, Slot
 from tests.integration.api.given import a_host, seconds
 
 Submit = Callable[..., str]
@@ -48,31 +53,34 @@ def test_the_catalog_names_what_a_spec_can(api: TestClient) -> None:
 
 
 def test_a_service_with_its_database_is_ready(api: TestClient) -> None:
-    assert api.get("/readyz").json() == {"status": "ok"}
+    ready = {"status": "ok", "database": "ok", "schema": "ok", "broker": "ok"}
+    assert api.get("/readyz").json() == ready
 
 
-def test_prometheus_gets_jobs_slots_hosts_and_durations(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_host(sessions, slots=3)
-    api.post(f"/v1/jobs/{submitted()}/cancel")
-    submitted()
-    del api.headers["Authorization"]
-    families = {family.name: family for family in text_string_to_metric_families(api.get("/metrics").text)}
+def test_a_broker_that_is_away_is_told_and_keeps_nothing_from_working(configuration: Settings) -> None:
+    away = configuration.model_copy(update={"broker_url": "redis+socket:///nowhere/broker.sock"})
+    with TestClient(app_for(away)) as client:
+        answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["broker"]) == (200, "away")
 
-    def values(name: str) -> dict[str, float]:
-        return {"".join(sample.labels.values()): sample.value for sample in families[name].samples}
 
-    assert values("hora_database_up") == {"": 1}
-    assert values("hora_jobs")["queued"] == 1
-    assert values("hora_jobs")["cancelled"] == 1
-    assert values("hora_slots") == {"free": 3, "leased": 0, "quarantined": 0, "retired": 0}
-    assert values("hora_hosts") == {"true": 1, "false": 0}
-    counts = {
-        (sample.labels["method"], sample.labels["route"], sample.labels["status"]): sample.value
-        for sample in families["hora_http_request_duration_seconds"].samples
-        if sample.name.endswith("_count")
-    }
-    assert counts["POST", "/v1/jobs", "201"] == 2
-    assert counts["POST", "/v1/jobs/{job_id}/cancel", "202"] == 1
+@pytest.mark.parametrize(("found", "status"), [("0002", 503), ("9999", 200), (None, 503)])
+def test_the_version_of_the_schema_is_looked_at(
+    api: TestClient, sessions: Sessions, found: str | None, status: int
+) -> None:
+    version = table("alembic_version", column("version_num"))
+    with sessions.begin() as session:
+        session.execute(delete(version))
+        if found is not None:
+            session.execute(insert(version).values(version_num=found))
+    answer = api.get("/readyz")
+    assert answer.status_code == status
+    assert (found or "not migrated") in answer.json()["schema" if status == 200 else "detail"]
+
+
+def test_the_version_of_the_tables_is_that_of_the_newest_migration() -> None:
+    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
+    assert scripts.get_current_head() == SCHEMA
 
 
 def test_the_document_describes_specs_problems_and_who_may_ask(api: TestClient) -> None:

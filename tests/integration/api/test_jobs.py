@@ -122,8 +122,8 @@ def test_an_unchanged_job_is_not_sent_again(api: TestClient, submitted: Submit) 
     url = f"/v1/jobs/{submitted()}"
     tag = api.get(url).headers["etag"]
 
-    assert tag == 'W/"1"'
-    for known in (tag, '"1"', f'W/"7", {tag}', "*"):
+    assert tag.startswith('W/"1-')
+    for known in (tag, tag.removeprefix("W/"), f'W/"7", {tag}', "*"):
         answer = api.get(url, headers={"If-None-Match": known})
         assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
     cancelled = api.post(f"{url}/cancel")

@@ -49,7 +49,8 @@ def test_the_smallest_spec_becomes_a_queued_job(api: TestClient, sessions: Sessi
     assert job["progress"] == {"epoch": 0, "epochs": 30, "step": 0, "steps": 300, "eta_s": None}
     assert job["summary"] is None
     assert job["created_at"].endswith("Z")
-    assert api.get(answer.headers["location"]).json() == job
+    waiting = {"position": 1, "reason": "no host is alive"}
+    assert api.get(answer.headers["location"]).json() == job | {"waiting": waiting}
     with sessions() as session:
         assert session.scalars(select(JobEvent.kind).where(JobEvent.job_id == job["id"])).all() == ["submitted"]
 
@@ -71,11 +72,11 @@ def test_every_wrong_field_is_named(api: TestClient, sessions: Sessions) -> None
 
 
 def test_what_cannot_be_carried_out_is_refused(api: TestClient, sessions: Sessions) -> None:
-    spec = SPEC | {"dataset": {"source": "/etc"}, "model": "resnet51", "placement": "spread"}
+    spec = SPEC | {"dataset": {"source": "/etc"}, "model": "resnet51"}
 
     for dry_run in (False, True):
         refused = api.post("/v1/jobs", params={"dry_run": dry_run}, json=spec)
-        assert fields(refused) == ["dataset.source", "model.name", "placement"]
+        assert fields(refused) == ["dataset.source", "model.name"]
     assert "HORA_DATA_ROOTS is not set" in refused.json()["detail"]
     assert how_many_jobs(sessions) == 0
 

@@ -13,7 +13,7 @@ from jobs.placement import Placement, Share
 from jobs.plan import resolve_plan
 from jobs.registration import SlotInfo
 from jobs.spec import spec_from
-from jobs.states import EventKind, Status
+from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease, submit, transition
 from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 
@@ -31,11 +31,14 @@ def a_job(sessions: Sessions, **fields: Any) -> str:
         return submit(session, spec=spec, plan=resolve_plan(spec, None), owner="me").job.id
 
 
-def a_host(sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = "cpu") -> None:
-    """Register a host with free slots."""
+def a_host(
+    sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = "cpu", peers: str | None = None
+) -> None:
+    """Register a host with free slots; those with the same `peers` can work together."""
     found = [SlotInfo(index, kind, kind, f"{name}-{index}" if kind == "gpu" else None) for index in range(slots)]
     with sessions.begin() as session:
-        registration.register(session, name, {}, found)
+        registration.register(session, name, {"peers": peers}, found)
+        session.execute(update(Host).where(Host.name == name).values(address=None if peers is None else name))
 
 
 def an_attempt(sessions: Sessions, job_id: str, *, host: str = "ha", slots: Sequence[int] = (0, 1)) -> Lease:
@@ -79,6 +82,28 @@ def a_job_that_is(sessions: Sessions, status: Status) -> str:
         for step in ways[status]:
             transition(session, job_id, step)
     return job_id
+
+
+def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:
+    """A job of its own ran from its start to its success on host `ha`, for so long."""
+    lease = an_attempt(sessions, a_job(sessions, **fields), slots=range(fields["gpus"]))
+    with sessions.begin() as session:
+        past = func.now() - timedelta(seconds=took_s)
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=past))
+        leases.end(session, lease, reason)
+        leases.release(session, lease.attempt_id)
+
+
+def drained(sessions: Sessions, name: str) -> None:
+    """Nothing new is to be placed on the host."""
+    with sessions.begin() as session:
+        session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
+
+
+def kept_for(sessions: Sessions) -> dict[str, str | None]:
+    """The job that each host's free slots are kept for."""
+    with sessions() as session:
+        return {host.name: host.kept_for for host in session.scalars(select(Host))}
 
 
 def the_job(sessions: Sessions, job_id: str) -> Job:

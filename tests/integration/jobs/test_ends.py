@@ -3,14 +3,14 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import func, select, update
 
 from jobs import leases
 from jobs.database import Sessions
 from jobs.leases import StaleLease
 from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease, request_cancel
-from jobs.tables import Attempt, Job
+from jobs.tables import Attempt, Job, RunTime
 from tests.integration.jobs import given
 
 
@@ -81,15 +81,47 @@ def test_restarts_are_used_up_and_the_pause_doubles_up_to_its_limit(sessions: Se
     assert given.the_job(sessions, lease.job_id).error == "again"
 
 
-def test_a_lost_host_costs_no_restart_and_no_pause(sessions: Sessions) -> None:
+def test_a_lost_host_costs_no_restart_and_the_first_one_no_pause(sessions: Sessions) -> None:
     lease = given.a_claimed_attempt(sessions, max_restarts=0)
-    for _ in range(3):
-        assert end(sessions, lease, EndReason.HOST_LOST, backoff_s=100, backoff_limit_s=500) is Status.QUEUED
+    pauses = []
+    for losses in range(1, 6):
+        assert end(sessions, lease, EndReason.HOST_LOST, backoff_s=100, backoff_limit_s=300) is Status.QUEUED
         job = given.the_job(sessions, lease.job_id)
-        assert job.restarts == 0
+        assert (job.restarts, job.losses) == (0, losses)
         assert job.not_before is not None
-        assert job.not_before <= datetime.now(UTC) + timedelta(seconds=1)
+        pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
         lease = launched_again(sessions, lease)
+    for pause, expected in zip(pauses, [0, 100, 200, 300, 300], strict=True):
+        assert expected - 30 < pause <= expected
+
+
+@pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.EARLY_STOPPED])
+def test_how_long_a_successful_run_took_is_noted(sessions: Sessions, reason: EndReason) -> None:
+    given.a_host(sessions)
+    noted: list[list[float]] = []
+    for took_s in (10, 20, 30, 40, 50, 60, 70):
+        given.has_run(sessions, took_s=took_s, gpus=1, reason=reason)
+        (one,) = run_times(sessions)
+        noted.append([round(duration_s / 10) * 10 for duration_s in one])
+    assert noted[0] == [10]
+    assert noted[-1] == [70, 60, 50, 40, 30]
+    given.has_run(sessions, took_s=100, gpus=2)
+    assert len(run_times(sessions)) == 2
+
+
+def test_only_a_run_from_the_start_to_success_says_how_long_it_takes(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    end(sessions, lease, EndReason.RANK_FAILED)
+    again = launched_again(sessions, lease)
+    with sessions.begin() as session:
+        leases.resumed(session, again, 10)
+    end(sessions, again, EndReason.COMPLETED)
+    assert run_times(sessions) == []
+
+
+def run_times(sessions: Sessions) -> list[list[float]]:
+    with sessions() as session:
+        return [one.durations_s for one in session.scalars(select(RunTime))]
 
 
 def test_an_error_may_hold_a_nul(sessions: Sessions) -> None:

@@ -10,9 +10,10 @@ from sqlalchemy import select
 from jobs import leases
 from jobs.database import Sessions
 from jobs.leases import StaleLease
+from jobs.placement import Placement, Share
 from jobs.processes import ProcessId
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import Lease, request_cancel
+from jobs.store import Lease, pause, request_cancel
 from jobs.tables import Attempt, Job, Slot
 from tests.integration.jobs import given
 
@@ -38,11 +39,45 @@ def test_a_placement_leases_every_slot_and_launches_the_job(sessions: Sessions) 
     assert given.kinds(sessions, job_id)[-1] is EventKind.PLACED
 
 
-@pytest.mark.parametrize("why", ["leased", "quarantined", "retired", "unknown"])
+def test_shares_of_several_hosts_are_leased_in_the_order_of_the_ranks(sessions: Sessions) -> None:
+    for name in ("ha", "hb"):
+        given.a_host(sessions, name, slots=3)
+    job_id = given.a_job(sessions, gpus=4)
+    both = Placement(job_id, (Share("hb", (2, 0)), Share("ha", (0, 1))), due_s=60.0)
+    with sessions.begin() as session:
+        (lease,) = leases.place(session, [both], lease_s=60)
+    attempt = given.the_attempt(sessions, lease)
+    assert (attempt.host, attempt.gpus) == ("hb", 4)
+    assert attempt.shares == [{"host": "hb", "slots": [2, 0]}, {"host": "ha", "slots": [0, 1]}]
+    assert attempt.due_at is not None
+    assert (attempt.due_at - attempt.created_at).total_seconds() == 60
+    assert [slot.rank for slot in given.the_slots(sessions, "hb")] == [1, None, 0]
+    assert [slot.rank for slot in given.the_slots(sessions, "ha")] == [2, 3, None]
+
+
+def test_of_several_placements_those_that_can_be_are_made(sessions: Sessions) -> None:
+    given.a_host(sessions, slots=6)
+    held = place(sessions, given.a_job(sessions, gpus=1), [5])
+    jobs = [given.a_job(sessions) for _ in range(4)]
+    with sessions.begin() as session:
+        request_cancel(session, jobs[1])
+    slots = [(0, 1), (2, 3), (1, 2), (4, 5)]  # free; of a cancelled job; taken by the first; one held
+    placements = [Placement(job_id, (Share("ha", of),)) for job_id, of in zip(jobs, slots, strict=True)]
+    with sessions.begin() as session:
+        (lease,) = leases.place(session, placements, lease_s=60)
+    assert lease.job_id == jobs[0]
+    mine = lease.attempt_id
+    assert given.holders(sessions) == [mine, mine, None, None, None, held.attempt_id]
+    assert given.count(sessions, Attempt) == 2
+
+
+@pytest.mark.parametrize("why", ["leased", "quarantined", "retired", "unknown", "drained"])
 def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sessions, why: str) -> None:
     given.a_host(sessions, slots=2 if why == "unknown" else 3)
     if why == "leased":
         place(sessions, given.a_job(sessions, gpus=1), [2])
+    elif why == "drained":
+        given.drained(sessions, "ha")
     elif why != "unknown":
         with sessions.begin() as session:
             slot = session.get_one(Slot, ("ha", 2))
@@ -67,6 +102,26 @@ def test_a_job_that_was_cancelled_meanwhile_is_not_placed(sessions: Sessions) ->
     with pytest.raises(given.NotPlaced):
         place(sessions, job_id, [0, 1])
     assert given.holders(sessions) == [None, None]
+
+
+def test_a_paused_job_is_not_placed(sessions: Sessions) -> None:
+    given.a_host(sessions)
+    job_id = given.a_job(sessions)
+    with sessions.begin() as session:
+        pause(session, job_id)
+    with pytest.raises(given.NotPlaced):
+        place(sessions, job_id, [0, 1])
+    assert given.holders(sessions) == [None, None]
+
+
+def test_an_attempt_is_asked_once_to_make_room(sessions: Sessions) -> None:
+    lease = given.a_running_attempt(sessions)
+    for why in ("job a", "job b"):
+        with sessions.begin() as session:
+            leases.request_preemption(session, [lease.attempt_id], why)
+    with sessions() as session:
+        assert leases.orders(session, lease).preempted_for == "job a"
+    assert given.kinds(sessions, lease.job_id).count(EventKind.PREEMPT_REQUESTED) == 1
 
 
 def test_an_attempt_is_claimed_once(sessions: Sessions) -> None:

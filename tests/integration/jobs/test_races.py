@@ -6,15 +6,15 @@ from threading import Barrier
 from typing import TypeVar
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs import leases
 from jobs.database import Sessions
 from jobs.leases import StaleLease
 from jobs.states import TERMINAL, EndReason, Status
-from jobs.store import JobEnded, request_cancel
-from jobs.tables import Attempt
+from jobs.store import JobEnded, pause, request_cancel
+from jobs.tables import Attempt, Host
 from tests.integration.jobs import given
 
 T = TypeVar("T")
@@ -93,6 +93,53 @@ def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> Non
     won = at_once([lambda host=f"h{index}": place(host) for index in range(THREADS)])
     assert sum(won) == 1
     assert given.count(sessions, Attempt) == 1
+
+
+@pytest.mark.parametrize("what", ["cancel", "pause"])
+def test_a_placement_and_a_wish_at_once_agree(sessions: Sessions, what: str) -> None:
+    given.a_host(sessions)
+    for _ in range(10):
+        job_id = given.a_job(sessions)
+
+        def place(job_id: str = job_id) -> leases.Lease | None:
+            try:
+                return given.an_attempt(sessions, job_id)
+            except given.NotPlaced:
+                return None
+
+        def ask(job_id: str = job_id) -> None:
+            with sessions.begin() as session:
+                (request_cancel if what == "cancel" else pause)(session, job_id)
+
+        lease, _ = at_once([place, ask])
+        job = given.the_job(sessions, job_id)
+        assert job.status is (Status.LAUNCHING if lease else Status.CANCELLED if what == "cancel" else Status.QUEUED)
+        assert given.holders(sessions) == [lease.attempt_id if lease else None] * 2
+        if lease is not None:
+            with sessions.begin() as session:
+                leases.end(session, lease, EndReason.PAUSED)
+                leases.release(session, lease.attempt_id)
+
+
+def test_who_drains_a_host_finds_every_attempt_that_was_placed_on_it(sessions: Sessions) -> None:
+    for index in range(10):
+        name = f"h{index}"
+        given.a_host(sessions, name)
+        job_id = given.a_job(sessions)
+
+        def place(name: str = name, job_id: str = job_id) -> int | None:
+            try:
+                return given.an_attempt(sessions, job_id, host=name).attempt_id
+            except given.NotPlaced:
+                return None
+
+        def drain(name: str = name) -> int | None:
+            with sessions.begin() as session:
+                session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
+                return session.scalar(select(Attempt.id).where(Attempt.host == name))
+
+        placed, found = at_once([place, drain])
+        assert placed == found
 
 
 def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:

@@ -1,9 +1,10 @@
-/* The part of NVML that Hora reads, for four cards: 0 is well, 1 does not support power, 2 cannot be opened, and 3 is
- * opened and then lost. Built by test_gpus.py and loaded by the real binding in place of the driver's library. */
+/* The part of NVML that Hora reads, for four cards: 0 is well, 1 does not support power and has a process on it, 2 cannot
+ * be opened, and 3 is opened and then lost. Built by test_gpus.py and loaded by the real binding in place of the driver's library. */
 
-enum { SUCCESS = 0, NOT_SUPPORTED = 3, GPU_IS_LOST = 15 };
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
 
 struct memory { unsigned long long total, free, used; };
+struct process { unsigned pid; unsigned long long memory; unsigned instances[2]; };
 struct utilization { unsigned gpu, memory; };
 
 static int cards[] = {0, 1, 2, 3};
@@ -62,4 +63,18 @@ int nvmlDeviceGetTemperature(void *handle, unsigned sensor, unsigned *celsius) {
 int nvmlDeviceGetClockInfo(void *handle, unsigned type, unsigned *mhz) {
     *mhz = type == 1 ? 1980 : 0; /* 1: the SM clock */
     return card(handle) == 3 ? GPU_IS_LOST : SUCCESS;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
+    unsigned index = (unsigned)(uuid[4] - '0');
+    return index < 4 ? nvmlDeviceGetHandleByIndex_v2(index, handle) : NOT_FOUND;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, struct process *processes) {
+    unsigned room = *count;
+    *count = card(handle) == 1;
+    if (card(handle) == 3) return GPU_IS_LOST;
+    if (room < *count) return INSUFFICIENT_SIZE;
+    if (*count) processes[0] = (struct process){.pid = 1};
+    return SUCCESS;
 }

@@ -2,14 +2,10 @@
 
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import delete, func, update
 
 from jobs import leases
 from jobs.database import Sessions
@@ -18,68 +14,16 @@ from jobs.processes import ProcessId, mark_of
 from jobs.records import RankStarted, rank_records_name
 from jobs.settings import Settings
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import Lease, request_cancel
+from jobs.store import request_cancel
 from jobs.tables import Attempt, Host, LogLine
 from tests.integration.jobs import given
+from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.agent import Agent
-from worker.dispatcher import Dispatcher
-from worker.launcher import Launcher, paths_of
+from worker.attempt_paths import paths_of
+from worker.launcher import Launcher
 from worker.processes import marked, sweep
-
-
-@pytest.fixture
-def settings(tmp_path: Path, database: str, broker: str) -> Settings:
-    return Settings(
-        home=tmp_path, database_url=database, broker_url=broker, host_name="ha", slots=2, restart_backoff_s=100,
-        restart_backoff_limit_s=1000, reconcile_period_s=0.05, heartbeat_period_s=1e-9,
-    )  # fmt: skip
-
-
-@pytest.fixture
-def hints(broker: str) -> Iterator[Hints]:
-    hints = Hints(broker)
-    yield hints
-    hints.close()
-
-
-def agent_of(
-    sessions: Sessions, settings: Settings, hints: Hints, *, launcher: Launcher | None = None, **values: Any
-) -> Agent:
-    settings = settings.model_copy(update=values)
-    return Agent(
-        sessions,
-        settings,
-        launcher=launcher or Launcher(sessions, settings),
-        dispatcher=Dispatcher(sessions, hints, settings),
-        gpus=[],
-    )
-
-
-@pytest.fixture
-def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
-    return agent_of(sessions, settings, hints)
-
-
-def supervised_by(sessions: Sessions, lease: Lease, process: ProcessId) -> None:
-    with sessions.begin() as session:
-        leases.record_supervisor(session, lease, process)
-
-
-def living(pid: int) -> ProcessId:
-    """The process that has this pid."""
-    process = ProcessId.of(pid)
-    assert process is not None
-    return process
-
-
-def dead_process() -> ProcessId:
-    """A process that was."""
-    with subprocess.Popen(["sleep", "60"]) as child:
-        process = living(child.pid)
-        child.kill()
-    return process
 
 
 def test_the_host_and_its_slots_come_and_go_with_what_it_has(
@@ -105,6 +49,14 @@ def test_a_heartbeat_is_sent_when_it_is_due(sessions: Sessions, agent: Agent) ->
     with sessions() as session:
         age = session.query(func.now() - Host.heartbeat_at).scalar()
     assert age < timedelta(seconds=60)
+
+
+def test_a_host_that_was_forgotten_registers_anew(sessions: Sessions, agent: Agent) -> None:
+    agent.reconcile()
+    with sessions.begin() as session:
+        session.execute(delete(Host))
+    agent.reconcile()
+    assert len(given.the_slots(sessions)) == 2
 
 
 def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(

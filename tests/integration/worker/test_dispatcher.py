@@ -13,11 +13,12 @@ from jobs import leases
 from jobs.database import Sessions, engine_for, sessions_for
 from jobs.hints import Hints, host_queue
 from jobs.settings import Settings
-from jobs.states import EndReason, Status
-from jobs.store import Lease, request_cancel
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import Lease, pause, request_cancel
 from jobs.tables import Attempt, Job
 from tests.integration.jobs import given
 from tests.waiting import until
+from worker import dispatcher as dispatcher_module
 from worker.dispatcher import Dispatcher
 
 NOWHERE = "redis+socket:///nowhere/broker.sock"
@@ -32,7 +33,7 @@ def make(database: str, broker: str) -> Iterator[Make]:
     def make(broker_url: str = broker, **values: float) -> Dispatcher:
         engine, hints = engine_for(database), Hints(broker_url)
         made.append((engine, hints))
-        return Dispatcher(sessions_for(engine), hints, Settings(backfill_patience_s=300, **values))
+        return Dispatcher(sessions_for(engine), hints, Settings(**values))
 
     yield make
     for engine, hints in made:
@@ -118,22 +119,153 @@ def test_a_slot_that_is_not_to_be_used_is_passed_over(sessions: Sessions, make: 
     assert given.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
 
 
-def test_a_job_that_waits_too_long_is_passed_by_none(sessions: Sessions, make: Make) -> None:
+def test_a_blocked_job_is_passed_only_by_those_that_end_in_time(sessions: Sessions, make: Make) -> None:
     given.a_host(sessions, slots=4)
-    busy = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[0])
+    busy = given.an_attempt(sessions, given.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])
     large = given.a_job(sessions, gpus=4)
-    with sessions.begin() as session:
-        past = func.now() - timedelta(seconds=301)
-        session.execute(update(Job).where(Job.id == large).values(created_at=past))
-    small = given.a_job(sessions, gpus=1)
+    unknown, long, short = (given.a_job(sessions, gpus=1, time_limit_s=limit_s) for limit_s in (None, 2000, 500))
     dispatcher = make()
-    assert dispatcher.run() == 0
+    assert dispatcher.run() == 1
+    passing = live(sessions)[1]
+    assert passing.job_id == short
+    due_at = given.the_attempt(sessions, passing).due_at
+    assert due_at is not None
+    assert 900 < (due_at - given.the_attempt(sessions, passing).created_at).total_seconds() <= 1000
+    assert given.kept_for(sessions) == {"ha": large}
     over(sessions, busy)
+    over(sessions, passing)
     assert dispatcher.run() == 1
     assert placed(sessions) == [large]
+    assert given.kept_for(sessions) == {"ha": unknown}
     over(sessions, live(sessions)[0])
+    assert dispatcher.run() == 2
+    assert placed(sessions) == [unknown, long]
+    assert given.kept_for(sessions) == {"ha": None}
+
+
+def test_what_overstays_makes_room_for_the_job_that_it_passed(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=2)
+    busy = given.an_attempt(sessions, given.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])
+    large = given.a_job(sessions, gpus=2)
+    given.a_job(sessions, gpus=1, time_limit_s=500)
+    dispatcher = make()
     assert dispatcher.run() == 1
-    assert placed(sessions) == [small]
+    passing = live(sessions)[1]
+    over(sessions, busy)
+    assert dispatcher.run() == 0
+    assert given.the_attempt(sessions, passing).preempt_requested_at is None
+    with sessions.begin() as session:
+        past = func.now() - timedelta(seconds=1)
+        session.execute(update(Attempt).where(Attempt.id == passing.attempt_id).values(due_at=past))
+    assert dispatcher.run() == 0
+    assert given.the_attempt(sessions, passing).preempted_for == f"job {large}"
+
+
+def test_a_job_like_those_before_is_expected_to_take_as_long(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=2)
+    for took_s in (20, 30):
+        given.has_run(sessions, took_s=took_s, gpus=1, epochs=3)
+    given.an_attempt(sessions, given.a_job(sessions, gpus=1, time_limit_s=60), slots=[0])
+    given.a_job(sessions, gpus=2)
+    given.a_job(sessions, gpus=1, epochs=4)
+    like_those = given.a_job(sessions, gpus=1, epochs=3)
+    assert make().run() == 1
+    assert placed(sessions)[1:] == [like_those]
+
+
+def test_a_job_of_lower_priority_makes_room(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=3)
+    low = [given.an_attempt(sessions, given.a_job(sessions, gpus=1, priority=10), slots=[n]) for n in (0, 1)]
+    urgent = given.a_job(sessions, gpus=2, priority=90)
+    later = given.a_job(sessions, gpus=1, priority=10, time_limit_s=1)
+    dispatcher = make()
+    assert dispatcher.run() == 0
+    asked = [given.the_attempt(sessions, lease).preempted_for for lease in low]
+    assert asked == [None, f"job {urgent}"]  # the youngest
+    assert EventKind.PREEMPT_REQUESTED in given.kinds(sessions, low[1].job_id)
+    assert dispatcher.run() == 0
+    assert given.the_attempt(sessions, low[0]).preempted_for is None  # one is enough
+    with sessions.begin() as session:
+        leases.end(session, low[1], EndReason.PREEMPTED)
+        leases.release(session, low[1].attempt_id)
+    assert dispatcher.run() == 1
+    assert placed(sessions) == [low[0].job_id, urgent]
+    assert given.the_job(sessions, low[1].job_id).status is Status.QUEUED
+    assert given.the_job(sessions, later).status is Status.QUEUED
+
+
+def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make: Make) -> None:
+    for name, peers in (("hc", "eth0"), ("ha", "ib0"), ("hb", "eth0")):
+        given.a_host(sessions, name, slots=2, peers=peers)
+    given.a_host(sessions, "hd", slots=2)
+    job_id = given.a_job(sessions, gpus=4)
+    assert make().run() == 1
+    (lease,) = live(sessions)
+    attempt = given.the_attempt(sessions, lease)
+    assert (attempt.job_id, attempt.host, attempt.gpus) == (job_id, "hb", 4)
+    assert attempt.shares == [{"host": "hb", "slots": [0, 1]}, {"host": "hc", "slots": [0, 1]}]
+    ranks = [slot.rank for host in ("hb", "hc") for slot in given.the_slots(sessions, host)]
+    assert ranks == [0, 1, 2, 3]
+    assert given.holders(sessions, "ha") == given.holders(sessions, "hd") == [None, None]
+
+
+def test_spread_takes_one_slot_of_each(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, "ha", slots=2, peers="eth0")
+    given.a_host(sessions, "hb", slots=2, peers="eth0")
+    given.a_job(sessions, gpus=2, placement="spread")
+    assert make().run() == 1
+    (lease,) = live(sessions)
+    assert given.the_attempt(sessions, lease).shares == [{"host": "ha", "slots": [0]}, {"host": "hb", "slots": [0]}]
+
+
+def test_a_restart_goes_to_its_last_host(sessions: Sessions, make: Make) -> None:
+    for name in ("ha", "hb", "hc"):
+        given.a_host(sessions, name)
+    first = given.an_attempt(sessions, given.a_job(sessions), host="hb")
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.RANK_FAILED)
+        leases.release(session, first.attempt_id)
+    assert make().run() == 1
+    assert given.the_attempt(sessions, live(sessions)[0]).host == "hb"
+
+
+def test_nothing_is_placed_on_a_drained_host(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, "ha")
+    given.a_host(sessions, "hb")
+    given.drained(sessions, "ha")
+    given.a_job(sessions)
+    given.a_job(sessions)
+    dispatcher = make()
+    assert dispatcher.run() == 1
+    assert given.holders(sessions, "ha") == [None, None]
+
+
+@pytest.mark.parametrize("why", ["paused", "being cancelled"])
+def test_a_paused_job_is_not_placed_and_one_that_leaves_is_waited_for(sessions: Sessions, make: Make, why: str) -> None:
+    given.a_host(sessions, slots=4)
+    leaving = given.an_attempt(sessions, given.a_job(sessions, gpus=2, priority=90), slots=[0, 1])
+    low = given.an_attempt(sessions, given.a_job(sessions, gpus=2, priority=10), slots=[2, 3])
+    urgent = given.a_job(sessions, gpus=2)
+    with sessions.begin() as session:
+        (pause if why == "paused" else request_cancel)(session, leaving.job_id)
+    dispatcher = make()
+    assert dispatcher.run() == 0
+    assert given.the_attempt(sessions, low).preempt_requested_at is None
+    with sessions.begin() as session:
+        leases.end(session, leaving, EndReason.PAUSED)
+        leases.release(session, leaving.attempt_id)
+    assert dispatcher.run() == 1
+    assert placed(sessions) == [low.job_id, urgent]
+
+
+def test_a_pass_looks_beyond_its_first_page(sessions: Sessions, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher_module, "_PAGE", 3)
+    given.a_host(sessions, slots=2)
+    for number in range(7):
+        given.a_job(sessions, device="gpu", priority=60 - number % 2)  # nobody has any
+    jobs = [given.a_job(sessions, gpus=1) for _ in range(2)]
+    assert make().run() == 2
+    assert placed(sessions) == jobs
 
 
 def test_a_restart_after_a_lost_host_makes_do_with_fewer_gpus(sessions: Sessions, make: Make) -> None:
@@ -220,3 +352,33 @@ def test_calls_that_come_together_are_merged(sessions: Sessions, make: Make) -> 
         thread.join(10)
     assert sorted(results) == [0] * 9 + [1]
     assert len(live(sessions)) == 1
+
+
+def test_calls_in_several_workers_are_merged_too(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions)
+    dispatchers = [make() for _ in range(6)]
+    with sessions() as session, ThreadPoolExecutor(6) as pool:
+        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})
+        runs = [pool.submit(dispatcher.run) for dispatcher in dispatchers]
+        until(lambda: sum(run.done() for run in runs) == 5, what="the calls that have nothing to add")
+        given.a_job(sessions)
+        session.commit()
+        assert sorted(run.result(10) for run in runs) == [0] * 5 + [1]
+
+
+def test_of_many_hosts_each_leaves_turns_to_the_others(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=1)
+    dispatcher = make()
+    given.a_job(sessions, gpus=1)
+    assert dispatcher.run_in_turn() == 1  # it knows of no other
+    for number in range(400):
+        given.a_host(sessions, f"h{number}", slots=1)
+    given.a_job(sessions, gpus=1)
+    assert dispatcher.run() == 1
+    waiting = {given.a_job(sessions, gpus=1) for _ in range(2)}
+    turns = 0
+    while not waiting <= set(placed(sessions)):
+        dispatcher.run_in_turn()
+        turns += 1
+        assert turns < 5000
+    assert turns > 2

@@ -14,9 +14,11 @@ LOOK = """
 import json
 from dataclasses import asdict
 from worker.agent import slots_of
-from worker.gpus import find_gpus, read
+from worker.gpus import find_gpus, is_in_use, read
 gpus = find_gpus()
-print(json.dumps({"slots": [asdict(slot) for slot in slots_of(gpus, 3)], "read": [asdict(read(gpu)) for gpu in gpus]}))
+in_use = [uuid for uuid in ("GPU-0", "GPU-1", "GPU-3", "GPU-9") if is_in_use(uuid)]
+slots = [asdict(slot) for slot in slots_of(gpus, 3)]
+print(json.dumps({"in_use": in_use, "slots": slots, "read": [asdict(read(gpu)) for gpu in gpus]}))
 """
 WELL = {
     "percent": 97.0,
@@ -72,6 +74,10 @@ def test_a_card_that_is_lost_gives_nulls_and_no_error(host: dict[str, Any]) -> N
     assert host["read"][2] == dict.fromkeys(WELL)
 
 
+def test_a_card_on_which_a_process_computes_is_in_use(host: dict[str, Any]) -> None:
+    assert host["in_use"] == ["GPU-1"]
+
+
 def test_a_host_without_the_library_has_cpu_slots(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     host = looked(tmp_path)
@@ -80,4 +86,4 @@ def test_a_host_without_the_library_has_cpu_slots(tmp_path: Path) -> None:
         (1, "cpu", None),
         (2, "cpu", None),
     ]
-    assert host["read"] == []
+    assert host["read"] == host["in_use"] == []

@@ -33,8 +33,9 @@ from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease, get_job
 from jobs.tables import JobEvent, LogLine, MetricPoint
 from tests.integration.jobs import given
+from worker.attempt_paths import AttemptPaths, paths_of
 from worker.intake import Intake
-from worker.launcher import AttemptPaths, paths_of
+from worker.leftovers import store_leftovers
 
 PLAN = resolve_plan(spec_from(given.SPEC), DatasetSizes(train=1350, validation=150))  # 30 epochs of 10 steps
 SUMMARY = Summary(
@@ -336,3 +337,33 @@ def test_garbage_between_records_is_passed_over(sessions: Sessions, paths: Attem
     write(paths, 0, step(2))
     intake.store_new()
     assert losses(sessions) == [(0, 1), (0, 2)]
+
+
+def test_what_an_attempt_left_is_stored_by_the_next_one(sessions: Sessions, lease: Lease, paths: AttemptPaths) -> None:
+    """It lost its lease with steps and a checkpoint that it had not stored; the next one goes on from there."""
+    intake = Intake(sessions, lease, paths, ranks=2)
+    write(paths, 0, started(0), step(1))
+    intake.store_new()
+    write(paths, 0, step(2), step(3), CheckpointSaved(at=3.0, epoch=1, step=3, path="/c", duration_s=0.1))
+    write(paths, 1, step(2), step(3))
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        leases.release(session, lease.attempt_id)
+    with pytest.raises(StaleLease):
+        intake.drain()
+    later = given.an_attempt(sessions, lease.job_id)
+    runs_dir = paths.job_dir.parent
+    looks: list[None] = []
+    store_leftovers(sessions, later, runs_dir, meanwhile=lambda: looks.append(None))
+    assert losses(sessions) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
+    assert looks
+    assert given.kinds(sessions, lease.job_id)[-1] is EventKind.CHECKPOINT_SAVED
+    job = given.the_job(sessions, lease.job_id)
+    assert (job.status, (job.progress or {})["step"]) == (Status.LAUNCHING, 1)  # nothing is said of the job itself
+    store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)
+    assert len(losses(sessions)) == 5
+    with sessions.begin() as session:
+        leases.end(session, later, EndReason.LEASE_EXPIRED)
+    write(paths, 0, step(4))
+    with pytest.raises(StaleLease):  # whoever stores it has to hold the job
+        store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)

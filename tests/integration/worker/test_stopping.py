@@ -1,13 +1,17 @@
-"""An attempt is ended in order: asked by a file, then by SIGTERM, then killed."""
+"""An attempt is ended in order: asked by a file, then by SIGTERM, then killed; each within its limit."""
 
+import signal
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
+from jobs.processes import ProcessId
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.processes import marked
-from worker.stopping import stop
+from worker.stopping import Graces, Here, stop
 
 # Writes what reaches it, in the order it does; `sleep 0.05 &` and `wait` let a trap run at once.
 RANK = """
@@ -30,6 +34,29 @@ def stop_file(tmp_path: Path) -> Path:
     return tmp_path / "stop"
 
 
+class Elsewhere:
+    """Processes on another host, which nobody here can see; they leave at the signal `goes_at`."""
+
+    def __init__(self, goes_at: int | None) -> None:
+        self.goes_at = goes_at
+        self.got: list[str | int] = []
+
+    def ask_to_stop(self) -> None:
+        self.got.append("file")
+
+    def signal(self, number: int) -> None:
+        self.got.append(number)
+
+    def are_gone(self) -> bool:
+        return self.goes_at is None or self.goes_at in self.got
+
+
+def here(mark: str, stop_file: Path, *, child: int = 0) -> Here:
+    """What is below this process, but for all that the other fixtures started."""
+    spared = [one.pid for one in psutil.Process().children() if one.pid not in marked(mark)]
+    return Here(mark, stop_file, child, lambda: spared)
+
+
 def rank(start: Start, mark: str, told: Path, stop_file: Path, *, on_file: str = "", on_term: str = "") -> int:
     """Start a rank that does as told by the file and by SIGTERM."""
     child = start(RANK.format(told=told, stop=stop_file, on_file=on_file, on_term=on_term))
@@ -38,24 +65,26 @@ def rank(start: Start, mark: str, told: Path, stop_file: Path, *, on_file: str =
     return child.pid
 
 
-def stopped(mark: str, stop_file: Path | None, *, file_s: float = 5, term_s: float = 5) -> tuple[bool, int]:
+def stopped(
+    mark: str, stop_file: Path, *, file_s: float | None = 5, term_s: float = 5, hurry: bool = False, child: int = 0
+) -> tuple[bool, int]:
     """Stop the attempt; says whether it is clean, and how often the time was used for something else."""
     looks = 0
 
-    def meanwhile() -> None:
+    def meanwhile() -> bool:
         nonlocal looks
         looks += 1
+        return hurry
 
-    clean = stop(
-        mark, stop_file=stop_file, stop_file_grace_s=file_s, sigterm_grace_s=term_s, meanwhile=meanwhile
-    )  # fmt: skip
+    graces = Graces(stop_file_s=file_s, hurried_s=0.3, sigterm_s=term_s, sigkill_s=5)
+    clean = stop([here(mark, stop_file, child=child)], graces, meanwhile=meanwhile)
     assert marked(mark) == []
     return clean, looks
 
 
 def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(mark: str, start: Start, told: Path, stop_file: Path) -> None:
-    rank(start, mark, told, stop_file, on_file="exit 0")
-    clean, looks = stopped(mark, stop_file, file_s=30)
+    pid = rank(start, mark, told, stop_file, on_file="exit 0")
+    clean, looks = stopped(mark, stop_file, file_s=30, child=pid)
     assert clean
     assert looks > 0
     assert told.read_text().split() == ["up", "file"]
@@ -77,20 +106,62 @@ def test_a_rank_that_does_neither_is_killed(mark: str, start: Start, told: Path,
 
 def test_without_a_file_the_ranks_are_terminated_at_once(mark: str, start: Start, told: Path, stop_file: Path) -> None:
     rank(start, mark, told, stop_file, on_term="exit 0")
-    assert stopped(mark, None)[0]
+    assert stopped(mark, stop_file, file_s=None)[0]
     assert told.read_text().split() == ["up", "term"]
     assert not stop_file.exists()
 
 
-def test_nothing_to_stop_takes_no_time(mark: str, stop_file: Path) -> None:
-    assert stopped(mark, stop_file, file_s=600, term_s=600) == (True, 0)
+def test_a_hurry_cuts_the_time_for_saving_short(mark: str, start: Start, told: Path, stop_file: Path) -> None:
+    rank(start, mark, told, stop_file, on_term="exit 0")
+    began = time.monotonic()
+    assert stopped(mark, stop_file, file_s=60, hurry=True)[0]
+    assert time.monotonic() - began < 10
+    assert told.read_text().split() == ["up", "file", "term"]
 
 
-def test_what_is_done_meanwhile_may_break_it_off(mark: str, start: Start, told: Path, stop_file: Path) -> None:
-    rank(start, mark, told, stop_file)
+def test_an_attempt_of_which_nothing_is_left_is_not_waited_for(mark: str, stop_file: Path) -> None:
+    assert stopped(mark, stop_file) == (True, 0)
 
-    def lost() -> None:
-        raise ConnectionError
 
-    with pytest.raises(ConnectionError):
-        stop(mark, stop_file=stop_file, stop_file_grace_s=30, sigterm_grace_s=30, meanwhile=lost)
+def test_a_process_without_mark_and_session_is_ended_with_the_one_that_started_it(
+    mark: str, start: Start, tmp_path: Path, stop_file: Path
+) -> None:
+    hidden = tmp_path / "hidden"
+    start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60")
+    until(lambda: hidden.exists() and hidden.read_text().strip())
+    pid = int(hidden.read_text())
+    assert pid not in marked(mark)
+    assert stopped(mark, stop_file, file_s=None, term_s=0)[0]
+    assert ProcessId.of(pid) is None
+
+
+def test_the_dead_that_were_adopted_are_collected_and_no_others(mark: str, start: Start, stop_file: Path) -> None:
+    adopted = start("exit 4")
+    until(lambda: psutil.Process(adopted.pid).status() == psutil.STATUS_ZOMBIE)
+    spared = [one.pid for one in psutil.Process().children() if one.pid != adopted.pid]
+    Here(mark, stop_file, 0, lambda: spared).reap()
+    assert not psutil.pid_exists(adopted.pid)
+    ours = start("exit 3")
+    until(lambda: psutil.Process(ours.pid).status() == psutil.STATUS_ZOMBIE)
+    Here(mark, stop_file, ours.pid, lambda: spared).reap()
+    assert ours.wait(10) == 3
+
+
+@pytest.mark.parametrize(
+    ("goes_at", "got"),
+    [
+        ("file", ["file"]),
+        (signal.SIGTERM, ["file", signal.SIGTERM]),
+        (signal.SIGKILL, ["file", signal.SIGTERM, signal.SIGKILL]),
+    ],
+)
+def test_other_hosts_are_asked_in_the_same_order(goes_at: int, got: list[str | int]) -> None:
+    there = Elsewhere(goes_at)
+    graces = Graces(stop_file_s=0.1, hurried_s=0.1, sigterm_s=0.1, sigkill_s=5)
+    assert stop([Elsewhere(None), there], graces, meanwhile=lambda: False)
+    assert there.got[: len(got)] == got
+
+
+def test_what_cannot_be_killed_is_said() -> None:
+    graces = Graces(stop_file_s=None, hurried_s=0.1, sigterm_s=0.0, sigkill_s=0.2)
+    assert not stop([Elsewhere(signal.SIGUSR1)], graces, meanwhile=lambda: False)

@@ -136,6 +136,25 @@ def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
     assert asked[1].headers["If-None-Match"] == "1"
 
 
+def test_what_is_asked_of_jobs_and_hosts() -> None:
+    client, asked = in_turn(*[httpx.Response(200, json={"name": "a"}) for _ in range(5)], httpx.Response(204))
+    client.pause("x")
+    client.resume("x")
+    client.host("a b")
+    client.drain("a", requeue=True)
+    client.undrain("a")
+    client.forget_host("a")
+    assert [(request.method, request.url.raw_path) for request in asked] == [
+        ("POST", b"/v1/jobs/x/pause"),
+        ("POST", b"/v1/jobs/x/resume"),
+        ("GET", b"/v1/hosts/a%20b"),
+        ("POST", b"/v1/hosts/a/drain"),
+        ("POST", b"/v1/hosts/a/undrain"),
+        ("DELETE", b"/v1/hosts/a"),
+    ]
+    assert json.loads(asked[3].content) == {"requeue": True}
+
+
 def test_waiting_for_a_job_that_is_not_there_ends_at_once() -> None:
     client, _ = in_turn(httpx.Response(404, json={"title": "Job not found"}))
     with pytest.raises(NotFound):

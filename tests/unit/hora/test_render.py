@@ -6,15 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console, RenderableType
 
+from hora.phrases import duration, ordinal, plain, ranges
 from hora.render import (
     Finding,
-    duration,
     epoch_line,
     findings_table,
     hosts_table,
     job_details,
     jobs_table,
-    plain,
     progress_line,
     results_table,
     waiting,
@@ -69,6 +68,47 @@ def test_the_list_has_a_line_for_a_job() -> None:
     assert " ".join(line.split()) == "0abc digits-2 succeeded (early_stopped) 2 7/30 0.9733 12,506 1 min 30 s ago"
 
 
+def test_positions_and_slots_are_told_as_people_say_them() -> None:
+    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == [
+        "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th",
+    ]  # fmt: skip
+    assert [ranges(numbers) for numbers in ([0, 1, 2, 5], [3], [2, 0], [])] == ["0-2 5", "3", "0 2", ""]
+
+
+def waits(position: int | None, reason: str, **changes: object) -> dict[str, object]:
+    queued = {"status": "queued", "end_reason": None, "attempt": 0, "waiting": {"position": position, "reason": reason}}
+    return {**JOB, **queued, "summary": None, **changes}
+
+
+def test_the_list_says_why_jobs_wait() -> None:
+    jobs = [waits(3, "needs 4 slots; 2 are free"), waits(None, "paused", paused_at=NOW.isoformat()), JOB]
+    head, third, paused, ended = shown(jobs_table(jobs, NOW)).splitlines()
+    assert head.endswith("IN QUEUE")
+    assert third.endswith("3rd: needs 4 slots; 2 are free")
+    assert "queued (paused)" in paused
+    assert paused.endswith("  -")
+    assert ended.endswith("  -")
+
+
+def test_a_job_that_is_asked_to_pause_says_so_until_it_ends() -> None:
+    paused = {"paused_at": NOW.isoformat(), "end_reason": None}
+    assert "running (pausing)" in shown(job_details({**JOB, **paused, "status": "running"}, NOW))
+    over = {**paused, "status": "succeeded", "ended_at": NOW.isoformat()}
+    assert "paus" not in shown(job_details({**JOB, **over}, NOW))
+
+
+def test_a_job_is_shown_with_its_slots_and_why_it_made_room() -> None:
+    shares = [{"host": "ha", "slots": [0, 1, 2]}, {"host": "hb", "slots": [1]}]
+    attempt = {"shares": shares, "preempted_for": "job 0def"}
+    lines = shown(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt)).splitlines()
+    told = {line[:14].strip(): line[14:].strip() for line in lines}
+    assert (told["slots"], told["preempted"]) == ("ha 0-2, hb 1", "for job 0def")
+    assert told["in queue"] == "1st: is next"
+    assert told["lost"].startswith("2 attempts")
+    drained = shown(job_details(JOB, NOW, attempt={"preempted_for": "host ha is drained"}))
+    assert "preempted      host ha is drained" in drained
+
+
 def test_the_results_of_a_job() -> None:
     assert shown(results_table(JOB, "http://here/v1/jobs/0abc")).splitlines() == [
         "Job 0abc (digits-2)",
@@ -107,7 +147,7 @@ DATA = {
 
 def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
     setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
-    lines = shown(job_details({**JOB, "dataset": DATA}, NOW, setup=setup)).splitlines()
+    lines = shown(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup})).splitlines()
     told = {line[:14].strip(): line[14:].strip() for line in lines}
     assert told["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
     assert told["damaged"] == "2 left out: bee/7.png, emu/�[31m.png"
@@ -183,6 +223,17 @@ def test_slots_of_a_host_that_is_not_alive_are_not_free() -> None:
     _, first, second = shown(hosts_table(hosts, NOW)).splitlines()
     assert first.split()[:4] == ["a", "yes", "3", "1"]
     assert second.split()[:4] == ["b", "no", "3", "0"]
+
+
+def test_what_keeps_jobs_from_a_host_is_noted() -> None:
+    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "quarantined", "quarantined")]
+    base = {"alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots}
+    hosts = [{**base, "name": "a", "drained_at": NOW.isoformat()}, {**base, "name": "b", "kept_for": "0abc"}]
+    _, drained, kept = shown(hosts_table(hosts, NOW)).splitlines()
+    assert drained.split()[3] == "0"
+    assert drained.endswith("drained, 2 quarantined")
+    assert kept.split()[3] == "1"
+    assert kept.endswith("kept for 0abc, 2 quarantined")
 
 
 def test_findings_say_what_to_do() -> None:

@@ -97,7 +97,6 @@ def test_what_can_be_right_is_let_through(spec: Spec) -> None:
         ("model.weights", spec_of(model={"name": "mlp", "weights": "job:"})),
         ("model.weights", spec_of(model={"name": "mlp", "weights": "job:../../x.weights.h5"})),
         ("model.weights", spec_of(model={"name": "mlp", "weights": "job:3K9V0T2M7X1Q"})),
-        ("placement", spec_of(placement="spread")),
     ],
 )
 def test_what_cannot_be_right_is_refused_by_name(field: str, spec: Spec) -> None:
@@ -121,9 +120,9 @@ def test_a_relative_path_needs_a_folder_among_the_roots() -> None:
 
 def test_everything_is_named_at_once() -> None:
     dataset = {"source": "/chips", "validation": "/held-out", "format": "synthetic"}
-    spec = spec_of(dataset, model={"name": "resnet51", "weights": "imagenet"}, placement="spread")
+    spec = spec_of(dataset, model={"name": "resnet51", "weights": "imagenet"})
     assert [problem.field for problem in unsupported(spec, SITE)] == [
-        "dataset.format", "dataset.source", "dataset.validation", "model.name", "model.weights", "placement",
+        "dataset.format", "dataset.source", "dataset.validation", "model.name", "model.weights",
     ]  # fmt: skip
 
 

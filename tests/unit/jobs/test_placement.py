@@ -1,104 +1,160 @@
-"""Which jobs go where."""
+"""Which jobs go where, who makes room, and what is kept for whom."""
 
-from collections import Counter
+from dataclasses import replace
+from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
-from jobs.placement import FreeSlots, Placement, Share, Waiting, place_jobs
-
-PATIENCE_S = 300.0
-
-
-def host(name: str, free: int, *, kind: str = "gpu", capacity: int | None = None) -> FreeSlots:
-    return FreeSlots(name, kind, tuple(range(free)), free if capacity is None else capacity)
+from jobs.fitting import HostSlots, Wish
+from jobs.placement import RESERVATIONS, Live, Order, Pass, Placement, Preemption, Share, Waiting, place_jobs
 
 
-def job(job_id: str, gpus: int, *, device: str = "auto", waited_s: float = 0.0) -> Waiting:
-    return Waiting(job_id, gpus, device, waited_s)
+def host(
+    name: str, free: int, *, kind: str = "gpu", capacity: int | None = None, peers: str | None = "eth0"
+) -> HostSlots:
+    return HostSlots(name, kind, tuple(range(free)), free if capacity is None else capacity, peers)
 
 
-def placed(queue: list[Waiting], hosts: list[FreeSlots]) -> list[tuple[str, str]]:
-    return [(one.job_id, one.shares[0].host) for one in place_jobs(queue, hosts, patience_s=PATIENCE_S)]
+def job(name: str, gpus: int, *, priority: int = 50, estimate_s: float | None = None, **wish: Any) -> Waiting:
+    return Waiting(name, order(name, priority), Wish(gpus, **wish), estimate_s)
+
+
+def order(name: str, priority: int = 50) -> Order:
+    """Jobs are as old as their names are far in front in the alphabet."""
+    return (-priority, 0.0, name)
+
+
+def live(number: int, slots: dict[str, int], *, priority: int = 50, name: str = "0", **known: Any) -> Live:
+    return Live(number, order(name, priority), slots, **known)
+
+
+def where(decided: Pass) -> dict[str, dict[str, int]]:
+    return {one.job_id: {share.host: len(share.slots) for share in one.shares} for one in decided.placements}
+
+
+def placed(queue: list[Waiting], *hosts: HostSlots) -> dict[str, dict[str, int]]:
+    return where(place_jobs(queue, hosts))
 
 
 def test_the_queue_is_served_in_its_order() -> None:
     queue = [job("first", 2), job("second", 2), job("third", 2)]
-    assert placed(queue, [host("ha", 4)]) == [("first", "ha"), ("second", "ha")]
+    assert placed(queue, host("ha", 4)) == {"first": {"ha": 2}, "second": {"ha": 2}}
 
 
-def test_a_job_gets_all_its_slots_on_one_host_or_none() -> None:
-    assert placed([job("four", 4)], [host("ha", 3), host("hb", 3)]) == []
-    assert place_jobs([job("three", 3)], [host("ha", 3)], patience_s=0) == [
-        Placement("three", (Share("ha", (0, 1, 2)),))
-    ]
+def test_a_job_gets_all_its_slots_or_none() -> None:
+    assert placed([job("four", 4)], host("ha", 3), host("hb", 0, capacity=4)) == {}
+    assert place_jobs([job("three", 3)], [host("ha", 3)]).placements == [Placement("three", (Share("ha", (0, 1, 2)),))]
 
 
 def test_the_fullest_host_that_can_hold_a_job_gets_it() -> None:
-    hosts = [host("roomy", 8), host("full", 1), host("tight", 2)]
-    assert placed([job("two", 2), job("eight", 8)], hosts) == [("two", "tight"), ("eight", "roomy")]
+    queue = [job("two", 2), job("eight", 8)]
+    assert placed(queue, host("roomy", 8), host("full", 1), host("tight", 2)) == {
+        "two": {"tight": 2}, "eight": {"roomy": 8},
+    }  # fmt: skip
 
 
 def test_a_gpu_comes_before_a_cpu_for_a_job_that_takes_either() -> None:
     hosts = [host("cpu", 2, kind="cpu"), host("gpu", 8)]
-    assert placed([job("any", 2)], hosts) == [("any", "gpu")]
-    assert placed([job("any", 2, device="cpu")], hosts) == [("any", "cpu")]
+    assert placed([job("any", 2)], *hosts) == {"any": {"gpu": 2}}
+    assert placed([job("any", 2, device="cpu")], *hosts) == {"any": {"cpu": 2}}
+    assert placed([job("any", 4)], host("cpu", 8, kind="cpu"), host("ga", 2), host("gb", 2)) == {
+        "any": {"ga": 2, "gb": 2}
+    }
+
+
+def test_the_kinds_are_never_mixed() -> None:
+    assert placed([job("four", 4)], host("cpu", 2, kind="cpu"), host("gpu", 2)) == {}
 
 
 def test_a_device_that_is_asked_for_is_waited_for() -> None:
-    assert placed([job("gpu", 1, device="gpu")], [host("cpu", 8, kind="cpu")]) == []
-    assert placed([job("cpu", 1, device="cpu")], [host("gpu", 8)]) == []
+    assert placed([job("gpu", 1, device="gpu")], host("cpu", 8, kind="cpu")) == {}
+    assert placed([job("cpu", 1, device="cpu")], host("gpu", 8)) == {}
 
 
-def test_a_smaller_job_passes_a_blocked_one_for_a_while() -> None:
-    queue = [job("large", 8, waited_s=PATIENCE_S), job("small", 1)]
-    assert placed(queue, [host("ha", 2, capacity=8)]) == [("small", "ha")]
+def test_pack_takes_the_fewest_hosts_that_have_room_and_of_these_the_fullest() -> None:
+    hosts = [host("ha", 4), host("hb", 3), host("hc", 2), host("hd", 3)]
+    assert placed([job("four", 4)], *hosts) == {"four": {"ha": 4}}
+    assert placed([job("six", 6)], *hosts) == {"six": {"hb": 3, "hd": 3}}
+    assert placed([job("eight", 8)], *hosts) == {"eight": {"ha": 2, "hb": 2, "hc": 2, "hd": 2}}
 
 
-def test_nothing_passes_a_job_that_has_waited_too_long() -> None:
-    queue = [job("large", 8, waited_s=PATIENCE_S + 1), job("small", 1), job("smaller", 1)]
-    assert placed(queue, [host("ha", 2, capacity=8)]) == []
+def test_a_job_takes_as_many_slots_on_each_of_its_hosts() -> None:
+    assert placed([job("five", 5)], host("ha", 3), host("hb", 3)) == {}
+    assert placed([job("nine", 9)], host("ha", 3), host("hb", 3), host("hc", 4)) == {
+        "nine": {"ha": 3, "hb": 3, "hc": 3}
+    }
 
 
-def test_what_comes_before_a_starving_job_still_goes() -> None:
-    queue = [job("ahead", 1), job("large", 8, waited_s=PATIENCE_S + 1), job("behind", 1)]
-    assert placed(queue, [host("ha", 2, capacity=8)]) == [("ahead", "ha")]
+def test_only_hosts_that_can_work_together_hold_a_job_together() -> None:
+    hosts = [
+        host("ha", 2, peers="eth0"),
+        host("hb", 2, peers="ib0"),
+        host("hc", 2, peers=None),
+        host("hd", 2, peers=None),
+    ]
+    assert placed([job("four", 4)], *hosts) == {}
+    assert placed([job("four", 4)], *hosts, host("he", 2, peers="ib0")) == {"four": {"hb": 2, "he": 2}}
+    assert placed([job("two", 2)], hosts[2]) == {"two": {"hc": 2}}
 
 
-def test_a_starving_job_keeps_only_the_hosts_that_can_hold_it() -> None:
-    queue = [job("large", 8, device="gpu", waited_s=PATIENCE_S + 1), job("small", 1), job("on-cpu", 1, device="cpu")]
-    hosts = [host("large-gpu", 2, capacity=8), host("small-gpu", 1, capacity=4), host("cpu", 8, kind="cpu")]
-    assert placed(queue, hosts) == [("small", "small-gpu"), ("on-cpu", "cpu")]
+def test_single_host_waits_for_one_host() -> None:
+    hosts = [host("ha", 2, capacity=4), host("hb", 2)]
+    assert placed([job("four", 4, placement="single_host")], *hosts) == {}
+    assert placed([job("two", 2, placement="single_host")], *hosts) == {"two": {"ha": 2}}
 
 
-def test_a_job_that_no_host_can_ever_hold_stops_nobody() -> None:
-    queue = [job("giant", 64, waited_s=1e6), job("small", 1)]
-    assert placed(queue, [host("ha", 2, capacity=8)]) == [("small", "ha")]
+def test_spread_takes_the_most_hosts_and_of_these_the_emptiest() -> None:
+    hosts = [host("ha", 1), host("hb", 4), host("hc", 3), host("hd", 2)]
+    assert placed([job("two", 2, placement="spread")], *hosts) == {"two": {"hb": 1, "hc": 1}}
+    assert placed([job("four", 4, placement="spread")], *hosts) == {"four": {"ha": 1, "hb": 1, "hc": 1, "hd": 1}}
+    assert placed([job("six", 6, placement="spread")], *hosts) == {"six": {"hb": 2, "hc": 2, "hd": 2}}
+    assert placed([job("one", 1, placement="spread")], *hosts) == {"one": {"hb": 1}}
+
+
+def test_a_restart_goes_where_it_was_if_that_costs_nothing() -> None:
+    def again(*last: str, gpus: int = 2, placement: str = "pack") -> list[str]:
+        waiting = job("again", gpus, last_hosts=last, placement=placement)
+        (one,) = place_jobs([waiting], [host("ha", 2), host("hb", 4), host("hc", 4), host("hd", 1)]).placements
+        return [share.host for share in one.shares]
+
+    assert again() == ["ha"]
+    assert again("hb") == ["hb"]
+    assert again("hd") == ["ha"]  # one host that has room is better than the old one with another
+    assert again("hc", "hb", gpus=8) == ["hc", "hb"]  # the lead leads again
+    assert again("hc", gpus=8) == ["hc", "hb"]
+    assert again("hc", placement="spread") == ["hc", "hb"]
 
 
 def test_slots_are_taken_by_their_own_index() -> None:
-    free = FreeSlots("ha", "gpu", (1, 4, 6), 8)
-    assert place_jobs([job("a", 2), job("b", 1)], [free], patience_s=0) == [
-        Placement("a", "ha", (1, 4)),
-        Placement("b", "ha", (6,)),
+    free = HostSlots("ha", "gpu", (1, 4, 6), 8)
+    assert place_jobs([job("a", 2), job("b", 1)], [free]).placements == [
+        Placement("a", (Share("ha", (1, 4)),)),
+        Placement("b", (Share("ha", (6,)),)),
     ]
 
 
-def counted(gpus: int, fewest_gpus: int | None, *capacities: int, global_batch: int | None = None) -> int:
+def counted(gpus: int, fewest_gpus: int | None, *capacities: int, **wish: Any) -> int:
     """How many GPUs a job gets from hosts of these sizes, all of them free; 0 where it waits."""
-    waiting = Waiting("j", gpus, "gpu", 0.0, fewest_gpus, global_batch)
-    hosts = [host(f"h{size}", size) for size in capacities]
+    hosts = [host(f"h{number}", size, peers=wish.get("peers")) for number, size in enumerate(capacities)]
     hosts.append(host("cpu", 64, kind="cpu"))
-    return sum(len(one.slots) for one in place_jobs([waiting], hosts, patience_s=0))
+    wish = {key: value for key, value in wish.items() if key != "peers"}
+    waiting = job("j", gpus, device="gpu", fewest_gpus=fewest_gpus, **wish)
+    return sum(one.gpus for one in place_jobs([waiting], hosts).placements)
 
 
-def test_a_restart_makes_do_with_fewer_when_no_host_has_so_many() -> None:
+def test_a_restart_makes_do_with_fewer_when_the_hosts_cannot_hold_so_many() -> None:
     assert counted(8, 2, 4, 6) == 6
     assert counted(8, 2, 4, 8) == 8
     assert counted(8, None, 4, 6) == 0
     assert counted(8, 8, 4, 6) == 0
     assert counted(8, 5, 4) == 0
     assert counted(8, 2) == 0
+
+
+def test_fewer_gpus_are_shared_equally_by_hosts_that_work_together() -> None:
+    assert counted(12, 2, 4, 5, peers="eth0") == 8
+    assert counted(12, 2, 4, 5, placement="single_host", peers="eth0") == 5
+    assert counted(12, 2, 3, 4, 3, peers="eth0") == 9
 
 
 def test_fewer_gpus_still_divide_a_global_batch() -> None:
@@ -108,48 +164,144 @@ def test_fewer_gpus_still_divide_a_global_batch() -> None:
 
 
 def test_a_host_that_is_only_busy_is_waited_for() -> None:
-    waiting = Waiting("j", 8, "auto", 0.0, fewest_gpus=2)
-    assert place_jobs([waiting], [host("ha", 4, capacity=8)], patience_s=0) == []
+    waiting = job("j", 8, fewest_gpus=2)
+    assert placed([waiting], host("ha", 4, capacity=8)) == {}
 
 
-HOSTS = st.lists(
-    st.builds(
-        lambda kind, free, busy: (kind, free, len(free) + busy),
-        st.sampled_from(["gpu", "cpu"]),
-        st.sets(st.integers(0, 15)),
-        st.integers(0, 4),
-    ),
-    max_size=5,
-).map(lambda found: [FreeSlots(f"h{i}", kind, tuple(sorted(free)), all_) for i, (kind, free, all_) in enumerate(found)])
-QUEUE = st.lists(
-    st.tuples(st.integers(1, 12), st.sampled_from(["auto", "gpu", "cpu"]), st.floats(0, 600)), max_size=20
-).map(lambda found: [Waiting(f"j{i}", *one) for i, one in enumerate(found)])
+LARGE = job("large", 8, estimate_s=50.0)
+LARGE_FOR_EVER = job("large", 8)
+BUSY = host("ha", 2, capacity=8)
 
 
-@settings(deadline=None)
-@given(QUEUE, HOSTS)
-def test_no_slot_is_given_twice_and_no_job_half(queue: list[Waiting], hosts: list[FreeSlots]) -> None:
-    free = {one.host: one for one in hosts}
-    wanted = {one.job_id: one for one in queue}
-    placements = place_jobs(queue, hosts, patience_s=PATIENCE_S)
-    taken = Counter((one.host, index) for one in placements for index in one.slots)
-    assert set(taken.values()) <= {1}
-    assert len({one.job_id for one in placements}) == len(placements)
-    for one in placements:
-        assert len(one.slots) == wanted[one.job_id].gpus
-        assert set(one.slots) <= set(free[one.host].indices)
-        assert wanted[one.job_id].device in ("auto", free[one.host].kind)
+@pytest.mark.parametrize(
+    ("ends_in_s", "estimate_s", "due_s"),
+    [(100, 100, 100), (100, 20, 100), (100, 101, None), (100, None, None), (None, 1, None), (0, 1, None)],
+)  # fmt: skip
+def test_a_job_passes_a_blocked_one_that_it_does_not_delay(
+    ends_in_s: float | None, estimate_s: float | None, due_s: float | None
+) -> None:
+    passing = job("passing", 2, estimate_s=estimate_s)
+    decided = place_jobs([LARGE, passing], [BUSY], [live(1, {"ha": 6}, ends_in_s=ends_in_s)])
+    assert [(one.job_id, one.due_s) for one in decided.placements] == ([] if due_s is None else [("passing", due_s)])
+    assert decided.kept == {"ha": "large"}
 
 
-@settings(deadline=None)
-@given(QUEUE, HOSTS)
-def test_a_starving_job_never_loses_a_slot_to_a_later_one(queue: list[Waiting], hosts: list[FreeSlots]) -> None:
-    placements = {one.job_id: one for one in place_jobs(queue, hosts, patience_s=PATIENCE_S)}
-    for position, starving in enumerate(queue):
-        if starving.waited_s <= PATIENCE_S or starving.job_id in placements:
-            continue
-        could_hold = {
-            one.host for one in hosts if starving.device in ("auto", one.kind) and one.capacity >= starving.gpus
-        }
-        later = [placements[one.job_id] for one in queue[position + 1 :] if one.job_id in placements]
-        assert could_hold.isdisjoint(one.host for one in later)
+def test_what_comes_before_a_blocked_job_still_goes() -> None:
+    decided = place_jobs([job("ahead", 1), LARGE, job("behind", 1)], [BUSY], [live(1, {"ha": 6})])
+    assert where(decided) == {"ahead": {"ha": 1}}
+
+
+def test_a_blocked_job_keeps_only_what_it_needs() -> None:
+    queue = [job("large", 6, device="gpu"), job("long", 2), job("longer", 1), job("on-cpu", 1, device="cpu")]
+    hosts = [BUSY, host("small", 1, capacity=4, peers=None), host("cpu", 8, kind="cpu")]
+    decided = place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10), live(2, {"small": 3}, ends_in_s=5)])
+    assert where(decided) == {"long": {"ha": 2}, "longer": {"small": 1}, "on-cpu": {"cpu": 1}}
+    assert {one.due_s for one in decided.placements} == {None}
+    assert place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10)]).kept == {"ha": "large"}
+
+
+def test_what_is_spare_is_given_once() -> None:
+    queue = [job("large", 6), job("m", 1), job("n", 1), job("o", 1), job("short", 1, estimate_s=10)]
+    decided = place_jobs(queue, [host("ha", 4, capacity=8)], [live(1, {"ha": 4}, ends_in_s=10)])
+    assert [(one.job_id, one.due_s) for one in decided.placements] == [("m", None), ("n", None), ("short", 10)]
+
+
+def test_slots_are_kept_where_they_come_free_first() -> None:
+    hosts = [host("ha", 4, capacity=8, peers=None), host("hb", 4, capacity=8, peers=None)]
+    busy = [live(1, {"ha": 4}, ends_in_s=50), live(2, {"hb": 4}, ends_in_s=20)]
+    assert place_jobs([LARGE], hosts, busy).kept == {"hb": "large"}
+    unknown = [replace(busy[0], ends_in_s=None), replace(busy[1], ends_in_s=None)]
+    assert place_jobs([LARGE], hosts, unknown).kept == {"ha": "large"}  # the older one is taken to end first
+
+
+def test_what_was_placed_in_the_same_pass_is_counted_too() -> None:
+    queue = [job("a", 8, estimate_s=30), LARGE, job("passing", 2, estimate_s=30), job("long", 2, estimate_s=31)]
+    hosts = [host("ha", 8, peers=None), host("hb", 2, capacity=8, peers=None)]
+    decided = place_jobs(queue, hosts, [live(1, {"hb": 6}, ends_in_s=30)])
+    assert where(decided) == {"a": {"ha": 8}, "passing": {"hb": 2}}
+    assert decided.reservations[0].at_s == 30
+
+
+def test_slots_are_kept_for_the_first_few_blocked_jobs_one_after_the_other() -> None:
+    queue = [job(f"large{number}", 8, estimate_s=10) for number in range(RESERVATIONS + 1)]
+    decided = place_jobs(queue, [host("ha", 1, capacity=8)], [live(1, {"ha": 7}, ends_in_s=5)])
+    assert [one.at_s for one in decided.reservations] == [5 + 10 * number for number in range(RESERVATIONS)]
+    assert decided.kept == {"ha": "large0"}
+
+
+def test_a_job_behind_one_that_waits_without_end_keeps_nothing_on_its_hosts() -> None:
+    queue = [LARGE_FOR_EVER, job("larger", 8), job("elsewhere", 4, device="cpu"), job("short", 1, estimate_s=5)]
+    hosts = [host("ha", 1, capacity=8), host("hc", 1, capacity=4, kind="cpu")]
+    decided = place_jobs(queue, hosts, [live(1, {"ha": 7}, ends_in_s=5), live(2, {"hc": 3})])
+    assert decided.kept == {"ha": "large", "hc": "elsewhere"}
+    assert where(decided) == {"short": {"ha": 1}}
+
+
+def test_a_job_that_no_hosts_can_hold_keeps_nobody_waiting() -> None:
+    assert placed([job("giant", 64), job("small", 1)], host("ha", 2, capacity=8)) == {"small": {"ha": 1}}
+    assert placed([job("odd", 7), job("small", 1)], host("ha", 2, capacity=4), host("hb", 2, capacity=4)) == {
+        "small": {"ha": 1}
+    }
+
+
+def asked(queue: list[Waiting], hosts: list[HostSlots], *attempts: Live) -> list[Preemption]:
+    return place_jobs(queue, hosts, attempts).preemptions
+
+
+URGENT = job("urgent", 4, priority=90)
+FULL = [host("ha", 0, capacity=4), host("hb", 0, capacity=4)]
+
+
+def test_the_lowest_priority_makes_room_and_of_that_the_youngest() -> None:
+    attempts = [live(1, {"ha": 4}, priority=10), live(2, {"hb": 4}, priority=20)]
+    assert asked([URGENT], FULL, *attempts) == [Preemption("urgent", (1,))]
+    attempts = [live(1, {"ha": 4}), live(2, {"hb": 4})]
+    assert asked([URGENT], FULL, *attempts) == [Preemption("urgent", (2,))]
+
+
+def test_only_a_lower_priority_makes_room() -> None:
+    attempts = [live(1, {"ha": 4}, priority=90), live(2, {"hb": 4}, priority=91)]
+    assert asked([URGENT], FULL, *attempts) == []
+
+
+def test_nobody_makes_room_that_need_not() -> None:
+    hosts = [host("ha", 1, capacity=4, peers=None), host("hb", 0, capacity=4, peers=None)]
+    attempts = [
+        live(1, {"hb": 1}, priority=1),
+        live(2, {"ha": 1}, priority=2),
+        live(3, {"ha": 2}, priority=3),
+        live(4, {"hb": 3}),
+    ]
+    assert asked([URGENT], hosts, *attempts) == [Preemption("urgent", (2, 3))]
+    assert asked([job("urgent", 3, priority=90)], hosts, *attempts) == [Preemption("urgent", (3,))]
+
+
+def test_nobody_makes_room_for_a_job_that_it_cannot_help() -> None:
+    attempts = [live(1, {"ha": 2}, priority=10), live(2, {"ha": 2}, priority=90), live(3, {}, priority=10)]
+    alone = [host("ha", 0, capacity=4)]
+    assert asked([job("urgent", 3, priority=90)], alone, *attempts) == []
+    assert asked([job("giant", 5, priority=90)], alone, *attempts) == []
+
+
+def test_what_leaves_anyway_is_enough() -> None:
+    attempts = [live(1, {"ha": 4}, priority=99, leaving=True), live(2, {"hb": 4}, priority=10)]
+    decided = place_jobs([URGENT, job("later", 4, priority=80)], FULL, attempts)
+    assert decided.preemptions == [Preemption("later", (2,))]
+    assert decided.kept == {"ha": "urgent", "hb": "later"}
+
+
+def test_what_was_made_room_for_is_left_to_that_job() -> None:
+    hosts = [host("ha", 2, capacity=4), host("hb", 0, capacity=4)]
+    attempts = [live(1, {"ha": 2}, priority=10), live(2, {"hb": 4}, priority=10, leaving=True)]
+    queue = [URGENT, job("urgent2", 4, priority=90), job("short", 1, estimate_s=1.0), job("long", 1)]
+    decided = place_jobs(queue, hosts, attempts)
+    assert decided.preemptions == [Preemption("urgent2", (1,))]
+    assert decided.placements == []
+
+
+def test_an_attempt_that_overstays_makes_room_for_those_it_passed() -> None:
+    late = live(1, {"ha": 4}, name="b", overdue=True)
+    alone = [host("ha", 0, capacity=4)]
+    assert asked([job("a", 4)], alone, late) == [Preemption("a", (1,))]
+    assert asked([job("c", 4)], alone, late) == []  # it was there first
+    assert asked([job("a", 4)], alone, replace(late, overdue=False)) == []

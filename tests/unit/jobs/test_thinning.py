@@ -1,11 +1,12 @@
 """Thinning: bounded, in order, and true to the extremes."""
 
+from itertools import accumulate, pairwise
 from math import isnan, nan
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.thinning import FEWEST_POINTS, kept
+from jobs.thinning import FEWEST_POINTS, bin_of, bin_start, kept, most_of_outline, outline
 
 values = st.lists(st.floats(-1e9, 1e9) | st.just(nan) | st.none(), max_size=300)
 
@@ -37,3 +38,58 @@ def test_where_there_is_nothing_but_nan_some_of_it_is_kept() -> None:
 
     assert any(isnan(y[i]) for i in kept(y, 20))
     assert len(kept([None] * 1000, 20)) > 2
+
+
+steps = st.lists(st.integers(1, 5), min_size=1, max_size=200).map(lambda gaps: [0, *accumulate(gaps)])
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> tuple[list[int], list[list[float | None]]]:
+    offsets = draw(steps)
+    column = st.lists(
+        st.integers(-5, 5).map(float) | st.just(nan) | st.none(), min_size=len(offsets), max_size=len(offsets)
+    )
+    return offsets, draw(st.lists(column, min_size=1, max_size=3))
+
+
+@given(rows(), st.integers(1, 30))
+def test_an_outline_has_every_bins_ends_and_extremes(
+    series: tuple[list[int], list[list[float | None]]], bins: int
+) -> None:
+    offsets, columns = series
+    span = offsets[-1]
+    left = outline(offsets, columns, span=span, bins=bins)
+
+    assert list(left) == sorted(set(left))
+    assert len(left) <= most_of_outline(len(columns), bins)
+    for number in range(bins):
+        inside = [i for i, offset in enumerate(offsets) if bin_of(offset, span=span, bins=bins) == number]
+        assert not inside or {inside[0], inside[-1]} <= set(left)
+        for column in columns:
+            was, still = ([v for i in some if (v := column[i]) is not None and not isnan(v)] for some in
+                          (inside, sorted(set(inside) & set(left))))  # fmt: skip
+            assert (min(was, default=None), max(was, default=None)) == (
+                min(still, default=None),
+                max(still, default=None),
+            )
+
+
+@given(rows(), st.integers(1, 30))
+def test_the_outline_of_an_outline_is_itself(series: tuple[list[int], list[list[float | None]]], bins: int) -> None:
+    offsets, columns = series
+    left = outline(offsets, columns, span=offsets[-1], bins=bins)
+    again = outline(
+        [offsets[i] for i in left], [[column[i] for i in left] for column in columns], span=offsets[-1], bins=bins
+    )
+
+    assert list(again) == list(range(len(left)))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 200))
+def test_bins_share_all_offsets(span: int, bins: int) -> None:
+    starts = [bin_start(number, span=span, bins=bins) for number in range(bins + 1)]
+
+    assert (starts[0], starts[-1]) == (0, span + 1)
+    for number, (start, end) in enumerate(pairwise(starts)):
+        if start < end:
+            assert {bin_of(start, span=span, bins=bins), bin_of(end - 1, span=span, bins=bins)} == {number}

@@ -1,5 +1,6 @@
-"""Checkpoints: whole or not there, the newest kept, damaged ones skipped."""
+"""Checkpoints: whole or not there, the newest kept, damaged ones skipped, and no attempt in another's way."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -21,32 +22,136 @@ def checkpoint(step: int) -> Checkpoint:
     return Checkpoint(state, {"model": [np.full((2, 3), step, np.float32), np.array(step)]})
 
 
+def store_of(root: Path, attempt: int, *, keep: int = 2) -> CheckpointStore:
+    return CheckpointStore(root, attempt=attempt, keep=keep)
+
+
+def begun(root: Path, attempt: int, *, at: int | None) -> CheckpointStore:
+    """The store of an attempt that begins now, and found step `at` to go on from."""
+    store = store_of(root, attempt)
+    found = store.begin(SHAPES)
+    assert (None if found is None else found.state.progress.step) == at
+    return store
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, keep=2)
+    store = store_of(tmp_path, 1)
     store.save(checkpoint(7))
-    found = store.newest(SHAPES)
+    found = store_of(tmp_path, 2).begin(SHAPES)
     assert found is not None
     assert found.state == checkpoint(7).state
     assert [array.tolist() for array in found.arrays["model"]] == [[[7.0] * 3] * 2, 7]
 
 
 def test_the_newest_are_kept(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, keep=2)
-    (tmp_path / ".tmp-checkpoint-0000000008.npz").write_text("left by a rank that was killed")
+    store = begun(tmp_path, 1, at=None)
+    (tmp_path / "attempt-1/.tmp-checkpoint-0000000008.npz").write_text("left by a rank that was killed")
     for step in (9, 10, 100):
         store.save(checkpoint(step))
-    assert sorted(os.listdir(tmp_path)) == ["checkpoint-0000000010.npz", "checkpoint-0000000100.npz"]
+    assert names(tmp_path / "attempt-1") == ["checkpoint-0000000010.npz", "checkpoint-0000000100.npz"]
 
 
 def test_there_is_none_before_the_first(tmp_path: Path) -> None:
-    assert CheckpointStore(tmp_path / "missing", keep=2).newest(SHAPES) is None
+    assert store_of(tmp_path / "missing", 1).begin(SHAPES) is None
+
+
+def test_an_attempt_takes_over_what_the_one_before_it_kept(tmp_path: Path) -> None:
+    first = begun(tmp_path, 1, at=None)
+    for step in (1, 2, 3):
+        first.save(checkpoint(step))
+    begun(tmp_path, 2, at=3)
+    assert names(tmp_path) == ["attempt-2"]
+    assert names(tmp_path / "attempt-2") == ["checkpoint-0000000002.npz", "checkpoint-0000000003.npz"]
+
+
+def test_what_a_stale_attempt_saves_later_changes_nothing(tmp_path: Path) -> None:
+    stale = begun(tmp_path, 1, at=None)
+    stale.save(checkpoint(10))
+    second = begun(tmp_path, 2, at=10)
+    stale.save(checkpoint(90))
+    second.save(checkpoint(20))
+    stale.save(checkpoint(91))
+    begun(tmp_path, 3, at=20)
+    stale.save(checkpoint(92))
+    begun(tmp_path, 4, at=20)
+
+
+def test_one_that_died_before_its_first_save_left_what_it_began_with(tmp_path: Path) -> None:
+    stale = begun(tmp_path, 1, at=None)
+    stale.save(checkpoint(10))
+    begun(tmp_path, 2, at=10)
+    stale.save(checkpoint(90))
+    begun(tmp_path, 3, at=10)
+
+
+def test_one_that_began_from_nothing_is_followed_from_nothing(tmp_path: Path) -> None:
+    """All that was recorded before it is void by then, so a checkpoint of earlier would leave a hole in the curve."""
+    stale = begun(tmp_path, 1, at=None)
+    begun(tmp_path, 2, at=None)
+    stale.save(checkpoint(90))
+    begun(tmp_path, 3, at=None)
+
+
+def test_a_stale_attempt_that_begins_late_takes_nothing_from_a_newer_one(tmp_path: Path) -> None:
+    begun(tmp_path, 1, at=None).save(checkpoint(10))
+    begun(tmp_path, 3, at=10).save(checkpoint(20))
+    begun(tmp_path, 2, at=None).save(checkpoint(99))
+    begun(tmp_path, 4, at=20)
+
+
+def test_a_folder_that_another_attempt_removes_meanwhile_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path, 1, at=None).save(checkpoint(10))
+    link = os.link
+
+    def overtaken(path: Path, name: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        begun(tmp_path, 2, at=10)  # removes what is linked here
+        link(path, name)
+
+    monkeypatch.setattr(os, "link", overtaken)
+    begun(tmp_path, 3, at=10)
+    assert names(tmp_path) == ["attempt-3"]
+
+
+def test_a_file_system_without_links_gets_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path, 1, at=None).save(checkpoint(10))
+
+    def refuse(path: Path, name: Path) -> None:
+        raise OSError(errno.EXDEV, "cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    begun(tmp_path, 2, at=10)
+    monkeypatch.undo()
+    begun(tmp_path, 3, at=10)
+
+
+def test_what_lies_where_it_lay_before_attempts_had_folders_is_found(tmp_path: Path) -> None:
+    store_of(tmp_path, 1).save(checkpoint(5))
+    (tmp_path / "attempt-1/checkpoint-0000000005.npz").rename(tmp_path / "checkpoint-0000000005.npz")
+    (tmp_path / "attempt-1").rmdir()
+    begun(tmp_path, 2, at=5)
+    assert names(tmp_path) == ["attempt-2"]
+
+
+def test_a_take_over_that_was_broken_off_leaves_all_as_it_was(tmp_path: Path) -> None:
+    begun(tmp_path, 1, at=None).save(checkpoint(10))
+    half = tmp_path / ".tmp-attempt-2"
+    half.mkdir()
+    (half / "checkpoint-0000000010.npz").write_text("half")
+    begun(tmp_path, 3, at=10)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign"])
 def test_a_damaged_one_is_skipped_with_a_log_line(
     tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = CheckpointStore(tmp_path, keep=3)
+    store = store_of(tmp_path, 1, keep=3)
     store.save(checkpoint(1))
     path = store.save(checkpoint(2))
     content = bytearray(path.read_bytes())
@@ -57,16 +162,22 @@ def test_a_damaged_one_is_skipped_with_a_log_line(
     else:
         content[:] = b"" if damage == "empty" else b"PK nonsense"
     path.write_bytes(content)
-    found = store.newest(SHAPES)
-    assert found is not None
-    assert found.state.progress.step == 1
+    begun(tmp_path, 2, at=1)
     assert "checkpoint-0000000002.npz is skipped" in capsys.readouterr().out
+    assert names(tmp_path / "attempt-2") == ["checkpoint-0000000001.npz"]  # the damaged one would hide those to come
+
+
+def test_where_all_are_damaged_they_are_left_to_look_at(tmp_path: Path) -> None:
+    path = store_of(tmp_path, 1).save(checkpoint(2))
+    path.write_text("nonsense")
+    begun(tmp_path, 2, at=None).save(checkpoint(1))
+    assert path.exists()
+    begun(tmp_path, 3, at=1)
 
 
 def test_one_of_another_model_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = CheckpointStore(tmp_path, keep=3)
-    store.save(checkpoint(1))
-    assert store.newest({"model": [(5, 5)]}) is None
+    store_of(tmp_path, 1).save(checkpoint(1))
+    assert store_of(tmp_path, 2).begin({"model": [(5, 5)]}) is None
     assert "another model" in capsys.readouterr().out
 
 

@@ -4,9 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from trainer.stopping import POLL_S, LeaseFile
+from worker.lease_file import extend
 
 PROGRAM = """
 import os, signal, sys, time
@@ -46,3 +50,56 @@ def test_what_a_wish_to_stop_does(tmp_path: Path, stage: str, wish: str, code: i
         assert ("the stop file" if wish == "file" else f"SIGTERM from process {os.getpid()}") in said
     else:
         assert said == f"requested {wish == 'file'}\n"
+
+
+LEASED = """
+import os, sys
+from pathlib import Path
+from trainer.stopping import LeaseFile, StopWatch
+
+watch = StopWatch(
+    Path("no-such-file"), on_leave=lambda why: os._exit(1), lease=LeaseFile(Path(sys.argv[1])),
+    on_lease_over=lambda: os._exit(7),
+)
+watch.start()
+print("watching", flush=True)
+watch.join()
+"""
+
+
+def runs_on(process: "subprocess.Popen[str]") -> bool:
+    """Whether it is still there after it has looked a few times."""
+    time.sleep(5 * POLL_S)
+    return process.poll() is None
+
+
+@pytest.mark.parametrize("extended", [True, False])
+def test_a_rank_that_was_stopped_past_its_lease_goes_on_only_where_that_was_extended(
+    tmp_path: Path, extended: bool
+) -> None:
+    lease = tmp_path / "lease"
+    extend(lease, time.monotonic() + 1.0)
+    with subprocess.Popen([sys.executable, "-c", LEASED, str(lease)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "watching\n"
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.2)
+        if extended:
+            extend(lease, time.monotonic() + 60)
+        process.send_signal(signal.SIGCONT)
+        if extended:
+            assert runs_on(process)
+            process.kill()
+        else:
+            assert process.wait(10) == 7
+
+
+@pytest.mark.parametrize("content", [None, "", "soon"], ids=["missing", "empty", "no number"])
+def test_what_cannot_be_read_extends_nothing(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "lease").write_text(content)
+    assert LeaseFile(tmp_path / "lease").is_over()
+
+
+def test_without_a_file_there_is_no_end(tmp_path: Path) -> None:
+    assert not LeaseFile(None).is_over()

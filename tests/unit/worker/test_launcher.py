@@ -1,13 +1,17 @@
 """What is started, with which arguments and which environment."""
 
 import re
+import shlex
+import sys
 from pathlib import Path
 
 from jobs.records import Launch
 from jobs.settings import Settings
 from jobs.spec import spec_from
 from jobs.store import Lease
-from worker.launcher import SupervisorOrder, horovodrun_argv, launch_of, paths_of, rank_environment
+from worker.attempt_paths import paths_of
+from worker.launcher import SupervisorOrder, launch_of, rank_environment
+from worker.shares import HostShare, Layout, horovodrun_argv, member_order, members_order, on_this_host
 
 SECRETS = {
     "HORA_TOKEN": "t0p", "HORA_DATABASE_URL": "postgresql://u:t0p@h/d", "HORA_BROKER_URL": "redis://:t0p@h",
@@ -17,13 +21,57 @@ SECRETS = {
 }  # fmt: skip
 
 
-def test_the_command_that_starts_the_ranks() -> None:
-    assert horovodrun_argv(ranks=2, launch_dir=Path("/runs/j/attempt-1/launch"), python="/venv/bin/python") == [
+TWO_HOSTS = Layout(
+    [HostShare("lead", "10.0.0.1", [0, 1], [], 2), HostShare("other", "10.0.0.2", [2], ["GPU-7"], 0)], "eth1"
+)
+
+
+def test_the_command_that_starts_the_ranks_of_one_host() -> None:
+    launch_dir = Path("/runs/j/attempt-1/launch")
+    assert horovodrun_argv(on_this_host(2), launch_dir=launch_dir, python="/venv/bin/python") == [
         "/venv/bin/python", "-m", "worker.horovodrun",
         "-np", "2", "-H", "localhost:2",
         "--gloo", "--disable-cache", "--network-interfaces", "lo",
         "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
     ]  # fmt: skip
+
+
+def test_the_command_that_starts_the_ranks_of_several_hosts() -> None:
+    launch_dir, ssh_config = Path("/runs/j/attempt-1/launch"), Path("/home/ssh/lead/ssh_config")
+    argv = horovodrun_argv(TWO_HOSTS, launch_dir=launch_dir, ssh_config=ssh_config, python="/venv/bin/python")
+    assert argv == [
+        "/venv/bin/python", "-m", "worker.horovodrun", "--ssh-config", "/home/ssh/lead/ssh_config",
+        "-np", "3", "-H", "10.0.0.1:2,10.0.0.2:1",
+        "--gloo", "--disable-cache", "--network-interfaces", "eth1",
+        "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
+    ]  # fmt: skip
+
+
+def test_a_member_is_told_what_is_its_own_host_s() -> None:
+    settings, lease = Settings(home=Path("/home")), Lease(7, "token", "j", 2)
+    paths = paths_of(settings.runs_dir, "j", 2)
+    launch = launch_of(lease, spec_from({"dataset": "digits", "gpus": 3}), paths, settings, TWO_HOSTS)
+    assert (launch.gpus, launch.threads_per_rank, launch.gpu_uuids) == (3, 2, [])
+    order = member_order(launch, TWO_HOSTS.shares[1], paths, mark="j.2")
+    there = "/home/runs/j/attempt-2/members/other"
+    told = Launch.model_validate(order.launch)
+    assert (order.host, order.mark, order.ranks) == ("other", "j.2", [2])
+    assert order.launch_file == "/home/runs/j/attempt-2/launch/10.0.0.2.json"
+    assert (told.gpu_uuids, told.threads_per_rank) == (["GPU-7"], 0)
+    assert (told.records_dir, told.logs_dir) == (f"{there}/records", f"{there}/logs")
+    assert (told.stop_path, told.lease_path) == (f"{there}/stop", f"{there}/lease")
+    assert told.checkpoints_dir == "/home/runs/j/checkpoints"
+
+
+def test_what_a_member_is_started_by_is_quoted_for_a_shell() -> None:
+    paths = paths_of(Path("/runs"), "j", 2)
+    environment = {"PYTHONPATH": "/a b;touch /tmp/t0p", "PATH": "/bin"}
+    order = members_order([], TWO_HOSTS, paths, ssh=["ssh"], environment=environment, ready_within_s=9)
+    assert shlex.split(order.command) == [
+        "env", "PYTHONPATH=/a b;touch /tmp/t0p", sys.executable, "-m", "worker.member",
+    ]  # fmt: skip
+    assert "'PYTHONPATH=/a b;touch /tmp/t0p'" in order.command
+    assert order.addresses == ["10.0.0.2"]
 
 
 def environment(inherited: dict[str, str]) -> dict[str, str]:
@@ -77,7 +125,7 @@ def launched(**model: str) -> Launch:
     settings = Settings(home=Path("/home"), data_roots="/data:s3://bucket/sets", models="acme.nets:wide")
     spec = spec_from({"dataset": "digits", "gpus": 2, "model": {"name": "mlp"} | model})
     lease, paths = Lease(7, "token", "j", 2), paths_of(settings.runs_dir, "j", 2)
-    return launch_of(lease, spec, paths, settings, gpus=2, gpu_uuids=[], threads_per_rank=1)
+    return launch_of(lease, spec, paths, settings, on_this_host(2, threads=1))
 
 
 def test_the_ranks_are_told_what_the_operator_allows() -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from jobs.leases import Orders
 from jobs.records import ExitReason, RankExited
 from jobs.states import EndReason
-from worker.verdict import Verdict, verdict
+from worker.verdict import Verdict, ordered, verdict
 
 
 def judged(
@@ -126,3 +127,24 @@ def test_a_rank_that_was_killed_may_have_had_no_memory_left() -> None:
 def test_only_a_silent_rank_that_was_killed_gets_that_advice(rank: int, code: int) -> None:
     found = judged(E.PEER_LOST, None, launcher_says=told_by_horovodrun(rank, code))
     assert "died without a word" in (found.error or "")
+
+
+def test_ranks_whose_lease_was_not_extended_have_not_failed() -> None:
+    found = judged(E.LEASE_EXPIRED, E.PEER_LOST, E.LEASE_EXPIRED)
+    assert found == Verdict(EndReason.LEASE_EXPIRED, "rank 0, 2 left: nobody extended its lease")
+    assert judged(E.LEASE_EXPIRED, E.BAD_DATA).reason is EndReason.BAD_DATA
+    lost = Verdict(EndReason.HOST_LOST, "host hb: the connection broke")
+    assert judged(E.PEER_LOST, E.LEASE_EXPIRED, stopped_for=lost) == lost
+
+
+@pytest.mark.parametrize(
+    ("orders", "told"),
+    [
+        (Orders(cancel_requested=False), None),
+        (Orders(cancel_requested=False, preempted_for="job x"), Verdict(EndReason.PREEMPTED, "job x")),
+        (Orders(cancel_requested=False, pause_requested=True, preempted_for="job x"), Verdict(EndReason.PAUSED)),
+        (Orders(cancel_requested=True, pause_requested=True, preempted_for="job x"), Verdict(EndReason.CANCELLED)),
+    ],
+)
+def test_a_cancel_comes_before_a_pause_and_a_pause_before_making_room(orders: Orders, told: Verdict | None) -> None:
+    assert ordered(orders) == told

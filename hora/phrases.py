@@ -1,0 +1,63 @@
+"""Figures, times and foreign text as a person reads them. Pure; used by all that the command line prints."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+_CONTROL = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)), "�")
+
+
+def plain(value: object) -> str:
+    """Text from elsewhere without control characters, so that it cannot drive the terminal."""
+    return str(value).translate(_CONTROL)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A figure for a person; a dash for none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def count(value: float | None) -> str:
+    """A large figure with its thousands apart."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """A share of 0 to 1 as a person reads it."""
+    return f"{100 * share:.0f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a person says them: 4.2 s, 3 min 05 s, 2 h 07 min."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def ago(time_text: str | None, now: datetime | None = None) -> str:
+    """How long ago a time of the API was."""
+    if time_text is None:
+        return "-"
+    passed = (now or datetime.now(UTC)) - datetime.fromisoformat(time_text)
+    return f"{duration(max(passed.total_seconds(), 0))} ago"
+
+
+def ordinal(position: int) -> str:
+    """A position as a person says it: 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ending = "th" if 10 <= position % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(position % 10, "th")
+    return f"{position}{ending}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Whole numbers in order, those that follow each other as one: 0-3 5."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,0 +1,70 @@
+"""What an operator asks of a host: take no new jobs, take them again, be forgotten. Called by the api.
+
+Every function works in the caller's transaction; the caller commits.
+
+    HostInUse           the host is alive or has attempts, so it cannot be forgotten
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, delete, func, null, or_, select, update
+from sqlalchemy.orm import Session
+
+from jobs import leases
+from jobs.hosts import HostNotFound
+from jobs.placement_rows import PASS
+from jobs.tables import Attempt, Host, Slot
+
+
+class HostInUse(ValueError):
+    """The host is alive or has attempts; the text says which."""
+
+
+def drain(session: Session, name: str, *, requeue: bool = False) -> None:
+    """Place nothing new on a host; what runs there ends by itself, or with `requeue` saves and goes elsewhere.
+
+    Asking again changes nothing but that. Raises `HostNotFound`.
+    """
+    # After the pass that is under way: what it places here is seen below, and the next one sees the drain.
+    session.execute(select(func.pg_advisory_xact_lock(PASS)))
+    _set_drained(session, name, func.coalesce(Host.drained_at, func.now()))
+    if requeue:
+        held = session.scalars(_live_attempts(name)).all()
+        leases.request_preemption(session, held, f"host {name} is drained")
+
+
+def undrain(session: Session, name: str) -> None:
+    """Let jobs be placed on a host again. Raises `HostNotFound`."""
+    _set_drained(session, name, null())
+
+
+def forget(session: Session, name: str, *, host_timeout_s: float) -> None:
+    """Remove a lost host and its slots; it registers anew if it comes back. Raises `HostNotFound`, `HostInUse`.
+
+    Slots of attempts that have ended go too, though nobody looked for their processes: the host is gone, and ranks
+    end by themselves when their lease is no longer extended.
+    """
+    alive = Host.heartbeat_at > func.now() - timedelta(seconds=host_timeout_s)
+    is_alive = session.scalar(select(alive).where(Host.name == name).with_for_update())
+    if is_alive is None:
+        raise HostNotFound(name)
+    if is_alive:
+        raise HostInUse(f"host {name} is alive: stop its worker first")
+    # Whoever places a job locks the slots too: either its attempt is seen below, or it finds no slot.
+    session.execute(select(Slot.index).where(Slot.host == name).order_by(Slot.index).with_for_update())
+    if session.scalars(_live_attempts(name)).first() is not None:
+        raise HostInUse(f"host {name} still has attempts; they end when their leases have run out")
+    session.execute(delete(Host).where(Host.name == name))
+
+
+def _set_drained(session: Session, name: str, drained_at: ColumnElement[Any]) -> None:
+    changed = update(Host).where(Host.name == name).values(drained_at=drained_at).returning(Host.name)
+    if session.scalar(changed) is None:
+        raise HostNotFound(name)
+
+
+def _live_attempts(host: str) -> Select[int]:
+    """The attempts that have not ended and hold slots of a host, or have their supervisor there."""
+    holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
+    return select(Attempt.id).where(Attempt.ended_at.is_(None), or_(Attempt.host == host, Attempt.id.in_(holding)))

@@ -1,0 +1,145 @@
+"""Which hosts a job's slots can be taken from, by a count of slots for each host: pure.
+
+Called by `jobs.placement` with the slots that are free, with those that will be, and with all that there are; by
+`jobs.queue` and `jobs.hosts` to say why a job does not fit.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+Counts = Mapping[str, int]  # slots by host
+Shares = tuple[tuple[str, int], ...]  # hosts in the order of the ranks, and the slots taken of each
+
+
+@dataclass(frozen=True)
+class HostSlots:
+    """A host and its slots: the indices of the free ones, of `capacity` that can be leased at all.
+
+    All slots of a host are of one kind. Hosts with the same `peers` can work together; one without can hold only
+    jobs that need no other.
+    """
+
+    host: str
+    kind: str  # gpu or cpu
+    free: tuple[int, ...]
+    capacity: int
+    peers: str | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a job asks of the hosts; `last_hosts` are those of its previous attempt, the lead first."""
+
+    gpus: int
+    device: str = "auto"  # auto, gpu or cpu
+    placement: str = "pack"  # pack, single_host or spread
+    last_hosts: tuple[str, ...] = ()
+    fewest_gpus: int | None = None  # with how few it makes do; None: with no fewer than `gpus`
+    global_batch: int | None = None  # what its GPUs have to divide, where that has to stay
+
+
+class Cluster:
+    """The hosts by kind, and by who can work together."""
+
+    def __init__(self, hosts: Iterable[HostSlots]) -> None:
+        self.hosts = {host.host: host for host in sorted(hosts, key=lambda host: host.host)}
+        self.free: dict[str, int] = {name: len(host.free) for name, host in self.hosts.items()}
+        self.capacity: dict[str, int] = {name: host.capacity for name, host in self.hosts.items()}
+        self._of_kind: dict[str, list[str]] = {"gpu": [], "cpu": []}
+        groups: dict[tuple[str, str], list[str]] = {}
+        for name, host in self.hosts.items():
+            self._of_kind[host.kind].append(name)
+            if host.peers is not None:
+                groups.setdefault((host.kind, host.peers), []).append(name)
+        self._groups = groups
+
+    def kinds(self, device: str) -> list[str]:
+        """The kinds of slots that a job may take, the preferred one first, of those that there are."""
+        return [kind for kind in ("gpu", "cpu") if device in ("auto", kind) and self._of_kind[kind]]
+
+    def of_kind(self, kind: str) -> Sequence[str]:
+        """The names of the hosts with slots of a kind."""
+        return self._of_kind[kind]
+
+    def sets(self, kind: str, number: int) -> list[list[str]]:
+        """The largest sets of hosts of which any `number` can hold a job together."""
+        if number == 1:
+            return [self._of_kind[kind]]
+        return [names for (its_kind, _), names in self._groups.items() if its_kind == kind and len(names) >= number]
+
+    def fit(self, wish: Wish, free: Counts) -> Shares | None:
+        """Where the job's slots are taken if those `free` are; None where it does not fit.
+
+        A job takes slots of one kind, and the same number of them on each of its hosts. `pack` takes the fewest
+        hosts that have room, of these its last ones, then the fullest; `spread` the most hosts, of these the emptiest.
+        """
+        spread = wish.placement == "spread"
+        for kind in self.kinds(wish.device):
+            for number in _host_counts(wish.gpus, wish.placement):
+                share = wish.gpus // number
+                chosen = (_choose(names, number, share, free, wish) for names in self.sets(kind, number))
+                found = [names for names in chosen if names is not None]
+                if found:
+                    best = min(found, key=lambda names: _rank(names, free, wish.last_hosts, spread=spread))
+                    return tuple((name, share) for name in _in_rank_order(best, wish.last_hosts))
+        return None
+
+    def most(self, wish: Wish, counts: Counts) -> tuple[int, int | None]:
+        """The most slots of one host, and of hosts that can work together; None where the job cannot go on several."""
+        kinds = self.kinds(wish.device)
+        alone = max((counts[name] for kind in kinds for name in self._of_kind[kind]), default=0)
+        groups = [names for kind in kinds for names in self.sets(kind, 2)]
+        if wish.placement == "single_host" or wish.gpus == 1 or not groups:
+            return alone, None
+        return alone, max(sum(counts[name] for name in names) for names in groups)
+
+    def attainable(self, wish: Wish) -> Wish | None:
+        """The wish with as many GPUs as the job waits for; None where these hosts can hold it in no way.
+
+        It is all that it asks for, or where the hosts are too small, the most that they can hold and that divide its
+        batch, if that is enough for the job.
+        """
+        fewest = wish.gpus if wish.fewest_gpus is None else wish.fewest_gpus
+        for gpus in range(wish.gpus, fewest - 1, -1):
+            if wish.global_batch is None or wish.global_batch % gpus == 0:
+                fewer = replace(wish, gpus=gpus)
+                if self.fit(fewer, self.capacity) is not None:
+                    return fewer
+        return None
+
+
+@cache
+def _host_counts(gpus: int, placement: str) -> tuple[int, ...]:
+    """Over how many hosts so many GPUs can go, the preferred number first."""
+    if placement == "single_host":
+        return (1,)
+    divisors = tuple(number for number in range(1, gpus + 1) if gpus % number == 0)
+    return divisors[::-1] if placement == "spread" else divisors
+
+
+def _choose(names: Sequence[str], number: int, share: int, free: Counts, wish: Wish) -> Sequence[str] | None:
+    """The best `number` of the hosts that have a share free; None where there are not so many."""
+    fitting = [name for name in names if free[name] >= share]
+    if len(fitting) < number:
+        return None
+    last = wish.last_hosts
+    if number == 1 and not last and wish.placement != "spread":
+        return (min(fitting, key=free.__getitem__),)  # of several it is the first, and they are sorted by name
+    if wish.placement == "spread":
+        fitting.sort(key=lambda name: (-free[name], name not in last))
+    else:
+        fitting.sort(key=lambda name: (name not in last, free[name]))
+    return fitting[:number]
+
+
+def _rank(names: Sequence[str], free: Counts, last: Sequence[str], *, spread: bool) -> tuple[int, int, str]:
+    """The lower, the better; of hosts that are equally good the first by name."""
+    total, lasting = sum(free[name] for name in names), sum(name in last for name in names)
+    return (-total, -lasting, names[0]) if spread else (-lasting, total, names[0])
+
+
+def _in_rank_order(names: Sequence[str], last: Sequence[str]) -> Iterator[str]:
+    """The hosts of the previous attempt in its order, so that its lead leads again, then the others by name."""
+    yield from (name for name in last if name in names)
+    yield from sorted(name for name in names if name not in last)

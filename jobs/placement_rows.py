@@ -1,0 +1,208 @@
+"""What placement decides on, read from the rows: the queue, the hosts, and the attempts that hold their slots.
+
+Called by the dispatcher, and by `jobs.queue` to say why a job waits, in their transactions.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    RowMapping,
+    Select,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy.orm import Session
+
+from jobs.fitting import HostSlots, Wish
+from jobs.placement import Live, Order, Waiting
+from jobs.states import Status
+from jobs.tables import Attempt, Host, Job, RunTime, Slot
+
+PASS = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
+_CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
+QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
+IN_QUEUE = and_(Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
+
+
+@dataclass(frozen=True)
+class KnownHost:
+    """A registered host as the dispatcher sees it."""
+
+    slots: HostSlots
+    alive: bool
+    drained: bool
+    kept_for: str | None
+
+    @property
+    def in_use(self) -> bool:
+        """Whether jobs are placed on it."""
+        return self.alive and not self.drained
+
+
+@dataclass(frozen=True)
+class Page:
+    """Jobs of the queue, in its order, and where the next ones begin; None where these are the last."""
+
+    jobs: Sequence[Waiting]
+    after: tuple[Any, ...] | None
+
+
+def next_page(session: Session, after: tuple[Any, ...] | None, *, limit: int) -> Page:
+    """The first `limit` jobs of the queue behind `after` (None: from its head) that may be placed now."""
+    wanted = _may_be_placed().limit(limit)
+    if after is not None:
+        priority, created_at, job_id = after
+        behind = tuple_(Job.created_at, Job.id) > tuple_(literal(created_at), literal(job_id))
+        wanted = wanted.where(Job.priority <= priority, or_(Job.priority < priority, behind))
+    rows = session.execute(wanted).mappings().all()
+    last = rows[-1] if len(rows) == limit else None
+    jobs = [waiting_of(row) for row in rows]
+    return Page(jobs, None if last is None else (last["priority"], last["created_at"], last["id"]))
+
+
+# These statements are asked in every pass; to build one takes longer than to run it on a short queue.
+@cache
+def _may_be_placed() -> Select[Any]:
+    ready = func.coalesce(Job.not_before, func.now()) <= func.now()
+    return waiting_jobs().where(IN_QUEUE, ready).order_by(*QUEUE_ORDER)
+
+
+@cache
+def waiting_jobs() -> Select[Any]:
+    """The columns of a queued job that `waiting_of` reads."""
+    last = select(Attempt.shares).where(Attempt.job_id == Job.id, Attempt.number == Job.attempt).scalar_subquery()
+    again = Job.attempt > 0
+    return select(
+        Job.id, Job.priority, Job.created_at, _CREATED_S.label("created_s"), Job.gpus,
+        Job.spec["device"].astext.label("device"),
+        Job.spec["placement"].astext.label("placement"),
+        cast(Job.spec["time_limit_s"].astext, Float(53)).label("time_limit_s"),
+        case((again, Job.spec["min_gpus"].as_integer())).label("fewest_gpus"),  # it starts with all that it asks for
+        case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer())).label("global_batch"),
+        case((again, last), else_=null()).label("last_shares"),
+        RunTime.durations_s,
+    ).outerjoin(RunTime, RunTime.run_key == Job.run_key)  # fmt: skip
+
+
+def waiting_of(row: RowMapping) -> Waiting:
+    """A job of the queue from its row."""
+    wish = Wish(
+        gpus=row["gpus"],
+        device=row["device"],
+        placement=row["placement"],
+        last_hosts=tuple(share["host"] for share in row["last_shares"] or ()),
+        fewest_gpus=row["fewest_gpus"],
+        global_batch=row["global_batch"],
+    )
+    estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
+    return Waiting(row["id"], _order(row), wish, estimate_s)
+
+
+def _order(row: RowMapping) -> Order:
+    return -row["priority"], row["created_s"], row["id"]
+
+
+def known_hosts(session: Session, *, host_timeout_s: float) -> list[KnownHost]:
+    """Every registered host that has slots, by name."""
+    rows = session.execute(_hosts(host_timeout_s))
+    return [
+        KnownHost(HostSlots(name, kind, tuple(sorted(free or ())), capacity, peers), alive, drained, kept_for)
+        for name, kind, free, capacity, peers, alive, drained, kept_for in rows
+    ]
+
+
+@cache
+def _hosts(host_timeout_s: float) -> Select[Any]:
+    free = func.array_agg(Slot.index).filter(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None))
+    return (
+        select(
+            Host.name,
+            Slot.kind,
+            free,
+            func.count().filter(Slot.quarantined_at.is_(None)),
+            case((Host.address.is_not(None), Host.info["peers"].astext)),
+            is_alive(host_timeout_s),
+            Host.drained_at.is_not(None),
+            Host.kept_for,
+        )
+        .join(Slot, Slot.host == Host.name)
+        .where(Slot.retired_at.is_(None))
+        .group_by(Host.name, Slot.kind)
+        .order_by(Host.name)
+    )
+
+
+def is_alive(host_timeout_s: float) -> ColumnElement[bool]:
+    """Whether the agent of a host was heard of lately."""
+    return Host.heartbeat_at > func.now() - timedelta(seconds=host_timeout_s)
+
+
+def live_attempts(session: Session, hosts: Sequence[HostSlots]) -> list[Live]:
+    """The attempts that hold slots, with those slots that come free on these hosts when they end."""
+    slots: dict[int, dict[str, int]] = {}
+    usable = {host.host for host in hosts}
+    held = (
+        select(Slot.attempt_id, Slot.host, func.count())
+        .where(Slot.attempt_id.is_not(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
+        .group_by(Slot.attempt_id, Slot.host)
+    )
+    for attempt_id, host, count in session.execute(held):
+        if attempt_id is not None and host in usable:
+            slots.setdefault(attempt_id, {})[host] = count
+    rows = session.execute(_holding()).mappings() if slots else ()
+    return [_live_of(row, slots[row["attempt_id"]]) for row in rows if row["attempt_id"] in slots]
+
+
+@cache
+def _holding() -> Select[Any]:
+    """The columns of attempts that hold slots that `_live_of` reads."""
+    leaving = or_(
+        Attempt.ended_at.is_not(None), Attempt.preempt_requested_at.is_not(None),
+        Job.cancel_requested_at.is_not(None), Job.paused_at.is_not(None),
+    )  # fmt: skip
+    age_s = cast(func.extract("epoch", func.now() - Attempt.created_at), Float(53))
+    eta_s = case((Attempt.started_at.is_not(None), cast(Job.progress["eta_s"].astext, Float(53))))
+    return (
+        select(
+            Attempt.id.label("attempt_id"), Job.priority, Job.id, _CREATED_S.label("created_s"),
+            age_s.label("age_s"), eta_s.label("eta_s"),
+            cast(Job.spec["time_limit_s"].astext, Float(53)).label("time_limit_s"),
+            RunTime.durations_s,
+            leaving.label("leaving"),
+            func.coalesce(Attempt.due_at <= func.now(), False).label("overdue"),
+        )
+        .join(Job, Job.id == Attempt.job_id)
+        .outerjoin(RunTime, RunTime.run_key == Job.run_key)
+        .where(Attempt.id.in_(select(Slot.attempt_id).where(Slot.attempt_id.is_not(None))))
+    )  # fmt: skip
+
+
+def _live_of(row: RowMapping, slots: Mapping[str, int]) -> Live:
+    ends_in_s = expected_end_s(row["eta_s"], row["time_limit_s"], row["durations_s"] or (), age_s=row["age_s"])
+    return Live(row["attempt_id"], _order(row), slots, ends_in_s, leaving=row["leaving"], overdue=row["overdue"])
+
+
+def expected_end_s(
+    eta_s: float | None, time_limit_s: float | None, durations_s: Sequence[float], *, age_s: float
+) -> float | None:
+    """In how many seconds an attempt ends, by what says most of it: its own progress, its limit, runs like it.
+
+    None where nobody knows; 0 where it should have ended.
+    """
+    if eta_s is not None:
+        return eta_s
+    whole_s = time_limit_s or max(durations_s, default=None)
+    return None if whole_s is None else max(whole_s - age_s, 0.0)

@@ -1,0 +1,43 @@
+"""How long jobs take, by what those that take about as long have in common: what backfill expects of the next one.
+
+`key_of` is asked at submission, `record` when an attempt has succeeded; `jobs.queue` reads the rows.
+"""
+
+import json
+from hashlib import sha256
+
+from sqlalchemy import ARRAY, Float, cast, func, select
+from sqlalchemy.dialects.postgresql import array, insert
+from sqlalchemy.orm import Session
+
+from jobs.spec import Spec
+from jobs.tables import Attempt, Job, RunTime
+
+KEPT = 5  # durations of each kind of job
+# What a job is called, when it is placed and what follows if it fails do not change how long it takes; nor, as a rule,
+# do these numbers.
+_NO_MATTER = {
+    "name", "labels", "priority", "placement", "min_gpus", "max_restarts", "time_limit_s", "stall_timeout_s",
+    "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
+}  # fmt: skip
+
+
+def key_of(spec: Spec) -> str:
+    """SHA-256, in hex, of those fields of a spec that say how long a run takes."""
+    fields = spec.model_dump(mode="json", exclude=_NO_MATTER)
+    return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def record(session: Session, attempt_id: int) -> None:
+    """Note how long an attempt that has just succeeded held its slots, if it ran from the start."""
+    took_s = cast(func.extract("epoch", func.now() - Attempt.created_at), Float(53))
+    from_the_start = func.coalesce(Attempt.resumed_step, 0) == 0
+    newest = insert(RunTime).from_select(
+        ["run_key", "durations_s"],
+        select(Job.run_key, array([took_s]))
+        .join(Attempt, Attempt.job_id == Job.id)
+        .where(Attempt.id == attempt_id, Job.run_key.is_not(None), from_the_start),
+    )
+    both = func.array_cat(newest.excluded.durations_s, RunTime.durations_s, type_=ARRAY(Float(53)))
+    kept = {"durations_s": both[1:KEPT], "updated_at": func.now()}
+    session.execute(newest.on_conflict_do_update(index_elements=[RunTime.run_key], set_=kept))

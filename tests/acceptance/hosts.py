@@ -1,0 +1,248 @@
+"""Worker hosts on one machine, each with a network, a name, processes and files of its own. For acceptance tests.
+
+    with Hosts(folder, ("ha", "hb"), {"HORA_LEASE_S": "10"}) as hosts:
+        hosts.client.submit(...)
+        hosts["hb"].cut()
+
+Every host is a set of Linux namespaces with a worker in it, joined to the others by a bridge. The database and the
+broker run outside; the hosts reach them through a forwarder on the bridge, so a host that is cut off is cut off from
+everything. The hosts share no storage, or with `shared_runs` that of the jobs' files. All of it needs root.
+
+Nothing is left behind: all is held by processes that end with the one that made them, and namespaces, links and mounts
+go with the last process in them.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qs, urlsplit
+
+from hora.client import Client
+from hora.keys import make_keys
+from hora.stack import Stack
+from jobs.processes import command_line, pids
+from tests.waiting import until
+from worker.processes import marked
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("ip", "unshare", "nsenter", "setpriv", "bash", "mount", "hostname", "ssh", "ssh-keygen", "sshd")
+HUB_IP = "10.77.0.254"
+DATABASE_PORT, BROKER_PORT = 5432, 6379
+
+# Everything dies with the process that started it, and with the first process of a PID namespace all others in it.
+_HELD = ("setpriv", "--pdeathsig", "KILL", "--")
+_ALONE = ("unshare", "--net", "--uts", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child", "--")
+# The first process of a host: prepares it, then collects the dead that others leave, until its input ends.
+_INIT = """
+set -e
+hostname "$1"
+mount -t tmpfs tmpfs /run
+mount --bind "$2" /etc/hosts
+mount --bind "$3" "$4"
+if [[ -n $5 ]]; then mkdir -p "$4/runs"; mount --bind "$5" "$4/runs"; fi
+ip link set lo up
+echo ready
+while read -r _; do :; done
+"""
+
+
+def why_not() -> str | None:
+    """Why there can be no such hosts here; None where there can."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    if missing := [tool for tool in TOOLS if shutil.which(tool, path=path) is None]:
+        return f"{', '.join(missing)} not installed"
+    if os.geteuid() != 0:
+        return "only root can make network namespaces"
+    script = "ip link add br0 type bridge && ip link add veth0 type veth peer name veth1 && mount -t tmpfs tmpfs /run"
+    tried = subprocess.run([*_ALONE, "bash", "-c", script], capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else f"no namespaces here: {tried.stderr.strip()}"
+
+
+@dataclass
+class Host:
+    """One of them."""
+
+    name: str
+    ip: str
+    folder: Path  # what is HORA_HOME inside
+    pid: int  # its first process, as seen from outside
+    hub_pid: int
+    environment: Mapping[str, str]
+    worker: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def log(self) -> str:
+        """What its worker has written."""
+        return self.folder.with_suffix(".log").read_text(errors="replace")
+
+    def start_worker(self) -> None:
+        """Start its worker."""
+        with self.folder.with_suffix(".log").open("ab") as log:
+            self.worker = subprocess.Popen(
+                [*self.inside(), sys.executable, "-m", "worker"],
+                env={**os.environ, **self.environment},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def inside(self) -> list[str]:
+        """What to put before a command to run it on this host."""
+        return ["nsenter", "-t", str(self.pid), "-m", "-u", "-n", "-p", "--"]
+
+    def cut(self) -> None:
+        """Cut it off from everything."""
+        self._link("down")
+
+    def mend(self) -> None:
+        """Undo that."""
+        self._link("up")
+
+    def marked(self, mark: str) -> list[int]:
+        """The processes of an attempt on this host, as seen from outside."""
+        here = os.readlink(f"/proc/{self.pid}/ns/pid")
+        return [pid for pid in marked(mark) if _namespace_of(pid) == here]
+
+    def running(self, part: str) -> list[int]:
+        """The processes on this host whose command line holds `part`, as seen from outside."""
+        here = os.readlink(f"/proc/{self.pid}/ns/pid")
+        lines = {pid: b" ".join(command_line(pid)).decode(errors="replace") for pid in pids()}
+        return [pid for pid, line in lines.items() if part in line and _namespace_of(pid) == here]
+
+    def _link(self, state: str) -> None:
+        _run("nsenter", "-t", str(self.hub_pid), "-n", "ip", "link", "set", self.name, state)
+
+
+@dataclass
+class Hosts:
+    """A stack whose workers run on hosts of their own, one slot each unless `environment` says otherwise."""
+
+    folder: Path
+    names: Sequence[str] = ("ha", "hb")
+    environment: Mapping[str, str] = field(default_factory=dict)
+    shared_runs: bool = False
+    _hosts: dict[str, Host] = field(default_factory=dict)
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            parts = ("database", "broker", "migrations", "api")
+            self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
+            self.client = opened.enter_context(Client(self.stack.url, self.stack.token))
+            make_keys(self.folder / "keys")
+            for folder in ("home", "runs"):
+                (self.folder / folder).mkdir()
+            hub = opened.enter_context(self._hub())
+            for number, name in enumerate(self.names, start=1):
+                self._hosts[name] = opened.enter_context(self._host(name, f"10.77.0.{number}", hub))
+            for host in self._hosts.values():
+                host.start_worker()
+            until(self._all_known, within_s=60, what="the hosts")
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def __getitem__(self, name: str) -> Host:
+        return self._hosts[name]
+
+    def __iter__(self) -> Iterator[Host]:
+        return iter(self._hosts.values())
+
+    def _all_known(self) -> bool:
+        for host in self._hosts.values():
+            assert host.worker is None or host.worker.poll() is None, host.log
+        known = {host["name"] for host in self.client.hosts() if host["address"] is not None}
+        return known == set(self.names)
+
+    @contextmanager
+    def _hub(self) -> Iterator[int]:
+        """The network between the hosts, with the database and the broker on it; yields a process inside."""
+        forwarder = [sys.executable, "-m", "tests.acceptance.forwarder", HUB_IP]
+        database = parse_qs(urlsplit(self.stack.database_url).query)["host"][0]
+        sockets = [f"{DATABASE_PORT}={database}/.s.PGSQL.5432", f"{BROKER_PORT}={urlsplit(self.stack.broker_url).path}"]
+        link = f"ip link set lo up; ip link add br0 type bridge; ip addr add {HUB_IP}/24 dev br0; ip link set br0 up"
+        with _held(["unshare", "--net", "--", "bash", "-c", f'{link}; exec "$@"', "-", *forwarder, *sockets]) as hub:
+            yield hub.pid
+
+    @contextmanager
+    def _host(self, name: str, ip: str, hub_pid: int) -> Iterator[Host]:
+        folder, home = self.folder / name, self.folder / "home"
+        folder.mkdir()
+        others = [f"10.77.0.{number} {other}" for number, other in enumerate(self.names, start=1)]
+        table = self.folder / f"{name}.hosts"
+        table.write_text("\n".join(["127.0.0.1 localhost", *others, ""]))
+        runs = str(self.folder / "runs") if self.shared_runs else ""
+        arguments = [name, str(table), str(folder), str(home), runs]
+        with _held([*_ALONE, "bash", "-c", _INIT, "-", *arguments]) as holder:
+            children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
+            pid = int(children.read_text().split()[0])
+            veth = ("eth0", "netns", str(pid), "type", "veth", "peer", "name", name, "netns", str(hub_pid))
+            _run("ip", "link", "add", *veth)
+            _run("nsenter", "-t", str(hub_pid), "-n", "ip", "link", "set", name, "up", "master", "br0")
+            _run("nsenter", "-t", str(pid), "-n", "ip", "addr", "add", f"{ip}/24", "dev", "eth0")
+            _run("nsenter", "-t", str(pid), "-n", "ip", "link", "set", "eth0", "up")
+            host = Host(name, ip, folder, pid, hub_pid, self._environment(name))
+            try:
+                yield host
+            finally:
+                os.kill(pid, signal.SIGKILL)
+                if host.worker is not None:
+                    host.worker.wait(10)
+
+    def _environment(self, name: str) -> dict[str, str]:
+        return {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            "HORA_HOME": str(self.folder / "home"),
+            "HORA_HOST_NAME": name,
+            "HORA_SLOTS": "1",
+            "HORA_NETWORK_INTERFACE": "eth0",
+            "HORA_SSH_DIR": str(self.folder / "keys"),
+            "HORA_DATABASE_URL": f"postgresql://hora@{HUB_IP}:{DATABASE_PORT}/hora",
+            "HORA_BROKER_URL": f"redis://{HUB_IP}:{BROKER_PORT}/0",
+            **self.environment,
+        }
+
+
+@contextmanager
+def _held(argv: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that has said "ready", and ends with this one or at the end of the block."""
+    process = subprocess.Popen(
+        [*_HELD, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if process.stdout.readline() != b"ready\n":
+            raise RuntimeError(process.stderr.read().decode(errors="replace"))
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _run(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
+
+
+def _namespace_of(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None

@@ -1,0 +1,126 @@
+"""A job on two hosts, over ssh: it trains, it is stopped, and what dies on the other host is noticed."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hora.client import Client
+from jobs.processes import mark_of
+from tests.acceptance.conftest import ENDLESS, Json, points, trains
+from tests.acceptance.hosts import Host, Hosts, why_not
+from tests.waiting import until
+
+SHORT = {"dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 3}
+PATIENT = {"HORA_LEASE_S": "150"}  # no lease runs out here, however busy the machine is
+OF_AN_ATTEMPT = ("worker.member", "worker.supervisor", "worker.horovodrun", "sshd: ")
+
+
+@pytest.fixture(scope="module")
+def hosts(session_folder: Path) -> Iterator[Hosts]:
+    """Two hosts with a slot each, which share nothing."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT) as hosts:
+        yield hosts
+
+
+def nothing_left(hosts: Hosts, job_id: str) -> None:
+    """Wait until no host has a process of the job, nor one that looks after it, and all slots are free."""
+
+    marks = [mark_of(job_id, attempt["number"]) for attempt in hosts.client.attempts(job_id)]
+
+    def left() -> list[str]:
+        ranks = [f"{host.name}: rank {pid}" for host in hosts for mark in marks for pid in host.marked(mark)]
+        return ranks + [f"{host.name}: {part}" for host in hosts for part in OF_AN_ATTEMPT if host.running(part)]
+
+    until(lambda: not left(), within_s=15, what=f"the end of {left()}")
+    until(lambda: set(slot_states(hosts.client)) == {"free"}, within_s=15, what="free slots")
+
+
+def slot_states(client: Client) -> list[str]:
+    """The state of every slot."""
+    return [slot["state"] for host in client.hosts() for slot in host["slots"]]
+
+
+def ranks_on(host: Host, job_id: str, attempt: int) -> list[int]:
+    """The trainer's processes of an attempt on a host, by pids as seen from here."""
+    return sorted(set(host.marked(mark_of(job_id, attempt))) & set(host.running("-m trainer")))
+
+
+def shares(client: Client, job_id: str) -> list[list[str]]:
+    """The hosts of each attempt."""
+    return [[share["host"] for share in attempt["shares"]] for attempt in client.attempts(job_id)]
+
+
+def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
+    client = hosts.client
+    job = client.submit(SHORT)
+    ended = client.wait(job["id"], timeout_s=180)
+    assert (ended["status"], ended["error"]) == ("succeeded", None)
+    (names,) = shares(client, job["id"])
+    assert sorted(names) == ["ha", "hb"]
+
+    started: dict[int, Json] = {
+        event["data"]["rank"]: event["data"] for event in client.events(job["id"]) if event["kind"] == "rank_started"
+    }
+    assert [started[rank]["host"] for rank in (0, 1)] == names
+    for rank, name in enumerate(names):
+        lines = [line["text"] for line in client.logs(job["id"], rank=rank)["items"]]
+        assert lines[0].startswith(f"rank {rank} of 2 started on {name}, pid {started[rank]['pid']}")
+        assert lines[-1] == "leaving: completed"
+    sampled = {(one["host"], one["rank"]) for one in client.utilization(job["id"])["series"] if one["x"]}
+    assert sampled == set(zip(names, (0, 1), strict=True))
+    steps = ended["progress"]["steps"]
+    for rank in (0, 1):
+        assert len(points(client, job["id"], "samples_per_s", axis="step", rank=rank)) == steps
+    nothing_left(hosts, job["id"])
+
+
+def test_what_dies_on_the_other_host_costs_a_restart_and_a_cancel_ends_both(hosts: Hosts) -> None:
+    client = hosts.client
+    job = client.submit(ENDLESS)
+    trains(client, job["id"], epochs=2, within_s=150)
+    other = hosts[shares(client, job["id"])[0][1]]
+    (rank,) = ranks_on(other, job["id"], 1)
+    os.kill(rank, signal.SIGKILL)
+    until(lambda: client.job(job["id"])["attempt"] == 2, within_s=60, what="a second attempt")
+    until(lambda: client.job(job["id"])["status"] == "running", within_s=120, what="the second attempt's ranks")
+    other = hosts[shares(client, job["id"])[1][1]]
+    (member,) = other.running("worker.member")
+    os.kill(member, signal.SIGKILL)
+    until(lambda: client.job(job["id"])["attempt"] == 3, within_s=60, what="a third attempt")
+    until(lambda: client.job(job["id"])["status"] == "running", within_s=120, what="the third attempt's ranks")
+
+    asked_at = time.monotonic()
+    client.cancel(job["id"])
+    assert client.wait(job["id"], timeout_s=30, period_s=0.1)["status"] == "cancelled"
+    took_s = time.monotonic() - asked_at
+    assert took_s < 10, f"the cancel took {took_s:.1f} s"
+    first, second, third = client.attempts(job["id"])
+    assert (first["end_reason"], second["end_reason"], third["end_reason"]) == (
+        "rank_failed", "host_lost", "cancelled",
+    )  # fmt: skip
+    assert f"host {other.name}" in second["error"]
+    nothing_left(hosts, job["id"])
+
+
+def test_a_host_with_another_key_is_not_believed(hosts: Hosts) -> None:
+    believed = [host.folder / "ssh" / host.name / "known_hosts" for host in hosts]
+    right = believed[0].read_text()
+    wrong = (hosts.folder / "keys" / "client_ed25519.pub").read_text().split()[:2]
+    for file in believed:
+        file.write_text(f"* {' '.join(wrong)}\n")
+    try:
+        job = hosts.client.submit({**SHORT, "max_restarts": 0})
+        ended = hosts.client.wait(job["id"], timeout_s=60)
+    finally:
+        for file in believed:
+            file.write_text(right)
+    other = shares(hosts.client, job["id"])[0][1]
+    assert (ended["status"], ended["end_reason"]) == ("failed", "launch_failed")
+    assert f"host {other}: the connection broke: Host key verification failed." in ended["error"]
+    nothing_left(hosts, job["id"])

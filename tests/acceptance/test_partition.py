@@ -1,0 +1,111 @@
+"""A host that is cut off for longer than its lease: its ranks die by themselves, its job goes on elsewhere.
+
+Whether anything happens too early is asked where it counts: at the moment at which the attempt is given up, and the
+job may run elsewhere, no rank of it may be left on any host.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from jobs.processes import mark_of
+from tests.acceptance.conftest import ENDLESS, Json, trains
+from tests.acceptance.hosts import Host, Hosts, why_not
+from tests.waiting import until
+
+SHORT_LEASES = {
+    "HORA_LEASE_S": "10", "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1", "HORA_HOST_TIMEOUT_S": "6",
+}  # fmt: skip
+OF_AN_ATTEMPT = ("metric_points", "log_lines", "samples")
+
+
+@pytest.fixture(scope="module")
+def hosts(session_folder: Path) -> Iterator[Hosts]:
+    """Two hosts with a slot each, which share the files of the jobs."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with Hosts(session_folder / "parted", ("ha", "hb"), SHORT_LEASES, shared_runs=True) as hosts:
+        yield hosts
+
+
+def rows_of(hosts: Hosts, job_id: str, attempt: int) -> dict[str, int]:
+    """How many rows an attempt has in each table that it writes."""
+    with psycopg.connect(hosts.stack.database_url) as connection:
+        counts = {}
+        for table in OF_AN_ATTEMPT:
+            query = f"SELECT count(*) FROM {table} WHERE job_id = %s AND attempt = %s"  # noqa: S608 - names from above
+            counts[table] = connection.execute(query.encode(), (job_id, attempt)).fetchone()[0]  # type: ignore[index]
+        return counts
+
+
+def events_of(hosts: Hosts, job_id: str, attempt: int) -> list[str]:
+    """The kinds of an attempt's events, in the order in which they were stored."""
+    return [event["kind"] for event in hosts.client.events(job_id) if event["attempt"] == attempt]
+
+
+def cut_until_given_up(hosts: Hosts, host: Host, job_id: str) -> Json:
+    """Cut the host off until its attempt is given up; returns the attempt. Its ranks are gone everywhere by then."""
+    mark = mark_of(job_id, 1)
+    assert host.marked(mark), "no rank to see the end of"
+    host.cut()
+    attempts = until(
+        lambda: [one for one in hosts.client.attempts(job_id) if one["ended_at"]], within_s=40, what="an end"
+    )
+    left = {one.name: one.marked(mark) for one in hosts if one.marked(mark)}
+    assert not left, f"the attempt was given up while its ranks ran: {left}"
+    return attempts[0]
+
+
+def come_back(hosts: Hosts, host: Host, job_id: str) -> None:
+    """Mend the host's link; nothing of the first attempt may be written any more, and its slots come back."""
+    before = rows_of(hosts, job_id, 1), events_of(hosts, job_id, 1)
+    log = host.folder.parent / "runs" / job_id / "attempt-1" / "supervisor.log"
+    host.mend()
+    until(lambda: "the lease is no longer ours" in log.read_text(), within_s=30, what="a supervisor that gives up")
+    until(lambda: not host.running("worker.supervisor 1"), within_s=30, what="its end")
+    until(lambda: "leased" not in slot_states(hosts, host), within_s=30, what="free slots")
+    assert (rows_of(hosts, job_id, 1), events_of(hosts, job_id, 1)) == before
+
+
+def slot_states(hosts: Hosts, host: Host) -> list[str]:
+    """The state of every slot of the host."""
+    return [slot["state"] for one in hosts.client.hosts() if one["name"] == host.name for slot in one["slots"]]
+
+
+def test_the_job_of_a_host_that_is_cut_off_goes_on_elsewhere(hosts: Hosts) -> None:
+    client = hosts.client
+    job = client.submit({**ENDLESS, "gpus": 1})
+    trains(client, job["id"], epochs=5)
+    (attempt,) = client.attempts(job["id"])
+    cut_off = hosts[attempt["host"]]
+    given_up = cut_until_given_up(hosts, cut_off, job["id"])
+    assert given_up["end_reason"] in ("host_lost", "lease_expired")
+
+    until(lambda: client.job(job["id"])["status"] == "running", within_s=60, what="a second attempt")
+    second = client.attempts(job["id"])[1]
+    assert second["host"] != cut_off.name
+    trains(client, job["id"], epochs=client.job(job["id"])["progress"]["epoch"] + 1)
+    assert client.attempts(job["id"])[1]["resumed_step"] > 0, "it began anew"
+    come_back(hosts, cut_off, job["id"])
+    client.cancel(job["id"])
+    assert client.wait(job["id"], timeout_s=30)["attempt"] == 2
+
+
+def test_a_job_on_two_hosts_loses_its_lead(hosts: Hosts) -> None:
+    client = hosts.client
+    job = client.submit({**ENDLESS, "min_gpus": 1})
+    trains(client, job["id"], epochs=2)
+    (attempt,) = client.attempts(job["id"])
+    lead, other = (hosts[share["host"]] for share in attempt["shares"])
+    assert other.marked(mark_of(job["id"], 1))
+    cut_until_given_up(hosts, lead, job["id"])
+
+    until(lambda: client.job(job["id"])["status"] == "running", within_s=60, what="a second attempt")
+    second = client.attempts(job["id"])[1]
+    assert [share["host"] for share in second["shares"]] == [other.name]
+    assert not other.running("worker.member"), "the member outlived its lead"
+    come_back(hosts, lead, job["id"])
+    client.cancel(job["id"])
+    assert client.wait(job["id"], timeout_s=30)["attempt"] == 2

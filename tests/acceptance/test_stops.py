@@ -1,0 +1,150 @@
+"""Stopping for real: ranks that do not go, and a job that is paused, stalled and cut off in turn."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from hora.client import Client
+from hora.stack import Stack
+from jobs.database import Sessions, engine_for, sessions_for
+from jobs.processes import ProcessId
+from jobs.tables import Attempt
+from tests.acceptance.conftest import (
+    ENDLESS,
+    every_step_once,
+    kinds,
+    no_process_left,
+    points,
+    rank_pids,
+    supervisor_pids,
+    trains,
+)
+from tests.waiting import until
+
+# Rank 1 hangs where no thread of its own runs any more, so that it hears neither the file nor SIGTERM. Each rank has a
+# child that holds its output, and one that has neither its mark nor its session.
+STUBBORN = """
+import ctypes, os, subprocess
+from pathlib import Path
+
+def build(shape, classes):
+    children = [subprocess.Popen(["sleep", "600"]), subprocess.Popen(["env", "-i", "setsid", "sleep", "600"])]
+    pids = [os.getpid(), *(child.pid for child in children)]
+    rank = os.environ["HOROVOD_RANK"]
+    Path(os.environ["HORA_HOME"], "stubborn-" + rank).write_text(" ".join(map(str, pids)) + "\\n")
+    ctypes.PyDLL(None).sleep(600 if rank == "1" else 0)
+    from keras import Model, layers
+    inputs = layers.Input(shape)
+    return Model(inputs, layers.Dense(classes)(layers.Flatten()(inputs)))
+"""
+LEASE_S = 40
+
+
+@pytest.fixture(scope="module")
+def hasty(session_folder: Path) -> Iterator[Stack]:
+    """A stack with short leases, whose jobs may train a network that will not be stopped."""
+    sources = session_folder / "stubborn"
+    sources.mkdir()
+    (sources / "stubborn.py").write_text(STUBBORN)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HORA_LEASE_S", str(LEASE_S))
+        environment.setenv("HORA_LEASE_RENEWAL_S", "0.5")
+        environment.setenv("HORA_RESTART_BACKOFF_S", "0.1")
+        environment.setenv("HORA_MODELS", "stubborn:build")
+        environment.setenv("PYTHONPATH", str(sources), prepend=os.pathsep)
+        with Stack(session_folder / "hasty", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def client(hasty: Stack) -> Iterator[Client]:
+    with Client(hasty.url, hasty.token) as client:
+        yield client
+
+
+@pytest.fixture
+def sessions(hasty: Stack) -> Iterator[Sessions]:
+    engine = engine_for(hasty.database_url)
+    yield sessions_for(engine)
+    engine.dispose()
+
+
+def test_a_cancel_ends_ranks_that_do_not_listen_and_all_they_started(client: Client, hasty: Stack) -> None:
+    job = client.submit({**ENDLESS, "model": "stubborn:build"})
+    told = [hasty.home / f"stubborn-{rank}" for rank in (0, 1)]
+    until(lambda: all(path.exists() and path.read_text().endswith("\n") for path in told), within_s=90)
+    until(lambda: client.job(job["id"])["status"] == "running", within_s=90)  # its supervisor is up too
+    processes = [ProcessId.of(int(pid)) for path in told for pid in path.read_text().split()]
+    assert all(process and process.is_alive for process in processes)
+    asked = time.monotonic()
+    client.cancel(job["id"])
+    ended = client.wait(job["id"], timeout_s=60, period_s=0.05)
+    took_s = time.monotonic() - asked
+    assert (ended["status"], ended["end_reason"]) == ("cancelled", "cancelled")
+    assert [process for process in processes if process and process.is_alive] == []
+    assert took_s < 10, f"the cancel took {took_s:.1f} s"  # 2.5 s for the file, 1 s for SIGTERM, then SIGKILL
+    no_process_left(client, job["id"])
+
+
+def test_a_job_that_is_paused_stalled_and_cut_off_comes_out_whole(
+    client: Client, hasty: Stack, sessions: Sessions
+) -> None:
+    """Attempt 1 is paused; in 2 a rank stands still, in 3 the supervisor, for longer than its lease; 4 completes."""
+    job_id = client.submit({**ENDLESS, "epochs": 400, "stall_timeout_s": 20})["id"]
+    trains(client, job_id, epochs=3)
+    client.pause(job_id)
+    until(lambda: client.job(job_id)["status"] == "queued", within_s=30, what="the pause")
+    paused_at = client.job(job_id)["progress"]["step"]
+    client.resume(job_id)
+
+    _trains_on(client, job_id, attempt=2)
+    os.kill(rank_pids(client, job_id, 2)[1], signal.SIGSTOP)
+    until(lambda: len(client.attempts(job_id)) == 3, within_s=90, what="the end of the stall")
+
+    _trains_on(client, job_id, attempt=3)
+    _cut_off(client, sessions, job_id)
+
+    ended = client.wait(job_id, timeout_s=150)
+    assert (ended["status"], ended["attempt"]) == ("succeeded", 4)
+    first, second, third, _ = attempts = client.attempts(job_id)
+    assert [one["end_reason"] for one in attempts] == ["paused", "stalled", "lease_expired", "completed"]
+    assert second["resumed_step"] == paused_at == first["resumed_step"] + paused_at
+    assert second["error"] == "no step from any rank for 20 s; stopped by a signal: rank 1"
+    assert third["resumed_step"] > paused_at
+    assert list(points(client, job_id, "val_loss")) == list(range(1, 401)), "an epoch is missing or there twice"
+    every_step_once(hasty, job_id, steps=ended["progress"]["step"])
+    assert "pause_requested" in kinds(client, job_id)
+    said = [line["text"] for line in client.logs(job_id, tail=1000)["items"] if line["attempt"] == 3]
+    assert "leaving: lease_expired: nobody extended the lease of this rank" in said, "what it left was not stored"
+    no_process_left(client, job_id)
+
+
+def _trains_on(client: Client, job_id: str, *, attempt: int) -> None:
+    """Wait until the attempt has made steps of its own."""
+
+    def has_steps() -> bool:
+        attempts = client.attempts(job_id)
+        assert len(attempts) <= attempt, attempts
+        resumed = attempts[-1]["resumed_step"] if len(attempts) == attempt else None
+        return resumed is not None and client.job(job_id)["progress"]["step"] > resumed + 20
+
+    until(has_steps, within_s=90, what=f"steps of attempt {attempt}")
+    assert len(rank_pids(client, job_id, attempt)) == 2
+
+
+def _cut_off(client: Client, sessions: Sessions, job_id: str) -> None:
+    """Stop the supervisor: its ranks leave by themselves before anybody else may have the job."""
+    ranks = [ProcessId.of(pid) for pid in rank_pids(client, job_id, 3).values()]
+    os.kill(supervisor_pids(client, job_id)[2], signal.SIGSTOP)
+    until(lambda: not any(rank and rank.is_alive for rank in ranks), within_s=2 * LEASE_S, what="the end of the ranks")
+    attempt = select(Attempt).where(Attempt.job_id == job_id, Attempt.number == 3)
+    with sessions() as session:
+        third = session.scalars(attempt).one()
+        assert session.scalar(select(func.now() < third.lease_expires_at)), "they outlived the lease"
+        assert third.ended_at is None
+    until(lambda: len(client.attempts(job_id)) == 4, within_s=4 * LEASE_S, what="another attempt")

@@ -1,0 +1,147 @@
+"""The census of a stack's processes: which attempt each is of, whether it runs, and what must never be seen at once.
+
+`Census` is a thread that looks five times a second, while the monkey is at work and after it. What it finds is proven
+before it is noted: both processes are looked at again, so that each was alive while the other was.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from jobs.processes import MARK, ProcessId, command_line, environment, pids
+
+PERIOD_S = 0.2
+AWAKE_S = 1.0  # so long may a rank that was stopped take to see that its lease has passed
+
+Slot = tuple[str, int]  # host and index
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A process of the stack, at one look."""
+
+    process: ProcessId
+    role: str  # rank, launcher, supervisor, or other: what horovodrun has between
+    job_id: str = ""  # a supervisor has no mark,
+    attempt: int = 0  # and the id of its attempt here, not the number
+    rank: int | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it stands still by SIGSTOP; False where it is gone."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text(errors="replace")
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] in "Tt" and self.process.is_alive
+
+    def __str__(self) -> str:
+        rank = "" if self.rank is None else f" {self.rank}"
+        whose = f"{self.job_id}.{self.attempt}" if self.job_id else f"attempt {self.attempt}"
+        return f"{self.role}{rank} of {whose} (pid {self.process.pid})"
+
+
+def processes_of(home: Path) -> list[Seen]:
+    """Every process that runs for a job of the stack at `home`: supervisors, launchers, ranks and what is between."""
+    wanted = f"HORA_HOME={home}".encode()
+    found = []
+    for pid in pids():
+        variables = environment(pid)
+        if pid != os.getpid() and wanted in variables:
+            seen = _seen(pid, dict(item.split(b"=", 1) for item in variables if b"=" in item))
+            if seen is not None:
+                found.append(seen)
+    return found
+
+
+def _seen(pid: int, variables: Mapping[bytes, bytes]) -> Seen | None:
+    process = ProcessId.of(pid)
+    arguments = command_line(pid)
+    module = _module(arguments)
+    mark = variables.get(MARK.encode(), b"").decode()
+    if process is None or not (mark or module == "worker.supervisor"):
+        return None
+    job_id, _, number = mark.rpartition(".") if mark else ("", "", arguments[3].decode())
+    role = {"trainer": "rank", "worker.horovodrun": "launcher", "worker.supervisor": "supervisor"}.get(module, "other")
+    rank = variables.get(b"HOROVOD_RANK")
+    return Seen(process, role, job_id, int(number or 0), int(rank) if rank is not None and role == "rank" else None)
+
+
+def _module(arguments: list[bytes]) -> str:
+    """What `python -m` runs; empty for anything else."""
+    return arguments[2].decode(errors="replace") if len(arguments) > 2 and arguments[1] == b"-m" else ""
+
+
+def twice_at_once(training: Iterable[Seen]) -> list[tuple[Seen, Seen]]:
+    """Pairs of ranks of two attempts of one job."""
+    return [
+        (one, other)
+        for one, other in combinations(training, 2)
+        if one.job_id == other.job_id and one.attempt != other.attempt
+    ]
+
+
+def slot_shared(alive: Iterable[Seen], slots: Mapping[tuple[str, int], frozenset[Slot]]) -> list[tuple[Seen, Seen]]:
+    """Pairs of processes of two attempts that were given the same slot, by what the attempts' rows say."""
+    return [
+        (one, other)
+        for one, other in combinations(alive, 2)
+        if (one.job_id, one.attempt) != (other.job_id, other.attempt)
+        and slots.get((one.job_id, one.attempt), frozenset()) & slots.get((other.job_id, other.attempt), frozenset())
+    ]
+
+
+class Census(threading.Thread):
+    """Looks until it is stopped. `found` has a sentence for each thing that must not be."""
+
+    def __init__(self, home: Path, slots: Callable[[], Mapping[tuple[str, int], frozenset[Slot]]]) -> None:
+        super().__init__(name="census", daemon=True)
+        self.found: dict[str, None] = {}  # each once, in order
+        self.looks = 0
+        self.longest_gap_s = 0.0
+        self.most_ranks = 0
+        self._home = home
+        self._slots = slots
+        self._awake_since: dict[ProcessId, float] = {}
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Look once a period."""
+        before = time.monotonic()
+        while not self._ended.wait(PERIOD_S):
+            self.look()
+            now = time.monotonic()
+            self.longest_gap_s, before = max(self.longest_gap_s, now - before), now
+
+    def stop(self) -> None:
+        """End after the look at hand."""
+        self._ended.set()
+        self.join()
+
+    def look(self) -> None:
+        """Count everybody once, and note what must not be."""
+        marked = [seen for seen in processes_of(self._home) if seen.job_id]
+        ranks = [seen for seen in marked if seen.role == "rank"]
+        self.looks += 1
+        self.most_ranks = max(self.most_ranks, len(ranks))
+        training = [rank for rank in ranks if self._is_awake(rank)]
+        for one, other in twice_at_once(training):
+            if all(seen.process.is_alive and not seen.is_stopped for seen in (one, other)):
+                self._note(f"two attempts of one job train at once: {one} and {other}")
+        for one, other in slot_shared(marked, self._slots()):
+            if one.process.is_alive and other.process.is_alive:
+                self._note(f"two attempts are on one slot at once: {one} and {other}")
+
+    def _is_awake(self, rank: Seen) -> bool:
+        now = time.monotonic()
+        if rank.is_stopped:
+            self._awake_since[rank.process] = now
+            return False
+        return now - self._awake_since.get(rank.process, -AWAKE_S) >= AWAKE_S
+
+    def _note(self, what: str) -> None:
+        self.found.setdefault(what)

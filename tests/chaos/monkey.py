@@ -1,0 +1,166 @@
+"""The monkey: carries out the disturbances of a round on a running stack, and lets everything go on at its end."""
+
+import math
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import psutil
+import psycopg
+
+from hora.stack import Stack
+from jobs.processes import ProcessId
+from tests.chaos.census import Seen, processes_of
+from tests.chaos.script import BEYOND_THE_LEASE, Disturbance, Harm, Script
+from tests.chaos.stage import APPLICATION, Stage, connect
+
+_POLL_S = 0.05
+_FINDS_WITHIN_S = 4.0  # a victim; nobody may be there at the moment
+_PARTS = {
+    Harm.KILL_WORKER: "worker", Harm.STOP_WORKER: "worker",
+    Harm.KILL_BROKER: "broker", Harm.STOP_BROKER: "broker",
+    Harm.KILL_API: "api", Harm.STOP_API: "api",
+    Harm.KILL_DATABASE: "database", Harm.STOP_DATABASE: "database",
+}  # fmt: skip
+_ROLES = {
+    Harm.KILL_RANK: "rank", Harm.STOP_RANK: "rank",
+    Harm.KILL_LAUNCHER: "launcher", Harm.STOP_LAUNCHER: "launcher",
+    Harm.KILL_SUPERVISOR: "supervisor", Harm.STOP_SUPERVISOR: "supervisor",
+    Harm.STOP_SUPERVISOR_LONG: "supervisor",
+}  # fmt: skip
+_KILLS = frozenset(harm for harm in Harm if harm.name.startswith("KILL"))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Processes that stand still until the moment comes."""
+
+    until: float
+    processes: Sequence[ProcessId]
+
+
+def picked(candidates: Sequence[Seen], pick: float) -> Seen:
+    """The one that `pick` falls on."""
+    return candidates[math.floor(pick * len(candidates))]
+
+
+class Monkey:
+    """Disturbs one stack. `done` has a line for each thing it did."""
+
+    def __init__(
+        self, stack: Stack, stage: Stage, script: Script, *, lease_s: float, say: Callable[[str], None]
+    ) -> None:
+        self._stack = stack
+        self._stage = stage
+        self._script = script
+        self._lease_s = lease_s
+        self._say = say
+        self._held: list[_Held] = []
+        self._home = stack.home.resolve()
+
+    def run(self) -> None:
+        """All of the script's disturbances, each when the round has come to it; returns when the last hold is over."""
+        try:
+            for disturbance in self._script.disturbances:
+                self._pause_until(partial(self._stage.lets_through, disturbance.at))
+                victim = self._does(disturbance)
+                self._say(f"{self._stage.elapsed_s:6.1f} s at {disturbance.at:.2f}: {disturbance.harm}: {victim}")
+            self._pause_until(lambda: not self._held)
+        finally:
+            self._continue(self._held)
+
+    def _does(self, disturbance: Disturbance) -> str:
+        """Do it, and say to whom."""
+        harm = disturbance.harm
+        if harm is Harm.DROP_CONNECTIONS:
+            return self._drops_connections(disturbance)
+        if harm is Harm.FREEZE:
+            return self._freezes(disturbance)
+        if harm in _PARTS:
+            return self._harms_part(disturbance, _PARTS[harm])
+        victim = self._find(_ROLES[harm], disturbance.pick)
+        if victim is None:
+            return "nobody was there"
+        if harm in _KILLS:
+            victim.process.signal(signal.SIGKILL)
+        else:
+            self._holds(disturbance, [victim.process])
+        return str(victim)
+
+    def _harms_part(self, disturbance: Disturbance, part: str) -> str:
+        process = self._stack.state.parts[part]
+        if disturbance.harm in _KILLS:
+            process.signal(signal.SIGKILL)
+        elif part == "database":  # its backends are processes of their own
+            self._holds(disturbance, [process, *_children(process)])
+        else:
+            self._holds(disturbance, [process])
+        return f"pid {process.pid}"
+
+    def _freezes(self, disturbance: Disturbance) -> str:
+        worker = self._stack.state.parts["worker"]
+        attempts = processes_of(self._home)
+        self._holds(disturbance, [worker, *(seen.process for seen in attempts)])
+        return f"{1 + len(attempts)} processes"
+
+    def _drops_connections(self, disturbance: Disturbance) -> str:
+        dice = random.Random(disturbance.pick)  # noqa: S311 - to be drawn again
+        try:
+            with connect(self._stack.database_url) as connection:
+                rows = connection.execute(
+                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                    " AND application_name <> %s ORDER BY backend_start, pid",
+                    (APPLICATION,),
+                ).fetchall()
+                victims = [pid for (pid,) in rows if dice.random() < 0.5]
+                connection.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s::int[]) AS pid", (victims,))
+        except psycopg.OperationalError:
+            return "the database was away"
+        return f"{len(victims)} of {len(rows)}"
+
+    def _find(self, role: str, pick: float) -> Seen | None:
+        """The process of a role that `pick` falls on, in the order of the jobs' submission, once there is one."""
+        found: list[Seen] = []
+
+        def is_there() -> bool:
+            found[:] = [seen for seen in processes_of(self._home) if seen.role == role and not seen.is_stopped]
+            return bool(found)
+
+        self._pause_until(is_there, within_s=_FINDS_WITHIN_S)
+        names = {row.job_id: name for name, row in self._stage.rows.jobs.items()}
+        found.sort(key=lambda seen: (names.get(seen.job_id, ""), seen.attempt, seen.rank or 0, seen.process.started))
+        return picked(found, pick) if found else None
+
+    def _holds(self, disturbance: Disturbance, processes: Sequence[ProcessId]) -> None:
+        for process in processes:
+            process.signal(signal.SIGSTOP)
+        lasts_s = disturbance.hold_s + (self._lease_s if disturbance.harm in BEYOND_THE_LEASE else 0.0)
+        self._held.append(_Held(time.monotonic() + lasts_s, processes))
+
+    def _pause_until(self, condition: Callable[[], bool], *, within_s: float = math.inf) -> None:
+        """Wait, and meanwhile let go on what has stood still for long enough."""
+        give_up_at = time.monotonic() + within_s
+        while True:
+            now = time.monotonic()
+            self._continue([held for held in self._held if held.until <= now])
+            if condition() or now > give_up_at:
+                return
+            time.sleep(_POLL_S)
+
+    def _continue(self, over: Sequence[_Held]) -> None:
+        self._held = [held for held in self._held if held not in over]
+        still = {process for held in self._held for process in held.processes}
+        for process in {process for held in over for process in held.processes} - still:
+            process.signal(signal.SIGCONT)
+
+
+def _children(process: ProcessId) -> list[ProcessId]:
+    """The direct children of a process."""
+    try:
+        pids = [child.pid for child in psutil.Process(process.pid).children()]
+    except psutil.NoSuchProcess:
+        return []
+    return [child for child in map(ProcessId.of, pids) if child is not None]

@@ -1,0 +1,144 @@
+"""What happens in one round, drawn from its seed alone: the jobs, what their people wish, and what breaks when.
+
+Pure. Carried out by `tests.chaos.people` and `tests.chaos.monkey` as far as the outside world lets them: a seed gives
+the same story again, but not the same milliseconds.
+"""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Harm(StrEnum):
+    """What the monkey does. Killed is SIGKILL; stopped is SIGSTOP, and SIGCONT some time later."""
+
+    KILL_RANK = "kill a rank"
+    STOP_RANK = "stop a rank"
+    KILL_LAUNCHER = "kill a horovodrun"
+    STOP_LAUNCHER = "stop a horovodrun"
+    KILL_SUPERVISOR = "kill a supervisor"
+    STOP_SUPERVISOR = "stop a supervisor"
+    STOP_SUPERVISOR_LONG = "stop a supervisor beyond its lease"
+    KILL_WORKER = "kill the worker"
+    STOP_WORKER = "stop the worker"
+    KILL_BROKER = "kill the broker"
+    STOP_BROKER = "stop the broker"
+    KILL_API = "kill the api"
+    STOP_API = "stop the api"
+    KILL_DATABASE = "kill the database server"
+    STOP_DATABASE = "stop the database server"
+    DROP_CONNECTIONS = "drop connections to the database"
+    FREEZE = "stop worker, supervisors and ranks beyond the lease"
+
+
+BEYOND_THE_LEASE = frozenset({Harm.STOP_SUPERVISOR_LONG, Harm.FREEZE})
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """One harm, done when the round has come to `at`, the share of all training that is over."""
+
+    at: float
+    harm: Harm
+    pick: float  # 0..1, which of those that it may befall
+    hold_s: float  # how long what is stopped stays so; beyond the lease: in excess of it
+
+
+class Moment(StrEnum):
+    """When a person has a wish: the job is queued, launching, or running."""
+
+    QUEUED = "queued"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Something that a person asks of a job, `delay_s` after the moment."""
+
+    what: str  # cancel or pause
+    moment: Moment
+    delay_s: float
+    resume_after_s: float | None = None  # of a pause; None: it stays paused
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job that someone submits when the round has come to `at`."""
+
+    number: int
+    at: float
+    spec: dict[str, Any]
+    again: bool  # it is submitted a second time with the same key
+    wish: Wish | None
+
+    @property
+    def name(self) -> str:
+        """The job's name, by which it is told in reports."""
+        return f"chaos-{self.number:02d}"
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """Jobs of one kind compute the same losses, epoch for epoch."""
+        return self.spec["model"], self.spec["gpus"]
+
+
+@dataclass(frozen=True)
+class Script:
+    """A whole round."""
+
+    seed: int
+    jobs: tuple[PlannedJob, ...]
+    disturbances: tuple[Disturbance, ...]
+
+
+def script_of(seed: int, *, jobs: int = 40, disturbances: int = 17) -> Script:
+    """The round of a seed. Every harm comes once before any comes twice."""
+    dice = random.Random(seed)  # noqa: S311 - to be drawn again
+    wishes = _wishes(dice, jobs)
+    planned = tuple(_job(dice, number, jobs, wishes.get(number)) for number in range(jobs))
+    deck: list[Harm] = []
+    while len(deck) < disturbances:
+        deck += dice.sample(list(Harm), len(Harm))
+    times = sorted(dice.uniform(0.02, 0.85) for _ in range(disturbances))
+    harms = tuple(
+        Disturbance(at, harm, dice.random(), dice.uniform(0.5, 3.0))
+        for at, harm in zip(times, deck[:disturbances], strict=True)
+    )
+    return Script(seed, planned, harms)
+
+
+def _wishes(dice: random.Random, jobs: int) -> dict[int, Wish]:
+    """Of 40 jobs 7 are cancelled and 6 paused, one of them for good."""
+    chosen = dice.sample(range(jobs), max(2, jobs // 3))
+    cancelled, paused = chosen[: (len(chosen) + 1) // 2], chosen[(len(chosen) + 1) // 2 :]
+    moments = list(Moment)
+    wishes = {}
+    for i, number in enumerate(cancelled):
+        wishes[number] = Wish("cancel", moments[i % 3], dice.uniform(0.0, 2.0))
+    for i, number in enumerate(paused):
+        resume_after_s = None if i == 0 and jobs >= 20 else dice.uniform(0.2, 5.0)
+        wishes[number] = Wish("pause", moments[-1 - i % 3], dice.uniform(0.0, 2.0), resume_after_s)
+    return wishes
+
+
+def _job(dice: random.Random, number: int, jobs: int, wish: Wish | None) -> PlannedJob:
+    # Some come while others train: those of high priority then take their place.
+    late = number >= 0.6 * jobs
+    spec = {
+        "name": f"chaos-{number:02d}",
+        "dataset": "digits",
+        "model": dice.choice(["mlp", "lenet5"]),
+        "batch_size": 64,
+        "learning_rate": 0.001,
+        "gpus": dice.choice([1, 1, 1, 2]),
+        "epochs": dice.randint(8, 30),
+        "early_stopping": None,
+        "checkpoint": {"every_epochs": dice.randint(1, 3)},
+        "priority": dice.choice([50, 90, 90] if late else [10, 50, 50, 50, 90]),
+        "max_restarts": 100,
+        "stall_timeout_s": 30,
+    }
+    at = dice.uniform(0.0, 0.5) if late else 0.0
+    return PlannedJob(number, at, spec, again=dice.random() < 0.25, wish=wish)

@@ -1,0 +1,32 @@
+"""What a seed stands for."""
+
+from collections import Counter
+
+from jobs.spec import spec_from
+from tests.chaos.script import Harm, script_of
+
+
+def test_a_seed_gives_the_same_round_again_and_another_seed_another() -> None:
+    assert script_of(7) == script_of(7)
+    assert script_of(7).jobs != script_of(8).jobs
+    assert script_of(7).disturbances != script_of(8).disturbances
+
+
+def test_a_round_has_every_harm_every_wish_and_jobs_of_one_and_two_ranks() -> None:
+    for seed in range(20):
+        script = script_of(seed)
+        assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
+        wishes = Counter(job.wish.what for job in script.jobs if job.wish is not None)
+        assert wishes["cancel"] >= 5
+        assert wishes["pause"] >= 5
+        assert {job.spec["gpus"] for job in script.jobs} == {1, 2}
+        assert len({job.spec["priority"] for job in script.jobs}) == 3
+        assert any(job.again for job in script.jobs)
+
+
+def test_its_jobs_are_specs_and_come_at_places_that_the_round_reaches() -> None:
+    script = script_of(1)
+    for number, job in enumerate(script.jobs):
+        assert spec_from(job.spec).name == job.name == f"chaos-{number:02d}"
+        there_before = sum(earlier.at == 0.0 for earlier in script.jobs) / len(script.jobs)
+        assert job.at < there_before

@@ -1,0 +1,40 @@
+"""That the judges of a round find what is wrong in it."""
+
+from typing import Any
+
+from tests.chaos.verdict import broken_curve, different_curves, not_free, off_the_table
+
+
+def _history(*kinds: str, attempt: int = 1, **data: object) -> list[dict[str, Any]]:
+    return [{"id": i, "kind": kind, "attempt": attempt, "data": data} for i, kind in enumerate(kinds)]
+
+
+def test_a_history_moves_along_the_table() -> None:
+    whole = _history("submitted", "placed", "launched", "rank_started", "rank_started", "epoch_ended", "attempt_ended",
+                     "ended", status="succeeded")  # fmt: skip
+    assert off_the_table("job", {"status": "succeeded"}, whole) == []
+    assert off_the_table("job", {"status": "failed"}, whole) == ["job is failed, its history ends in succeeded"]
+    never_started = _history("submitted", "placed", "ended", status="succeeded")
+    assert "from launching to succeeded" in off_the_table("job", {"status": "succeeded"}, never_started)[0]
+    twice = _history("submitted", "placed", "rank_started", "requeued", "requeued")
+    assert "from queued to queued" in off_the_table("job", {"status": "queued"}, twice)[0]
+
+
+def test_a_curve_has_every_epoch_once() -> None:
+    assert broken_curve("job", 3, [{"rank": -1, "x": [1, 2, 3]}]) == []
+    assert "epochs [2] of 3 are missing" in broken_curve("job", 3, [{"rank": -1, "x": [1, 3]}])[0]
+    assert "[2] are there twice" in broken_curve("job", 3, [{"rank": -1, "x": [1, 2, 2, 3]}])[0]
+    assert broken_curve("job", 3, []) != []
+
+
+def test_curves_of_a_kind_are_one_curve_as_far_as_they_go() -> None:
+    kind, other = ("mlp", 1), ("mlp", 2)
+    same = [("a", kind, [0.5, 0.4]), ("b", kind, [0.5, 0.4, 0.3]), ("c", kind, [0.5]), ("d", other, [0.9])]
+    assert different_curves(same) == []
+    (found,) = different_curves([*same, ("e", kind, [0.5, 0.5])])
+    assert found.startswith("e's val_loss after epoch 2 is 0.5")
+
+
+def test_a_slot_that_is_not_free_is_named() -> None:
+    slots = [{"index": 0, "state": "free"}, {"index": 1, "state": "quarantined", "job_id": "job"}]
+    assert not_free([{"name": "here", "slots": slots}]) == ["slot 1 of here is quarantined (job)"]

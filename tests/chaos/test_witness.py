@@ -1,0 +1,99 @@
+"""That the witness notes each change that must not be, and none of those that a job's life is made of."""
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
+
+_PLACED = """
+INSERT INTO hosts (name, info) VALUES ('here', '{}');
+INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)
+  VALUES ('job', 'job', 'o', 'queued', '{}', '{}', '{}', 1, 50);
+UPDATE jobs SET status = 'launching', attempt = 1, revision = 2 WHERE id = 'job';
+INSERT INTO attempts (id, job_id, number, host, gpus, lease_expires_at) OVERRIDING SYSTEM VALUE
+  VALUES (1, 'job', 1, 'here', 1, now());
+INSERT INTO slots (host, index, kind, name, attempt_id) VALUES ('here', 0, 'cpu', 'CPU share', NULL);
+UPDATE slots SET attempt_id = 1 WHERE index = 0;
+UPDATE jobs SET status = 'running' WHERE id = 'job';
+"""
+_POINT = "INSERT INTO metric_points VALUES ('job', 'loss', 0, {step}, 1, 1, now(), 0.5);"
+_ENDED = "UPDATE attempts SET ended_at = now(), end_reason = 'completed' WHERE id = 1;"
+_REQUEUED = "UPDATE jobs SET status = 'queued', revision = 3;"
+_HEIR = (
+    "UPDATE jobs SET status = 'launching', attempt = 2;"
+    "INSERT INTO attempts (id, job_id, number, host, gpus, lease_expires_at) OVERRIDING SYSTEM VALUE"
+    " VALUES (2, 'job', 2, 'here', 1, now());"
+)
+_PAUSED = "UPDATE jobs SET paused_at = now();"
+_LINE = "INSERT INTO log_lines (job_id, attempt, rank, at, text) VALUES ('job', 1, 0, now(), '')"
+_EVENT = "INSERT INTO job_events (job_id, kind, attempt) VALUES ('job', 'epoch_ended', 1)"
+_RELEASED = "UPDATE slots SET attempt_id = NULL;"
+
+Told = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def told(database: str) -> Iterator[Told]:
+    """Runs statements in a database with a placed job and the witness; what it noted, without the times."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        call_witness(connection)
+        connection.execute(_PLACED)
+
+        def run(statements: str) -> list[str]:
+            connection.execute(statements.encode())
+            return [what.partition(" ")[2] for what in notes_of(connection)]
+
+        yield run
+
+
+def test_a_life_in_order_is_not_worth_a_note(told: Told) -> None:
+    life = (
+        _POINT.format(step=1),
+        _ENDED, _REQUEUED, _RELEASED, _HEIR, "UPDATE slots SET attempt_id = 2;",
+        "UPDATE attempts SET offsets = '{\"log:0\": 7}' WHERE id = 1;", _POINT.format(step=2),
+        "UPDATE jobs SET status = 'running'; UPDATE jobs SET status = 'succeeded';",
+        "UPDATE attempts SET ended_at = now(), end_reason = 'completed' WHERE id = 2;", _RELEASED,
+    )  # fmt: skip
+    for statements in life:
+        assert told(statements) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "crime", "note"),
+    [
+        ("", "UPDATE jobs SET status = 'launching'", "job job went from running to launching"),
+        ("", "UPDATE jobs SET revision = 0", "job job went back, or skipped an attempt"),
+        ("", "UPDATE jobs SET attempt = 3", "job job went back, or skipped an attempt"),
+        ("UPDATE jobs SET cancel_requested_at = now()", "UPDATE jobs SET status = 'succeeded'", "was to be cancelled"),
+        ("UPDATE jobs SET cancel_requested_at = now()", "UPDATE jobs SET cancel_requested_at = NULL", "taken back"),
+        (_REQUEUED + _PAUSED, "UPDATE jobs SET status = 'launching'", "placed though"),
+        ("", _RELEASED, "slot 0 of here was taken from job.1, which lives"),
+        (_ENDED + _REQUEUED + _HEIR, "UPDATE slots SET attempt_id = 2", "leased to job.2 while job.1 had it"),
+        (_ENDED + _RELEASED, "UPDATE slots SET attempt_id = 1", "leased to job.1, which has ended"),
+        (_ENDED, "UPDATE attempts SET end_reason = 'cancelled'", "attempt job.1 was ended twice"),
+        (_ENDED, "UPDATE attempts SET offsets = '{\"log:0\": 7}'", "attempt job.1 was changed after its end"),
+        (_ENDED, _POINT.format(step=2), "1 rows of metric_points were written for job.1 after its end"),
+        (_ENDED, _LINE, "log_lines"),
+        (_ENDED, _EVENT, "job_events"),
+    ],
+)  # fmt: skip
+def test_a_crime_is_noted(told: Told, before: str, crime: str, note: str) -> None:
+    assert before == "" or told(before) == []
+    assert [note in what for what in told(crime)] == [True], told("")
+
+
+def test_a_deleted_job_is_noted(told: Told) -> None:
+    assert "job job was deleted" in told("UPDATE slots SET attempt_id = NULL; DELETE FROM jobs;")
+
+
+def test_rows_that_tell_of_a_crime_afterwards(told: Told, database: str) -> None:
+    told(_ENDED + _REQUEUED + _HEIR)
+    with psycopg.connect(database, autocommit=True) as connection:
+        assert late_points(connection) == []
+        connection.execute(_POINT.format(step=2).encode())
+        assert late_points(connection) == ["1 points of job.1 are younger than its end"]
+        assert unfinished(connection) == []
+        connection.execute("UPDATE jobs SET status = 'queued'")
+        assert unfinished(connection) == ["job job is queued, and its attempt 2 lives"]

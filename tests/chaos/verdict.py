@@ -1,0 +1,135 @@
+"""What must hold when a round is over, asked of the api, the rows, the files and the processes.
+
+Each function returns a sentence for each thing that is wrong.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import psycopg
+
+from hora.client import Client, Json
+from jobs.states import NEXT, Status
+from tests.chaos.census import processes_of
+from tests.chaos.people import Person
+
+_SAME_WITHIN = 0.02  # of a loss: how far two runs of one kind may be apart; ranks sum in any order
+_TO_STATUS = {"submitted": "queued", "placed": "launching", "requeued": "queued"}
+
+
+def lost(people: Sequence[Person], jobs: Sequence[Json]) -> list[str]:
+    """Jobs that were acknowledged and are not there, and jobs that nobody was told of."""
+    there = {job["id"] for job in jobs}
+    acknowledged = {person.job_id for person in people}
+    return [
+        *(f"{person.planned.name} was never acknowledged" for person in people if person.job_id is None),
+        *(f"job {job_id} was acknowledged and is gone" for job_id in acknowledged - there if job_id),
+        *(f"job {job_id} is there and was never acknowledged" for job_id in there - acknowledged),
+    ]
+
+
+def wrongly_ended(person: Person, job: Json) -> list[str]:
+    """What the job came to, against what its person was promised."""
+    name, status = person.planned.name, job["status"]
+    if person.cancelled:
+        expected = "cancelled"
+    elif person.stays_paused:
+        waits = status == "queued" and job.get("paused_at") is not None
+        return [] if waits or status == "succeeded" else [f"{name} was paused and is {status}"]
+    else:
+        expected = "succeeded"
+    if status == expected:
+        return []
+    return [f"{name} ({job['id']}) is {status}, not {expected}: {job['end_reason']}, {job['error']}"]
+
+
+def off_the_table(name: str, job: Json, events: Sequence[Json]) -> list[str]:
+    """A history that does not move along the table of states, or does not end where the job is."""
+    status, waits_for, found = None, None, []
+    for event in events:
+        to = _TO_STATUS.get(event["kind"])
+        if event["kind"] == "placed":
+            waits_for = event["attempt"]  # its first rank; what an earlier attempt left may be stored before that
+        elif event["kind"] == "rank_started" and event["attempt"] == waits_for:
+            to, waits_for = "running", None
+        elif event["kind"] == "ended":
+            to = event["data"]["status"]
+        if to is None:
+            continue
+        if (to != "queued") if status is None else (Status(to) not in NEXT[Status(status)]):
+            found.append(f"{name}'s history goes from {status} to {to} with event {event['id']} ({event['kind']})")
+        status = to
+    return [*found, *([] if status == job["status"] else [f"{name} is {job['status']}, its history ends in {status}"])]
+
+
+def broken_curve(name: str, epochs: int, series: Sequence[Json]) -> list[str]:
+    """A loss curve that has not every epoch exactly once."""
+    points = [x for one in series if one["rank"] == -1 for x in one["x"]]
+    if points == list(range(1, epochs + 1)):
+        return []
+    missing = sorted(set(range(1, epochs + 1)) - set(points))
+    twice = sorted({x for x in points if points.count(x) > 1})
+    return [f"{name}'s curve: epochs {missing} of {epochs} are missing, {twice} are there twice"]
+
+
+def different_curves(curves: Iterable[tuple[str, tuple[str, int], Sequence[float]]]) -> list[str]:
+    """Curves `(name, kind, losses by epoch)` that are not those of the others of their kind, as far as both go."""
+    by_kind = defaultdict(list)
+    for name, kind, losses in curves:
+        by_kind[kind].append((name, losses))
+    found = []
+    for kind, of_kind in by_kind.items():
+        for epoch in range(max(len(losses) for _, losses in of_kind)):
+            values = sorted((losses[epoch], name) for name, losses in of_kind if len(losses) > epoch)
+            middle = values[len(values) // 2][0]
+            found += [
+                f"{name}'s val_loss after epoch {epoch + 1} is {value:.5f}; that of {kind} is {middle:.5f}"
+                for value, name in values
+                if not math.isclose(value, middle, rel_tol=_SAME_WITHIN)
+            ]
+    return found
+
+
+def not_free(hosts: Sequence[Json]) -> list[str]:
+    """Slots that are not free."""
+    return [
+        f"slot {slot['index']} of {host['name']} is {slot['state']} ({slot.get('job_id')})"
+        for host in hosts
+        for slot in host["slots"]
+        if slot["state"] != "free"
+    ]
+
+
+def left_over(home: Path) -> list[str]:
+    """Processes that are still there."""
+    return [f"a process is left: {seen}" for seen in processes_of(home)]
+
+
+def curves_of(client: Client, people: Sequence[Person], jobs: dict[str, Json]) -> list[str]:
+    """What is wrong with the loss curves of those that succeeded."""
+    found, whole = [], []
+    for person in people:
+        job = jobs.get(person.job_id or "")
+        if job is None or job["status"] != "succeeded":
+            continue
+        series = client.metrics(job["id"], name="val_loss", axis="epoch")
+        broken = broken_curve(person.planned.name, person.planned.spec["epochs"], series)
+        found += broken
+        if not broken:
+            whole.append((person.planned.name, person.planned.kind, series[0]["y"]))
+    return found + (different_curves(whole) if whole else [])
+
+
+def late_checkpoints(runs_dir: Path, connection: psycopg.Connection) -> list[str]:
+    """Checkpoints that were written when their attempt had ended."""
+    ended = connection.execute(
+        "SELECT job_id, number, extract(epoch FROM ended_at)::float FROM attempts WHERE ended_at IS NOT NULL"
+    ).fetchall()
+    return [
+        f"{path.relative_to(runs_dir)} was written {path.stat().st_mtime - at:.2f} s after its attempt's end"
+        for job_id, number, at in ended
+        for path in runs_dir.glob(f"{job_id}/checkpoints/attempt-{number}/checkpoint-*")
+        if path.stat().st_mtime > at
+    ]

@@ -1,0 +1,179 @@
+"""Draining, undraining and forgetting hosts."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, text, update
+
+from jobs import leases, registration
+from jobs.database import Sessions
+from jobs.placement import Placement, Share
+from jobs.placement_rows import PASS
+from jobs.registration import SlotInfo
+from jobs.states import EndReason
+from jobs.store import Lease
+from jobs.tables import Attempt, Host, JobEvent, Slot
+from tests.integration.api.given import a_host, seconds
+from tests.waiting import until
+
+Submit = Callable[..., str]
+
+
+def place(sessions: Sessions, job_id: str, *shares: Share) -> Lease:
+    with sessions.begin() as session:
+        (lease,) = leases.place(session, [Placement(job_id, shares)], lease_s=60)
+    return lease
+
+
+def lose(sessions: Sessions, name: str) -> None:
+    """Let the host's last heartbeat be a long time ago."""
+    with sessions.begin() as session:
+        session.execute(update(Host).where(Host.name == name).values(heartbeat_at=seconds(-(10**9))))
+
+
+def preempted(sessions: Sessions) -> dict[str, str | None]:
+    with sessions() as session:
+        rows = session.execute(
+            select(Attempt.job_id, Attempt.preempted_for).where(Attempt.preempt_requested_at.is_not(None))
+        )
+        return {job_id: why for job_id, why in rows}  # noqa: C416 - a row is no pair to the type checker
+
+
+def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    a_host(sessions, "hb")
+    before = api.get("/v1/hosts/ha").json()
+    assert (before["drained_at"], before["kept_for"], before["address"], before["alive"]) == (None, None, None, True)
+
+    drained = api.post("/v1/hosts/ha/drain")
+    assert drained.status_code == 200
+    assert drained.json()["drained_at"] is not None
+    assert drained.json()["slots"] == before["slots"]
+    again = api.post("/v1/hosts/ha/drain").json()
+    assert again["drained_at"] == drained.json()["drained_at"]
+    assert [host["drained_at"] for host in api.get("/v1/hosts").json()["items"]] == [again["drained_at"], None]
+
+    assert api.post("/v1/hosts/ha/undrain").json()["drained_at"] is None
+    assert api.post("/v1/hosts/ha/undrain").status_code == 200
+
+
+def test_only_a_drain_that_says_so_moves_the_jobs_there(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    for name in ("ha", "hb", "hc"):
+        a_host(sessions, name, slots=4)
+    here, spanning, elsewhere, over = (submitted() for _ in range(4))
+    place(sessions, here, Share("ha", (0, 1)))
+    place(sessions, spanning, Share("hb", (0,)), Share("ha", (2,)))
+    place(sessions, elsewhere, Share("hc", (0, 1)))
+    ended = place(sessions, over, Share("ha", (3,)), Share("hc", (2,)))
+    with sessions.begin() as session:
+        leases.end(session, ended, EndReason.COMPLETED)
+
+    api.post("/v1/hosts/ha/drain", json={"requeue": False})
+    assert preempted(sessions) == {}
+    assert api.post("/v1/hosts/ha/drain", json={"requeue": True}).status_code == 200
+    assert preempted(sessions) == {here: "host ha is drained", spanning: "host ha is drained"}
+    (attempt,) = api.get(f"/v1/jobs/{spanning}/attempts").json()["items"]
+    assert attempt["shares"] == [{"host": "hb", "slots": [0]}, {"host": "ha", "slots": [2]}]
+    assert attempt["preempted_for"] == "host ha is drained"
+    assert attempt["preempt_requested_at"] >= attempt["queued_at"]
+    assert attempt["due_at"] is None
+
+    api.post("/v1/hosts/ha/drain", json={"requeue": True})
+    with sessions() as session:
+        kinds = session.scalars(select(JobEvent.kind).where(JobEvent.job_id == here)).all()
+    assert kinds.count("preempt_requested") == 1
+
+
+def test_a_host_tells_how_far_its_clock_is_off(
+    api: TestClient, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(ahead_s: float) -> dict[str, Any]:
+        monkeypatch.setattr(registration, "time", SimpleNamespace(time=lambda: time.time() + ahead_s))
+        with sessions.begin() as session:
+            assert registration.beat(session, "ha")
+        info: dict[str, Any] = api.get("/v1/hosts/ha").json()["info"]
+        return info
+
+    with sessions.begin() as session:
+        registration.register(session, "ha", {"cores": 2}, [SlotInfo(0, "cpu", "CPU share")])
+    assert abs(told(0)["clock_offset_s"]) < 5
+    assert told(90)["clock_offset_s"] == pytest.approx(90, abs=5)
+    assert told(-90) == {"cores": 2, "clock_offset_s": pytest.approx(-90, abs=5)}
+
+
+def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
+    a_host(sessions, "ha")
+    job_id = submitted()
+    with ThreadPoolExecutor(1) as pool:
+        with sessions.begin() as session:
+            session.execute(select(func.pg_advisory_xact_lock(PASS)))
+            leases.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
+            drained = pool.submit(api.post, "/v1/hosts/ha/drain", json={"requeue": True})
+            until(lambda: _waits_for_a_lock(sessions), what="the drain that waits for the pass")
+        assert drained.result(10).status_code == 200
+    assert preempted(sessions) == {job_id: "host ha is drained"}
+
+
+def _waits_for_a_lock(sessions: Sessions) -> bool:
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+    )
+    with sessions() as session:
+        return bool(session.scalar(waiting))
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({"json": {"requeue": "yes"}}, 422, "requeue"),
+        ({"json": {"force": True}}, 422, "force"),
+        ({"json": [True]}, 422, ""),
+        ({"content": b"requeue=true", "headers": {"Content-Type": "text/plain"}}, 415, None),
+    ],
+)
+def test_a_wrong_drain_changes_nothing(
+    api: TestClient, sessions: Sessions, body: dict[str, Any], status: int, field: str | None
+) -> None:
+    a_host(sessions, "ha")
+    answer = api.post("/v1/hosts/ha/drain", **body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert [error["field"] for error in answer.json().get("errors", [])] == ([] if field is None else [field])
+    assert api.get("/v1/hosts/ha").json()["drained_at"] is None
+
+
+@pytest.mark.parametrize("name", ["nowhere", "a%00b", "x" * 300])
+def test_a_host_that_never_registered_is_not_found(api: TestClient, name: str) -> None:
+    url = f"/v1/hosts/{name}"
+    for answer in (api.get(url), api.post(f"{url}/drain"), api.post(f"{url}/undrain"), api.delete(url)):
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
+
+
+def test_only_a_lost_host_without_attempts_is_forgotten(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    a_host(sessions, "hb")
+    lease = place(sessions, submitted(), Share("hb", (0,)), Share("ha", (0,)))
+
+    def refused() -> str:
+        answer = api.delete("/v1/hosts/ha")
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:host-in-use")
+        detail: str = answer.json()["detail"]
+        return detail
+
+    assert "alive" in refused()
+    lose(sessions, "ha")
+    assert "attempts" in refused()
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.HOST_LOST)  # its slots are still leased: nobody there gives them back
+    assert api.delete("/v1/hosts/ha").status_code == 204
+    assert [host["name"] for host in api.get("/v1/hosts").json()["items"]] == ["hb"]
+    with sessions() as session:
+        assert session.scalars(select(Slot.index).where(Slot.host == "ha")).all() == []
+    assert api.delete("/v1/hosts/ha").status_code == 404

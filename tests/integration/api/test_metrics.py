@@ -1,0 +1,241 @@
+"""Prometheus's figures: right from rows alone, whatever answers, and cheap when there are many."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import func, update
+
+from api.metrics import ClusterCollector
+from jobs import figures, leases, store
+from jobs.database import Sessions, engine_for, sessions_for
+from jobs.placement import Placement, Share
+from jobs.settings import Settings
+from jobs.states import EndReason
+from jobs.store import Lease
+from jobs.tables import Attempt, Host, Job, Slot
+from tests.integration.api.given import a_host
+
+Submit = Callable[..., str]
+Figures = dict[str, dict[tuple[str, ...], float]]
+
+
+def read(api: TestClient) -> Figures:
+    """Every sample of the page, by its name and the values of its labels."""
+    found: Figures = {}
+    for family in text_string_to_metric_families(api.get("/metrics").text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def buckets(found: Figures, name: str) -> dict[str, float]:
+    return {labels[0]: value for labels, value in found[f"{name}_bucket"].items()}
+
+
+def an_attempt(sessions: Sessions, job_id: str, *, slots: tuple[int, ...] = (0,), host: str = "ha") -> Lease:
+    with sessions.begin() as session:
+        (lease,) = leases.place(session, [Placement(job_id, (Share(host, slots),))], lease_s=60)
+    return lease
+
+
+def change(sessions: Sessions, lease: Lease, **columns: Any) -> None:
+    """Columns of an attempt, times as seconds after its job was queued."""
+    changed = {
+        name: Attempt.queued_at + timedelta(seconds=value) if isinstance(value, int | float) else value
+        for name, value in columns.items()
+    }
+    with sessions.begin() as session:
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(**changed))
+
+
+def end(sessions: Sessions, lease: Lease, reason: EndReason) -> None:
+    with sessions.begin() as session:
+        leases.end(session, lease, reason)
+        leases.release(session, lease.attempt_id)
+
+
+def test_the_page_names_every_figure(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions)
+    _, _, below = (Path(__file__).parents[3] / "docs/operations.md").read_text().partition("\n## Metrics\n")
+    table, _, _ = below.partition("What to alert on")
+    api.get("/v1/jobs")
+    ours = {name for name in read(api) if name.startswith("hora_")}
+    names = {re.sub("_(bucket|count|sum|created)$", "", name) for name in ours}
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == names
+
+
+def test_requests_are_timed_by_route(api: TestClient, submitted: Submit) -> None:
+    api.post(f"/v1/jobs/{submitted()}/cancel")
+    submitted()
+    del api.headers["Authorization"]
+    counts = read(api)["hora_http_request_duration_seconds_count"]
+    assert counts["POST", "/v1/jobs", "201"] == 2
+    assert counts["POST", "/v1/jobs/{job_id}/cancel", "202"] == 1
+
+
+def test_the_queue_by_what_jobs_wait_for(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    waiting, paused, backing_off, ready, cancelled = (submitted() for _ in range(5))
+    ages_s = {waiting: 50, paused: 900, backing_off: 800, ready: 70, cancelled: 1000}
+    with sessions.begin() as session:
+        store.pause(session, paused)
+        store.request_cancel(session, cancelled)
+        for job_id, age_s in ages_s.items():
+            ago = func.now() - timedelta(seconds=age_s)
+            session.execute(update(Job).where(Job.id == job_id).values(queued_at=ago))
+        for job_id, pause_s in ((backing_off, 600), (paused, 600), (ready, -1)):
+            until = func.now() + timedelta(seconds=pause_s)
+            session.execute(update(Job).where(Job.id == job_id).values(not_before=until))
+    found = read(api)
+
+    assert found["hora_queue_jobs"] == {("waiting",): 2, ("paused",): 1, ("backing_off",): 1}
+    assert 70 <= found["hora_queue_oldest_wait_seconds"][()] < 130
+    assert found["hora_jobs"]["queued",] == 4
+    assert found["hora_jobs"]["cancelled",] == 1
+
+
+def test_an_empty_queue_waits_for_nothing(api: TestClient) -> None:
+    found = read(api)
+    assert found["hora_queue_oldest_wait_seconds"] == {(): 0}
+    assert found["hora_database_up"] == {(): 1}
+    assert found["hora_attempts_ended_total"]["completed",] == 0  # every series is there from the start
+    assert buckets(found, "hora_queue_wait_seconds")["+Inf"] == 0
+
+
+def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    for name, kind in (("ha", "cpu"), ("hb", "gpu"), ("hc", "gpu"), ("hd", "gpu")):
+        a_host(sessions, name, slots=4, kind=kind)
+    an_attempt(sessions, submitted(), slots=(0, 1))
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 1).values(quarantined_at=func.now()))
+        session.execute(update(Slot).where(Slot.index == 3).values(retired_at=func.now()))
+        session.execute(update(Host).where(Host.name == "hc").values(drained_at=func.now()))
+        long_ago = func.now() - timedelta(hours=1)
+        session.execute(update(Host).where(Host.name == "hd").values(drained_at=func.now(), heartbeat_at=long_ago))
+    found = read(api)
+
+    assert found["hora_slots"] == {
+        ("cpu", "free"): 1, ("cpu", "leased"): 1, ("cpu", "quarantined"): 1, ("cpu", "retired"): 1,
+        ("cpu", "out_of_service"): 0,
+        ("gpu", "free"): 3, ("gpu", "leased"): 0, ("gpu", "quarantined"): 0, ("gpu", "retired"): 3,
+        ("gpu", "out_of_service"): 6,
+    }  # fmt: skip
+    assert found["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("lost",): 1}
+
+
+def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    a_host(sessions, slots=4)
+    job_id = submitted()
+    end(sessions, an_attempt(sessions, job_id), EndReason.RANK_FAILED)
+    preempted = an_attempt(sessions, job_id)
+    with sessions.begin() as session:
+        leases.request_preemption(session, [preempted.attempt_id], "job x")
+    end(sessions, preempted, EndReason.PREEMPTED)
+    an_attempt(sessions, job_id)
+    end(sessions, an_attempt(sessions, submitted(), slots=(2,)), EndReason.BAD_DATA)
+    found = read(api)
+
+    ended = {labels[0]: value for labels, value in found["hora_attempts_ended_total"].items() if value}
+    assert ended == {"rank_failed": 1, "preempted": 1, "bad_data": 1}
+    assert found["hora_attempts_live"] == {(): 1}
+    assert found["hora_restarts_total"] == {(): 2}
+    assert found["hora_preemptions_total"] == {(): 1}
+    assert found["hora_jobs"]["launching",] == 1
+    assert found["hora_jobs"]["failed",] == 1
+
+
+def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    a_host(sessions, slots=4)
+    times = [
+        {"created_at": 0.5, "claimed_at": 0.5625, "started_at": 5.5625},  # on an edge: it is at most that
+        {"created_at": 100_000, "claimed_at": 100_001, "started_at": 100_000},  # by a clock that is behind
+        {"created_at": 2, "claimed_at": 2.25},
+        {"created_at": 60},
+    ]
+    for slot, columns in enumerate(times):
+        lease = an_attempt(sessions, submitted(), slots=(slot,))
+        change(sessions, lease, **columns)
+        if slot < 2:
+            end(sessions, lease, EndReason.INTERNAL_ERROR)
+    found = read(api)
+
+    waits = buckets(found, "hora_queue_wait_seconds")
+    assert waits["0.1"] == 0
+    assert waits["0.5"] == waits["1.0"] == 1
+    assert waits["5.0"] == waits["15.0"] == 2
+    assert waits["60.0"] == waits["86400.0"] == 3
+    assert waits["+Inf"] == found["hora_queue_wait_seconds_count"][()] == 4
+    assert found["hora_queue_wait_seconds_sum"][()] == pytest.approx(100_062.5)
+    dispatches = buckets(found, "hora_dispatch_latency_seconds")
+    assert (dispatches["0.05"], dispatches["0.1"], dispatches["0.25"], dispatches["1.0"]) == (0, 1, 2, 3)
+    assert found["hora_dispatch_latency_seconds_count"][()] == 3
+    launches = buckets(found, "hora_launch_latency_seconds")
+    assert (launches["0.01"], launches["2.5"], launches["5.0"], launches["+Inf"]) == (1, 1, 2, 2)
+    assert found["hora_launch_latency_seconds_sum"][()] == pytest.approx(5)
+
+
+def test_what_was_added_up_is_counted_once_and_only_once(
+    app: FastAPI, api: TestClient, submitted: Submit, sessions: Sessions, configuration: Settings
+) -> None:
+    """A process that has answered before and one that starts now say the same."""
+    a_host(sessions, slots=4)
+    old, late, live = (an_attempt(sessions, submitted(), slots=(slot,)) for slot in range(3))
+    for lease, minutes in ((old, 90), (late, 5)):
+        end(sessions, lease, EndReason.COMPLETED)
+        with sessions.begin() as session:
+            at = func.now() - timedelta(minutes=minutes)
+            for table, row in ((Attempt, Attempt.id == lease.attempt_id), (Job, Job.id == lease.job_id)):
+                session.execute(update(table).where(row).values(ended_at=at))
+
+    def counted(client: TestClient) -> tuple[float, ...]:
+        found = read(client)
+        ended, jobs = found["hora_attempts_ended_total"], found["hora_jobs"]
+        waits = found["hora_queue_wait_seconds_count"][()]
+        return ended["completed",], found["hora_attempts_live"][()], jobs["succeeded",], waits
+
+    assert [counted(api) for _ in range(2)] == [(2, 1, 2, 3)] * 2
+    with sessions.begin() as session:
+        session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.STALLED))
+    end(sessions, live, EndReason.COMPLETED)
+    assert counted(api) == (3, 0, 3, 3)  # what was added up is not read again: old rows never change
+    with sessions.begin() as session:
+        session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.COMPLETED))
+    anew = CollectorRegistry()
+    anew.register(ClusterCollector(sessions, configuration))
+    app.state.registry = anew
+    assert counted(api) == (3, 0, 3, 3)
+
+
+def test_an_end_is_settled_when_it_is_old_enough(
+    api: TestClient, submitted: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_host(sessions, slots=4)
+    tally = figures.Tally()
+    leases_ = [an_attempt(sessions, submitted(), slots=(slot,)) for slot in range(4)]
+
+    def ended() -> tuple[int, int]:
+        with sessions() as session:
+            totals = tally.totals(session)
+        return totals.ended.total(), totals.live
+
+    monkeypatch.setattr(figures, "_SETTLED_EVERY", timedelta(0))
+    for number, lease in enumerate(leases_):
+        assert ended() == (number, 4 - number)
+        monkeypatch.setattr(figures, "_SETTLED_AFTER", timedelta(0) if number % 2 else timedelta(minutes=10))
+        end(sessions, lease, EndReason.COMPLETED)
+    assert [ended() for _ in range(3)] == [(4, 0)] * 3
+
+
+def test_a_database_that_is_away_is_a_figure(api: TestClient, app: FastAPI, configuration: Settings) -> None:
+    registry = CollectorRegistry()
+    nowhere = engine_for("postgresql://hora@/hora?host=/nowhere")
+    registry.register(ClusterCollector(sessions_for(nowhere), configuration))
+    app.state.registry = registry
+    assert read(api) == {"hora_database_up": {(): 0}}

@@ -1,0 +1,160 @@
+"""Bugs that the histories must find, each planted where its guard is.
+
+Each function takes away one guard for one test, and says what a developer might have done.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from pytest import MonkeyPatch
+from sqlalchemy import ColumnElement, func, select, true, update
+from sqlalchemy.orm import Session
+
+from jobs import leases, store
+from jobs.states import EventKind, Status
+from jobs.store import Lease
+from jobs.tables import Attempt, Slot
+
+Plant = Callable[[MonkeyPatch], None]
+
+
+def missing_lease_check(patch: MonkeyPatch) -> None:
+    """A lease is good as long as its attempt's row is there, whoever holds it and whether it has ended."""
+
+    def is_there(lease: Lease) -> ColumnElement[bool]:
+        return Attempt.id == lease.attempt_id
+
+    patch.setattr(store, "is_good", is_there)
+    patch.setattr(leases, "is_good", is_there)
+
+
+def token_not_compared(patch: MonkeyPatch) -> None:
+    """A live attempt may be written by whoever knows its number."""
+
+    def is_live(lease: Lease) -> ColumnElement[bool]:
+        return (Attempt.id == lease.attempt_id) & Attempt.ended_at.is_(None)
+
+    patch.setattr(store, "is_good", is_live)
+    patch.setattr(leases, "is_good", is_live)
+
+
+def claim_that_is_not_atomic(patch: MonkeyPatch) -> None:
+    """Looks whether the attempt is free, and takes it in another statement."""
+    both_have_looked = threading.Barrier(2)
+
+    def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
+        free = select(Attempt).where(Attempt.id == attempt_id, Attempt.claimed_at.is_(None), Attempt.ended_at.is_(None))
+        attempt = session.scalar(free)
+        if attempt is None:
+            return None
+        with suppress(threading.BrokenBarrierError):
+            both_have_looked.wait(0.05)  # a race is lost when it can be
+        both_have_looked.reset()
+        session.execute(
+            update(Attempt)
+            .where(Attempt.id == attempt_id)
+            .values(claimed_at=func.now(), lease_expires_at=func.now() + timedelta(seconds=lease_s))
+        )
+        return Lease(attempt_id, str(attempt.token), attempt.job_id, attempt.number)
+
+    patch.setattr(leases, "claim", claim)
+
+
+def lost_cancel(patch: MonkeyPatch) -> None:
+    """An attempt that failed is restarted, though somebody asked for its job's end meanwhile."""
+    status_after = leases.status_after
+    patch.setattr(
+        leases, "status_after", lambda reason, *, cancel_requested, **rest: status_after(
+            reason, cancel_requested=False, **rest
+        )
+    )  # fmt: skip
+
+
+def double_requeue(patch: MonkeyPatch) -> None:
+    """An attempt that has ended can be ended again, and sends its job back to the queue again."""
+
+    def unguarded(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
+        store.transition(session, job_id, to, **values)
+
+    for fence in ("fence", "fence_expired"):
+        patch.setattr(leases, fence, lambda *_, **__: None)
+    patch.setattr(leases, "transition", unguarded)
+
+
+def reaper_that_does_not_look_again(patch: MonkeyPatch) -> None:
+    """An attempt is ended as abandoned that was renewed since it was found so."""
+    patch.setattr(leases, "fence_expired", lambda session, lease: leases.fence(session, lease, ending=True))
+
+
+def leaked_slot(patch: MonkeyPatch) -> None:
+    """The release gives back the first rank's slot alone."""
+
+    def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:
+        mine = (Slot.attempt_id == attempt_id, Slot.rank == 0, Slot.host == host if host else true())
+        session.execute(update(Slot).where(*mine).values(attempt_id=None, rank=None, quarantined_at=None))
+
+    patch.setattr(leases, "release", release)
+
+
+def early_release(patch: MonkeyPatch) -> None:
+    """Slots are given back as soon as the lease has run out, before the attempt was ended."""
+    abandoned = leases.abandoned
+
+    def give_back(session: Session, **timeouts: float) -> list[leases.Abandoned]:
+        found = abandoned(session, **timeouts)
+        for one in found:
+            session.execute(
+                update(Slot).where(Slot.attempt_id == one.lease.attempt_id).values(attempt_id=None, rank=None)
+            )
+        session.commit()
+        return found
+
+    patch.setattr(leases, "abandoned", give_back)
+
+
+def slots_taken_unseen(patch: MonkeyPatch) -> None:
+    """A placement takes its slots whoever holds them by now."""
+    patch.setattr(leases, "_lock_free", lambda session, slots: set(slots))
+
+
+def status_past_the_table(patch: MonkeyPatch) -> None:
+    """Every status may follow every other."""
+    patch.setattr(store, "SOURCES", {to: frozenset(Status) for to in Status})
+
+
+def restarts_not_limited(patch: MonkeyPatch) -> None:
+    """A job is restarted as often as it fails."""
+    status_after = leases.status_after
+    patch.setattr(
+        leases, "status_after", lambda reason, *, restarts, **rest: status_after(reason, restarts=0, **rest)
+    )  # fmt: skip
+
+
+def history_with_a_gap(patch: MonkeyPatch) -> None:
+    """A job goes back to the queue, and its history does not say so."""
+    add_event = leases.add_event
+
+    def forgetful(session: Session, job_id: str, kind: EventKind, **rest: Any) -> None:
+        if kind is not EventKind.REQUEUED:
+            add_event(session, job_id, kind, **rest)
+
+    patch.setattr(leases, "add_event", forgetful)
+
+
+BUGS: list[Plant] = [
+    missing_lease_check,
+    token_not_compared,
+    claim_that_is_not_atomic,
+    lost_cancel,
+    double_requeue,
+    reaper_that_does_not_look_again,
+    leaked_slot,
+    early_release,
+    slots_taken_unseen,
+    status_past_the_table,
+    restarts_not_limited,
+    history_with_a_gap,
+]

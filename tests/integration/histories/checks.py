@@ -1,0 +1,205 @@
+"""What must hold after every step of a history, by the rows and by the events that were written with them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import Row
+
+from jobs.spec import Spec
+from jobs.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
+from tests.integration.histories.rows import Rows, planned_slots
+
+
+def slots_belong_to_one(rows: Rows) -> None:
+    """Each leased slot is of one attempt that was placed on it; a live attempt holds all of its slots."""
+    for key, slot in rows.slots.items():
+        if slot.attempt_id is None:
+            assert slot.rank is None, f"{key} is free and has a rank"
+            assert slot.quarantined_at is None, f"{key} is quarantined for nobody"
+            continue
+        attempt = rows.attempts[slot.attempt_id]
+        assert planned_slots(attempt).get(key) == slot.rank, f"{key} is leased to {attempt}, which is not placed on it"
+        assert slot.quarantined_at is None or attempt.ended_at is not None, f"{key} is quarantined under a live attempt"
+    for attempt in rows.live:
+        held = rows.held_by(attempt.id)
+        assert held == planned_slots(attempt), f"attempt {attempt.id} holds {held}, was placed on {attempt.shares}"
+        assert sorted(held.values()) == list(range(attempt.gpus)), f"attempt {attempt.id} has the ranks {held}"
+        assert attempt.host == attempt.shares[0]["host"], f"attempt {attempt.id} is led from elsewhere"
+
+
+def jobs_agree_with_attempts(rows: Rows) -> None:
+    """One live attempt for each job that is launching or running, none for others; it is the newest."""
+    for job in rows.jobs.values():
+        attempts = rows.attempts_of(job.id)
+        live = [attempt for attempt in attempts if attempt.ended_at is None]
+        assert len(live) == (job.status in ACTIVE), f"job {job.id} is {job.status} with {len(live)} live attempts"
+        assert [one.number for one in attempts] == list(range(1, job.attempt + 1)), f"job {job.id}: {attempts}"
+        assert live == attempts[-1:] or not live, f"job {job.id}: an older attempt than its newest is live"
+
+
+def ends_are_complete(rows: Rows) -> None:
+    """A job has an end exactly when it is over, and a requested cancel is the end it gets."""
+    for job in rows.jobs.values():
+        over = job.status in TERMINAL
+        assert (job.ended_at is not None) == (job.end_reason is not None) == over, f"job {job.id} is over by half"
+        if job.cancel_requested_at is not None:
+            assert job.status in {*ACTIVE, Status.CANCELLED}, f"job {job.id} is {job.status} after a cancel"
+        if over:
+            assert job.end_reason.outcome.status is job.status, f"job {job.id} {job.status} for {job.end_reason}"
+            attempts = rows.attempts_of(job.id)
+            last = attempts[-1].end_reason if attempts and job.cancel_requested_at is None else job.end_reason
+            assert job.end_reason is last, f"job {job.id} ended for {job.end_reason}, its attempt for {last}"
+
+
+def changes_are_legal(before: Rows, after: Rows) -> None:
+    """What is over stays as it is; every change of a job has a new revision; nothing goes away."""
+    for job_id, old in before.jobs.items():
+        new = after.jobs[job_id]
+        if old.status in TERMINAL:
+            assert new == old, f"a job that was over changed: {old} to {new}"
+        assert new == old or new.revision > old.revision, f"a change without a new revision: {old} to {new}"
+        assert (new.created_at, new.gpus, new.priority) == (old.created_at, old.gpus, old.priority), f"{old} to {new}"
+        assert old.cancel_requested_at in {None, new.cancel_requested_at}, f"a cancel was taken back: {new}"
+        assert old.started_at in {None, new.started_at}, f"a first start moved: {new}"
+    for attempt_id, old in before.attempts.items():
+        new = after.attempts[attempt_id]
+        assert new == old or old.ended_at is None, f"an ended attempt changed: {old} to {new}"
+        fixed = [(one.token, one.job_id, one.number, one.host, one.shares, one.created_at) for one in (old, new)]
+        assert fixed[0] == fixed[1], f"an attempt became another: {old} to {new}"
+        assert old.claimed_at in {None, new.claimed_at}, f"attempt {attempt_id} was claimed twice"
+
+
+def placements_are_right(before: Rows, after: Rows, specs: Mapping[str, Spec], *, host_timeout_s: float) -> None:
+    """New attempts are of jobs that might be placed, on free slots of hosts that take jobs, in the queue's order."""
+    new = [attempt for attempt in after.attempts.values() if attempt.id not in before.attempts]
+    for attempt in new:
+        job, spec = before.jobs[attempt.job_id], specs[attempt.job_id]
+        assert may_be_placed(job, before), f"{job} was placed"
+        fewest = spec.min_gpus or spec.gpus if job.attempt else spec.gpus
+        assert fewest <= attempt.gpus <= spec.gpus, f"job {job.id} got {attempt.gpus} slots"
+        if spec.placement == "single_host":
+            assert len(attempt.shares) == 1, f"job {job.id} was spread over {attempt.shares}"
+        hosts = [share["host"] for share in attempt.shares]
+        assert len({len(share["slots"]) for share in attempt.shares}) == 1, f"uneven shares: {attempt.shares}"
+        assert len(hosts) == len(set(hosts)), f"two shares on one host: {attempt.shares}"
+        for host, index in planned_slots(attempt):
+            assert before.is_free((host, index)), f"job {job.id} got {before.slots[host, index]} of {before.hosts[host]}"
+            silent = before.now - before.hosts[host].heartbeat_at
+            assert silent <= timedelta(seconds=host_timeout_s), f"job {job.id} was placed on a lost host"
+    _in_order({attempt.job_id for attempt in new}, before, specs)
+
+
+def may_be_placed(job: Row[Any], rows: Rows) -> bool:
+    """Whether a job waits for nothing but slots."""
+    return (
+        job.status is Status.QUEUED
+        and job.paused_at is None
+        and job.cancel_requested_at is None
+        and (job.not_before is None or job.not_before <= rows.now)
+    )
+
+
+def can_hold(rows: Rows, spec: Spec, *, again: bool) -> bool:
+    """Whether the hosts that take jobs could hold one if they were empty: alone, or several with as many slots each."""
+    taking = [name for name, host in rows.hosts.items() if host.drained_at is None]
+    usable = [key[0] for key, slot in rows.slots.items() if slot.retired_at is None]
+    fewest = spec.min_gpus or spec.gpus if again else spec.gpus
+    return any(
+        sum(usable.count(name) * number >= gpus for name in taking) >= number
+        for gpus in range(fewest, spec.gpus + 1)
+        for number in range(1, gpus + 1)
+        if gpus % number == 0 and (number == 1 or spec.placement != "single_host")
+    )
+
+
+def room_is_made_for_others(before: Rows, after: Rows) -> None:
+    """An attempt is asked to leave only for a job of higher priority, or when its own time beside others is over."""
+    for attempt in after.live:
+        was = before.attempts.get(attempt.id)
+        if was is None or was.preempt_requested_at is not None or attempt.preempt_requested_at is None:
+            continue
+        what, _, job_id = attempt.preempted_for.partition(" ")
+        if what != "job":
+            continue
+        first, loser = before.jobs[job_id], before.jobs[attempt.job_id]
+        assert may_be_placed(first, before), f"attempt {attempt.id} makes room for {first}"
+        overdue = attempt.due_at is not None and attempt.due_at <= before.now
+        assert first.priority > loser.priority or (
+            overdue and (first.priority, loser.created_at) >= (loser.priority, first.created_at)
+        ), f"{loser} makes room for {first}"
+
+
+def _in_order(placed: set[str], before: Rows, specs: Mapping[str, Spec]) -> None:
+    """Of jobs that ask for the same, none is placed before one that comes first."""
+    alike: dict[object, list[Row[Any]]] = {}
+    for job in before.jobs.values():
+        if may_be_placed(job, before) and not job.attempt:
+            spec = specs[job.id]
+            alike.setdefault((spec.gpus, spec.placement, spec.min_gpus, spec.time_limit_s), []).append(job)
+    for jobs in alike.values():
+        for first, second in pairwise(sorted(jobs, key=lambda job: (-job.priority, job.created_at))):
+            assert first.id in placed or second.id not in placed, f"{second} was placed before {first}"
+
+
+@dataclass
+class Story:
+    """A job as its events tell it, one after the other."""
+
+    status: Status | None = None
+    attempt: int = 0
+    cancelled: bool = False
+    paused: bool = False
+    told: Counter[tuple[EventKind, int | None]] = field(default_factory=Counter)
+    attempt_ended: bool = True
+
+    def hear(self, event: Row[Any]) -> None:
+        """Go on with the next event, which must be one that can come now."""
+        kind: EventKind = event.kind
+        wrong = f"{kind} {event.attempt} in the history of a job that is {self}"
+        self.told[kind, event.attempt] += 1
+        if kind is EventKind.SUBMITTED:
+            assert self.status is None, wrong
+            self.status = Status.QUEUED
+        elif kind is EventKind.PLACED:
+            assert self.status is Status.QUEUED, wrong
+            assert not (self.paused or self.cancelled), wrong
+            assert event.attempt == self.attempt + 1, wrong
+            self.status, self.attempt, self.attempt_ended = Status.LAUNCHING, event.attempt, False
+        elif kind is EventKind.CANCEL_REQUESTED:
+            assert self.status not in TERMINAL and not self.cancelled, wrong
+            self.cancelled = True
+        elif kind in {EventKind.PAUSE_REQUESTED, EventKind.RESUMED}:
+            assert self.status not in TERMINAL and self.paused == (kind is EventKind.RESUMED), wrong
+            self.paused = not self.paused
+        elif kind in {EventKind.REQUEUED, EventKind.ENDED}:
+            assert self.attempt_ended and self.status not in TERMINAL, wrong
+            to = Status.QUEUED if kind is EventKind.REQUEUED else Status(event.data["status"])
+            assert self.told[EventKind.REQUEUED, self.attempt] <= 1, wrong
+            assert to in NEXT[self.status or Status.QUEUED] or to is Status.SUCCEEDED, wrong
+            self.status = to
+        else:  # of an attempt: it is the live one's
+            assert not self.attempt_ended and event.attempt == self.attempt, wrong
+            assert self.told[kind, event.attempt] == 1, wrong
+            self.attempt_ended = kind is EventKind.ATTEMPT_ENDED
+            if kind is EventKind.RANK_STARTED:
+                self.status = Status.RUNNING
+
+    def is_of(self, job: Row[Any]) -> None:
+        """The row says the same."""
+        row = (job.status, job.attempt, job.cancel_requested_at is not None, job.paused_at is not None)
+        told = (self.status, self.attempt, self.cancelled, self.paused)
+        assert row == told, f"job {job.id} is {row} by its row and {told} by its events"
+
+    def restarts_of(self, job: Row[Any], rows: Rows, spec: Spec) -> None:
+        """The job was restarted only for what allows it, as often as it says, and no more often than it may be."""
+        restarted_for = [
+            EndReason(one.end_reason) for one in rows.attempts_of(job.id) if self.told[EventKind.REQUEUED, one.number]
+        ]
+        assert all(reason.outcome.retried for reason in restarted_for), f"job {job.id} went on after {restarted_for}"
+        assert job.restarts == sum(reason.outcome.counts for reason in restarted_for), f"restarts of {job}"
+        assert job.losses == sum(reason in LOST for reason in restarted_for), f"losses of {job}"
+        assert job.restarts <= spec.max_restarts, f"job {job.id} was restarted too often"

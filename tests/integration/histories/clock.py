@@ -1,0 +1,56 @@
+"""A clock that tests set: in one database, `now()` is what a row says.
+
+The service reads no clock but the database's `now()`. In a database whose search path names `public` before
+`pg_catalog`, a function of that name in `public` stands before PostgreSQL's own, in every statement and, as it is
+there before the tables, in their defaults too.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+from sqlalchemy import Engine, text
+
+import migrations
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+_NAME = "histories"
+_FUNCTION = """
+    CREATE TABLE public.clock (at timestamptz NOT NULL);
+    INSERT INTO public.clock VALUES ('2030-01-01 00:00:00+00');
+    CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT at FROM public.clock';
+"""
+
+
+@contextmanager
+def database_with_a_clock(postgres_url: str) -> Iterator[str]:
+    """Address of a database with all tables, in which time stands still until a `Clock` sets it."""
+    url = postgres_url.replace("/hora?", f"/{_NAME}?")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{_NAME}"')
+        connection.execute(f'ALTER DATABASE "{_NAME}" SET search_path = public, pg_catalog')
+        connection.execute(f'ALTER DATABASE "{_NAME}" SET synchronous_commit = off')  # thousands of short transactions
+        with psycopg.connect(url, autocommit=True) as inside:
+            inside.execute(_FUNCTION)
+        migrations.upgrade(url)
+        yield url
+        connection.execute(f'DROP DATABASE "{_NAME}" WITH (FORCE)')
+
+
+class Clock:
+    """What time it is for everybody who asks this database."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.at = START
+
+    def set(self, at: datetime) -> None:
+        """It is `at` now, and stays so."""
+        self.at = at
+        with self._engine.begin() as connection:
+            connection.execute(text("UPDATE public.clock SET at = :at"), {"at": at})
+
+    def forward(self, seconds: float) -> None:
+        """So much later."""
+        self.set(self.at + timedelta(seconds=seconds))

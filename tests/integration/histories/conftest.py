@@ -1,0 +1,20 @@
+"""The database with a clock, and the world on it, for all histories of a run."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from jobs.database import engine_for
+from jobs.settings import Settings
+from tests.integration.histories.clock import database_with_a_clock
+from tests.integration.histories.world import World
+
+
+@pytest.fixture(scope="package")
+def world(postgres_url: str) -> Iterator[World]:
+    """A world; each history empties it."""
+    with database_with_a_clock(postgres_url) as url, ThreadPoolExecutor(2) as pool:
+        engine = engine_for(url)
+        yield World(engine, Settings(), pool)
+        engine.dispose()

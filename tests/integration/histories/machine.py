@@ -1,0 +1,352 @@
+"""Random histories of jobs, hosts, supervisors and people: a Hypothesis state machine on a real database.
+
+Whom a rule is about is drawn as a number and looked up in the rows. Where there is nobody it does nothing: were it not
+offered then, what is drawn would depend on who won a race, and a history could not be repeated.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+from uuid import UUID
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sqlalchemy.orm import Session
+
+from jobs import leases, store
+from jobs.leases import StaleLease
+from jobs.placement import Placement, Share
+from jobs.plan import resolve_plan
+from jobs.spec import Spec, spec_from
+from jobs.states import NEXT, EndReason, Status
+from jobs.store import Idempotency, IdempotencyConflict, JobEnded, Lease, StaleTransition
+from tests.integration.histories.audit import Audit
+from tests.integration.histories.checks import may_be_placed
+from tests.integration.histories.world import Crash, Supervisor, World
+
+T = TypeVar("T")
+
+_MOST_JOBS = 12
+_NOT_A_TOKEN = str(UUID(int=0))
+_FORBIDDEN = sorted((source, to) for source in Status for to in Status if to not in NEXT[source])
+
+hosts = st.sampled_from(["ha", "hb", "hc"])
+which = st.integers(0, 11)
+wishes = st.sampled_from(["cancel", "cancel", "pause", "resume"])
+reasons = st.sampled_from([reason for reason in EndReason if reason is not EndReason.CANCELLED])
+specs = st.fixed_dictionaries(
+    {
+        "gpus": st.integers(1, 4),
+        "fewer": st.integers(0, 3),
+        "priority": st.sampled_from([10, 50, 50, 90]),
+        "placement": st.sampled_from(["pack", "pack", "single_host", "spread"]),
+        "max_restarts": st.integers(0, 2),
+        "time_limit_s": st.sampled_from([None, None, 60, 3600]),
+    }
+).map(lambda drawn: spec_of(**drawn))
+
+
+def spec_of(*, gpus: int, fewer: int, **fields: Any) -> Spec:
+    """A spec that can make do with some GPUs fewer than it asks for."""
+    return spec_from({"dataset": "digits", "gpus": gpus, "min_gpus": max(1, gpus - fewer), **fields})
+
+
+def pick(among: Sequence[T], number: int) -> list[T]:
+    """One of them, or none where there is none."""
+    return [among[number % len(among)]] if among else []
+
+
+class Histories(RuleBasedStateMachine):
+    """One history. The test that runs it sets `world`, in a subclass."""
+
+    world: ClassVar[World]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world.reset()
+        self.audit = Audit(self.world)
+        self.keys: dict[str, tuple[Spec, str]] = {}  # what each idempotency key came with, and its job
+
+    @invariant()
+    def everything_holds(self) -> None:
+        """After every step."""
+        self.audit.look()
+
+    def teardown(self) -> None:
+        """What was not broken by a step comes to rest."""
+        if sys.exception() is None:
+            self.audit.settle()
+
+    # Hosts
+
+    @initialize(slots=st.lists(st.integers(1, 4), min_size=1, max_size=3), jobs=st.lists(specs, max_size=4))
+    def a_stack_starts(self, slots: list[int], jobs: list[Spec]) -> None:
+        for name, count in zip(("ha", "hb", "hc"), slots, strict=False):
+            self.world.register(name, count)
+        for spec in jobs:
+            self.someone_submits(spec, None, crashes=False)
+
+    @rule(host=hosts, slots=st.integers(1, 4))
+    def a_worker_starts(self, host: str, slots: int) -> None:
+        """For the first time, again, or on a host that has other slots now."""
+        self.world.register(host, slots)
+
+    @rule(host=hosts)
+    def a_host_loses_contact(self, host: str) -> None:
+        self.world.up.pop(host, None)
+
+    @rule(host=hosts, what=st.sampled_from(["drain", "requeue", "undrain", "undrain", "forget"]))
+    def an_operator_asks(self, host: str, what: str) -> None:
+        if what == "forget":
+            self.world.forget(host)
+        else:
+            self.world.drain(host, on=what != "undrain", requeue=what == "requeue")
+
+    @rule(seconds=st.sampled_from([1, 20, 31, 61, 400, 7200]))
+    def time_passes(self, seconds: int) -> None:
+        """While everybody works as they should."""
+        self.world.clock.forward(seconds)
+        self.everybody_works()
+
+    @rule(seconds=st.sampled_from([20, 31, 61, 130, 7200]))
+    def time_passes_without_a_word(self, seconds: int) -> None:
+        """Nobody reaches the database."""
+        self.world.clock.forward(seconds)
+
+    # People
+
+    @rule(spec=specs, key=st.sampled_from([None, None, "k1", "k2"]), crashes=st.sampled_from([False, False, True]))
+    def someone_submits(self, spec: Spec, key: str | None, crashes: bool) -> None:
+        if len(self.audit.specs) >= _MOST_JOBS:
+            return
+        self.world.clock.forward(0.001)  # no two jobs are of one age
+        body = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
+        idempotency = None if key is None else Idempotency(key, body)
+        known = self.keys.get(key) if key else None
+        try:
+            with self.world.begin() as session:
+                answer = store.submit(
+                    session, spec=spec, plan=resolve_plan(spec, None), owner="me", idempotency=idempotency
+                )
+                if crashes:
+                    raise Crash
+        except Crash:
+            return
+        except IdempotencyConflict:
+            assert known is not None
+            assert known[0] != spec
+            return
+        assert answer.created == (known is None)
+        assert known is None or known == (spec, answer.job.id)
+        self.audit.specs[answer.job.id] = spec
+        if key is not None:
+            self.keys[key] = (spec, answer.job.id)
+
+    @rule(several=st.lists(specs, min_size=2, max_size=4))
+    def several_submit(self, several: list[Spec]) -> None:
+        for spec in several:
+            self.someone_submits(spec, None, crashes=False)
+
+    @rule(number=which, what=wishes)
+    def someone_wishes(self, number: int, what: str) -> None:
+        for job_id in pick(list(self.audit.rows.jobs), number):
+            with suppress(JobEnded):
+                self.world.wish(what, job_id)
+
+    # Dispatchers
+
+    @rule(how=st.sampled_from(["once", "two at once", "dies before its commit"]))
+    def a_dispatcher_passes(self, how: str) -> None:
+        if how == "two at once":
+            self.world.at_once(self.world.dispatch, self.world.dispatch)
+        else:
+            self.world.dispatch(crashes=how != "once")
+        if how == "dies before its commit":
+            assert not self.world.hints.launches
+            self.audit.look(nothing_happened=True)
+
+    @rule(number=which, what=wishes)
+    def a_dispatcher_passes_while_someone_wishes(self, number: int, what: str) -> None:
+        self.world.at_once(lambda: self.someone_wishes(number, what), self.world.dispatch)
+
+    @rule(number=which, slot=which)
+    def a_late_placement_is_refused(self, number: int, slot: int) -> None:
+        """A dispatcher was stopped between its decision and its writing; another one was not."""
+        self.audit.look()
+        rows = self.audit.rows
+        for job in pick(list(rows.jobs.values()), number):
+            gone = may_be_placed(job, rows)
+            for host, index in pick([key for key in rows.slots if rows.is_free(key) != gone], slot):
+                with self.world.begin() as session:
+                    assert not leases.place(session, [Placement(job.id, (Share(host, (index,)),))], lease_s=60)
+                self.audit.look(nothing_happened=True)
+
+    @rule(number=which)
+    def an_attempt_is_asked_to_make_room(self, number: int) -> None:
+        for attempt in pick(self.audit.rows.live, number):
+            with self.world.begin() as session:
+                leases.request_preemption(session, [attempt.id], "for a test")
+
+    # Launchers and supervisors
+
+    def _unclaimed(self, number: int) -> list[Any]:
+        """An attempt that a host may claim; a dispatcher passes where there is none."""
+        for _ in range(2):
+            waiting = [one for one in self.audit.rows.live if one.claimed_at is None and one.host in self.world.up]
+            if waiting:
+                break
+            self.world.dispatch()
+            self.audit.look()
+        return pick(waiting, number)
+
+    def _supervisors(self, number: int) -> list[Supervisor]:
+        """One that owns an attempt and reaches the database; everybody works first where there is none."""
+        for _ in range(2):
+            owners = [one for one in self.world.supervisors if self._owns(one)]
+            if owners:
+                break
+            self.everybody_works()
+            self.audit.look()
+        return pick(owners, number)
+
+    def _owns(self, one: Supervisor) -> bool:
+        return (
+            one.alive and one.host in self.world.up
+            and self.audit.rows.attempts[one.lease.attempt_id].ended_at is None
+        )  # fmt: skip
+
+    @rule(number=which, how=st.sampled_from(["once", "again", "twice at once"]))
+    def a_host_claims(self, number: int, how: str) -> None:
+        for attempt in self._unclaimed(number):
+            claims = [lambda attempt=attempt: self.world.claim(attempt.id, attempt.host)] * (1 if how == "once" else 2)
+            found = self.world.at_once(*claims) if how == "twice at once" else [claim() for claim in claims]
+            assert how == "once" or None in found, f"two supervisors own attempt {attempt.id}"
+
+    @rule(number=which)
+    def a_launcher_notes_its_supervisor(self, number: int) -> None:
+        for one in pick([one for one in self.world.supervisors if not one.noted], number):
+            self.world.note(one)
+
+    @rule(number=which)
+    def a_first_rank_starts(self, number: int) -> None:
+        for one in self._supervisors(number):
+            self.world.start(one)
+
+    @rule(number=which, step=st.integers(1, 1000))
+    def a_batch_is_stored(self, number: int, step: int) -> None:
+        for one in self._supervisors(number):
+            self.world.progress(one, step)
+            self.audit.look()
+            assert self.audit.rows.jobs[one.lease.job_id].progress == {"step": step}
+
+    @rule(number=which, reason=reasons, clean=st.booleans())
+    def an_attempt_ends(self, number: int, reason: EndReason, clean: bool) -> None:
+        for one in self._supervisors(number):
+            self.world.end(one, reason, clean=clean)
+
+    @rule(number=which)
+    def a_supervisor_obeys(self, number: int) -> None:
+        for one in self._supervisors(number):
+            reason = self.world.orders(one)
+            if reason is not None:
+                self.world.end(one, reason)
+
+    @rule(number=which, reason=reasons)
+    def an_attempt_ends_while_its_job_is_cancelled(self, number: int, reason: EndReason) -> None:
+        for one in self._supervisors(number):
+
+            def cancel(job_id: str = one.lease.job_id) -> None:
+                with suppress(JobEnded):
+                    self.world.wish("cancel", job_id)
+
+            self.world.at_once(lambda one=one: self.world.end(one, reason), cancel)
+
+    @rule(number=which)
+    def a_supervisor_dies(self, number: int) -> None:
+        for one in pick([one for one in self.world.supervisors if one.alive], number):
+            one.alive = False
+
+    @rule()
+    def everybody_works(self) -> None:
+        """What is placed in an undisturbed second: placed, claimed, noted, started."""
+        self.world.live_on()
+        self.audit.look()
+        self.world.dispatch()
+        self.audit.look()
+        for attempt in self.audit.rows.live:
+            if attempt.claimed_at is None and attempt.host in self.world.up:
+                one = self.world.claim(attempt.id, attempt.host)
+                if one is not None:
+                    self.world.note(one)
+                    self.world.start(one)
+
+    # Agents and reapers
+
+    @rule(host=hosts, clean=st.sampled_from([True, True, False]))
+    def an_agent_passes(self, host: str, clean: bool) -> None:
+        if host in self.world.up:
+            self.world.tend(host, clean=clean)
+
+    @rule(how=st.sampled_from(["once", "two at once", "while leases are renewed"]))
+    def a_reaper_passes(self, how: str) -> None:
+        if how == "once":
+            self.world.reap()
+        elif how == "two at once":
+            found = self.world.abandoned()
+            self.world.at_once(lambda: self.world.reap(found), lambda: self.world.reap(found))
+        else:
+            self.world.at_once(self.world.reap, self.world.live_on)
+
+    # Those who must not write
+
+    @rule(number=which)
+    def a_stale_writer_is_refused(self, number: int) -> None:
+        """One whose attempt has ended: it was cut off, stopped, or slow."""
+        rows = self.audit.rows.attempts
+        stale = [one.lease for one in self.world.supervisors if rows[one.lease.attempt_id].ended_at is not None]
+        self._are_refused(pick(stale, number))
+
+    @rule(number=which)
+    def a_stranger_is_refused(self, number: int) -> None:
+        """One with the wrong token, or with the token of another job."""
+        for one in self._supervisors(number):
+            self._are_refused([replace(one.lease, token=_NOT_A_TOKEN), replace(one.lease, job_id="another")])
+
+    def _are_refused(self, strangers: Sequence[Lease]) -> None:
+        self.audit.look()
+        for lease in strangers:
+            for write in self._writes(lease):
+                with suppress(StaleLease, StaleTransition), self.world.begin() as session:
+                    write(session)
+                    raise AssertionError(f"a stale write was accepted: {lease}")
+        self.audit.look(nothing_happened=True)
+
+    def _writes(self, lease: Lease) -> list[Callable[[Session], object]]:
+        """All that a supervisor does."""
+        one = Supervisor(lease, "ha")
+        return [
+            lambda session: leases.renew(session, lease, lease_s=60),
+            lambda session: leases.orders(session, lease),
+            lambda session: leases.fence(session, lease),
+            lambda session: leases.fence(session, lease, ending=True),
+            lambda session: leases.fence_expired(session, lease),
+            lambda session: leases.end(session, lease, EndReason.COMPLETED),
+            lambda session: leases.end(session, lease, EndReason.RANK_FAILED),
+            lambda session: store.transition(session, lease.job_id, Status.RUNNING, lease=lease),
+            lambda session: store.transition(session, lease.job_id, Status.QUEUED, lease=lease),
+            lambda _: self.world.start(one),
+            lambda _: self.world.progress(one, 0),
+        ]
+
+    @rule(number=which, change=st.sampled_from(_FORBIDDEN))
+    def a_forbidden_transition_is_refused(self, number: int, change: tuple[Status, Status]) -> None:
+        source, to = change
+        self.audit.look()
+        for job in pick([job for job in self.audit.rows.jobs.values() if job.status is source], number):
+            with suppress(StaleTransition), self.world.begin() as session:
+                store.transition(session, job.id, to)
+                raise AssertionError(f"{source} became {to}")
+            self.audit.look(nothing_happened=True)

@@ -1,0 +1,267 @@
+"""Hosts, agents and supervisors without processes: they call what the real ones call, in the same order.
+
+`worker.dispatcher.Dispatcher` is the real one. What `worker.launcher`, `worker.supervision` and `worker.agent` do to
+the rows is here in a few lines each, because theirs is bound to processes.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from sqlalchemy import Engine, delete, select, update
+from sqlalchemy.orm import Session
+
+from jobs import draining, ingest, leases, registration, store
+from jobs.database import Sessions, sessions_for
+from jobs.hints import Hints
+from jobs.hosts import HostNotFound
+from jobs.leases import Abandoned, StaleLease
+from jobs.processes import ProcessId
+from jobs.registration import SlotInfo
+from jobs.settings import Settings
+from jobs.states import EndReason, EventKind
+from jobs.store import Lease, StaleTransition
+from jobs.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
+from tests.integration.histories.clock import START, Clock
+from worker.dispatcher import Dispatcher
+
+_TABLES = (Slot, Host, JobEvent, IdempotencyKey, Attempt, RunTime, Job)
+
+
+class Crash(Exception):
+    """The process died before its commit."""
+
+
+class _Crashing:
+    """Sessions of a process that dies when it is about to commit."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def __call__(self) -> Session:
+        return self._sessions()
+
+    @contextmanager
+    def begin(self) -> Iterator[Session]:
+        with self._sessions.begin() as session:
+            yield session
+            raise Crash
+
+
+class _Hints:
+    """Keeps what hosts would be told."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[int, str]] = []
+
+    def dispatch(self) -> None:
+        """Nobody listens: a pass comes when a history has one."""
+
+    def launch(self, attempt_id: int, *, host: str) -> None:
+        """Note it."""
+        self.launches.append((attempt_id, host))
+
+
+@dataclass(eq=False)
+class Supervisor:
+    """A process that believes it owns an attempt. `noted`: its host's agent knows its pid."""
+
+    lease: Lease
+    host: str
+    alive: bool = True
+    noted: bool = False
+
+
+@dataclass
+class World:
+    """One database, the processes around it, and what a person was told."""
+
+    engine: Engine
+    settings: Settings
+    pool: ThreadPoolExecutor
+    clock: Clock = field(init=False)
+    sessions: Sessions = field(init=False)
+    hints: _Hints = field(init=False)
+    supervisors: list[Supervisor] = field(init=False)
+    up: dict[str, int] = field(init=False)  # hosts in contact with the database, and how many slots each has
+    touched: bool = field(init=False)  # something may have been written since the last look
+
+    def __post_init__(self) -> None:
+        self.sessions = sessions_for(self.engine)
+        self.clock = Clock(self.engine)
+        self.reset()
+
+    def reset(self) -> None:
+        """An empty database, at the start of time."""
+        with self.sessions.begin() as session:
+            for table in _TABLES:
+                session.execute(delete(table))
+        self.clock.set(START)
+        self.hints, self.supervisors, self.up, self.touched = _Hints(), [], {}, True
+
+    @contextmanager
+    def begin(self) -> Iterator[Session]:
+        """A transaction."""
+        self.touched = True
+        with self.sessions.begin() as session:
+            yield session
+
+    def at_once(self, *actions: Callable[[], object]) -> list[Any]:
+        """Run the actions at the same time, each in a thread and a connection of its own."""
+        return [future.result(30) for future in [self.pool.submit(action) for action in actions]]
+
+    def register(self, name: str, slots: int) -> None:
+        """A host's worker starts, or is back."""
+        free = [SlotInfo(index, "cpu", "CPU share") for index in range(slots)]
+        with self.begin() as session:
+            # Hosts that have an address and the same peers hold jobs together.
+            registration.register(session, name, {"peers": "all"}, free)
+            session.execute(update(Host).where(Host.name == name).values(address=name))
+        self.up[name] = slots
+
+    def live_on(self) -> None:
+        """Every host in contact sends its heartbeat, every supervisor there renews its lease."""
+        with self.begin() as session:
+            for name in self.up:
+                registration.beat(session, name)
+        for one in self.supervisors:
+            if one.alive and one.host in self.up:
+                with suppress(StaleLease), self.begin() as session:
+                    leases.renew(session, one.lease, lease_s=self.settings.lease_s)
+
+    def drain(self, name: str, *, on: bool, requeue: bool = False) -> None:
+        """An operator lets nothing new come to a host, or again."""
+        with suppress(HostNotFound), self.begin() as session:
+            if on:
+                draining.drain(session, name, requeue=requeue)
+            else:
+                draining.undrain(session, name)
+
+    def forget(self, name: str) -> None:
+        """An operator removes a host."""
+        with suppress(draining.HostInUse, HostNotFound), self.begin() as session:
+            draining.forget(session, name, host_timeout_s=self.settings.host_timeout_s)
+
+    def wish(self, what: str, job_id: str) -> None:
+        """A person asks for a job to be cancelled, paused or resumed. Raises `JobEnded`."""
+        ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[what]
+        with self.begin() as session:
+            ask(session, job_id)
+
+    def dispatch(self, *, crashes: bool = False) -> None:
+        """A pass of a dispatcher, of a worker of its own."""
+        self.touched = True
+        sessions = cast(Sessions, _Crashing(self.sessions)) if crashes else self.sessions
+        with suppress(Crash):
+            Dispatcher(sessions, cast(Hints, self.hints), self.settings).run()
+
+    def claim(self, attempt_id: int, host: str) -> Supervisor | None:
+        """As `Launcher.launch` does; the supervisor's pid is noted later."""
+        with self.begin() as session:
+            lease = leases.claim(session, attempt_id, lease_s=self.settings.lease_s)
+            if lease is None:
+                return None
+            if store.get_job(session, lease.job_id).cancel_requested_at is not None:
+                self.end_in(session, lease, EndReason.CANCELLED)
+                leases.release(session, attempt_id)
+                return None
+        self.supervisors.append(Supervisor(lease, host))
+        return self.supervisors[-1]
+
+    def note(self, one: Supervisor) -> None:
+        """The launcher writes down which process it started."""
+        with self.begin() as session:
+            leases.record_supervisor(session, one.lease, ProcessId(one.lease.attempt_id, 1))
+        one.noted = True
+
+    def start(self, one: Supervisor) -> None:
+        """The first rank is up, as `Intake` stores it. Raises `StaleLease`."""
+        event = ingest.event_row(
+            one.lease.job_id, EventKind.RANK_STARTED, at=self.clock.at, attempt=one.lease.number, data={"rank": 0}
+        )
+        with self.begin() as session:
+            leases.fence(session, one.lease)
+            if session.get_one(Attempt, one.lease.attempt_id).started_at is None:
+                leases.first_rank_started(session, one.lease, self.clock.at)
+                ingest.store_events(session, [event])
+
+    def progress(self, one: Supervisor, step: int) -> None:
+        """A batch of the ranks' lines is stored, as `Intake` does. Raises `StaleLease`."""
+        with self.begin() as session:
+            leases.fence(session, one.lease)
+            store.touch(session, one.lease.job_id, progress={"step": step})
+
+    def end(self, one: Supervisor, reason: EndReason, *, clean: bool = True) -> None:
+        """As `Supervision` ends: the attempt, and the slots of its own host. Raises `StaleLease`."""
+        one.alive = False
+        with self.begin() as session:
+            self.end_in(session, one.lease, reason)
+            self._give_back(session, one.lease.attempt_id, one.host, clean=clean)
+
+    def orders(self, one: Supervisor) -> EndReason | None:
+        """What a supervisor ends for because others want it. Raises `StaleLease`."""
+        with self.sessions() as session:
+            orders = leases.orders(session, one.lease)
+        if orders.cancel_requested:
+            return EndReason.CANCELLED
+        if orders.pause_requested:
+            return EndReason.PAUSED
+        return EndReason.PREEMPTED if orders.preempted_for is not None else None
+
+    def complete(self, one: Supervisor) -> None:
+        """Run to the end, or to where others want it to stop. Raises `StaleLease`."""
+        self.start(one)
+        self.end(one, self.orders(one) or EndReason.COMPLETED)
+
+    def end_in(self, session: Session, lease: Lease, reason: EndReason) -> None:
+        """End an attempt; once its lease was found good, its job must follow. Raises `StaleLease`."""
+        try:
+            leases.end(
+                session, lease, reason,
+                backoff_s=self.settings.restart_backoff_s,
+                backoff_limit_s=self.settings.restart_backoff_limit_s,
+            )  # fmt: skip
+        except StaleTransition as error:
+            raise AssertionError(f"a good lease, and yet: {error}") from error
+
+    def _give_back(self, session: Session, attempt_id: int, host: str, *, clean: bool) -> None:
+        if clean:
+            leases.release(session, attempt_id, host=host)
+        else:
+            leases.quarantine(session, attempt_id, host=host)
+
+    def tend(self, host: str, *, clean: bool = True) -> None:
+        """What a host's agent does in a pass to its attempts; `clean`: their processes can be killed."""
+        gone = {one.lease.attempt_id for one in self.supervisors if one.noted and not one.alive}
+        with self.begin() as session:
+            registration.beat(session, host)
+            led = session.scalars(select(Attempt).where(Attempt.host == host, Attempt.ended_at.is_(None))).all()
+        for attempt in led:
+            if attempt.id in gone:
+                lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+                reason = EndReason.LEASE_EXPIRED if attempt.started_at else EndReason.LAUNCH_FAILED
+                with suppress(StaleLease), self.begin() as session:
+                    self.end_in(session, lease, reason)
+        holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
+        with self.begin() as session:
+            ended = session.scalars(select(Attempt.id).where(Attempt.ended_at.is_not(None), Attempt.id.in_(holding)))
+            for attempt_id in ended.all():
+                self._give_back(session, attempt_id, host, clean=clean)
+
+    def abandoned(self) -> list[Abandoned]:
+        """What a reaper finds."""
+        with self.sessions() as session:
+            return leases.abandoned(
+                session,
+                host_timeout_s=self.settings.host_timeout_s,
+                claim_timeout_s=self.settings.claim_timeout_s,
+            )
+
+    def reap(self, found: list[Abandoned] | None = None) -> None:
+        """What every agent does to attempts that nobody looks after."""
+        for one in self.abandoned() if found is None else found:
+            with suppress(StaleLease), self.begin() as session:
+                leases.fence_expired(session, one.lease)
+                self.end_in(session, one.lease, one.reason)

@@ -1,0 +1,205 @@
+"""Stored series are thinned to their outline: what a chart shows stays, what a restart made void goes."""
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobs import ingest, rollup, series
+from jobs.database import Sessions
+from jobs.ingest import MetricRow, SampleRow
+from jobs.rollup import BINS, Rollup
+from jobs.series import MetricSeries, SampleSeries
+from jobs.states import Status
+from jobs.tables import Attempt, Job, MetricPoint, Sample
+from tests.integration.api.given import seconds
+from tests.integration.jobs import given
+
+KEEP_DAYS = 30
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollup, "_BATCH_ROWS", 500)
+
+
+def a_job_that_ended(sessions: Sessions, *, days_ago: float = 31) -> str:
+    job_id = given.a_job_that_is(sessions, Status.SUCCEEDED)
+    with sessions.begin() as session:
+        ended = func.now() - func.make_interval(0, 0, 0, 0, 24 * days_ago)
+        session.execute(update(Job).where(Job.id == job_id).values(started_at=seconds(0), ended_at=ended))
+    return job_id
+
+
+def an_ended_attempt(sessions: Sessions, job_id: str, number: int, *, resumed_step: int | None) -> None:
+    with sessions.begin() as session:
+        session.add(
+            Attempt(
+                job_id=job_id, number=number, host="ha", gpus=1, resumed_step=resumed_step,
+                lease_expires_at=seconds(0), ended_at=seconds(0),
+            )
+        )  # fmt: skip
+
+
+def store_points(
+    sessions: Sessions, job_id: str, steps: Sequence[int], value: Callable[[int], float], *,
+    name: str = "loss", rank: int = 0, attempt: int = 1,
+) -> None:  # fmt: skip
+    with sessions.begin() as session:
+        rows = [MetricRow(job_id, name, rank, step, attempt, step, seconds(step), value(step)) for step in steps]
+        ingest.store_metrics(session, rows)
+
+
+def store_samples(sessions: Sessions, job_id: str, count: int, cpu: Callable[[int], float], *, rank: int = 0) -> None:
+    nothing: dict[str, Any] = dict.fromkeys(SampleRow._fields)
+    always = {"job_id": job_id, "attempt": 1, "rank": rank, "host": "ha", "slot": rank}
+    with sessions.begin() as session:
+        rows = [
+            SampleRow(**nothing | always | {"at": seconds(i), "step": i, "cpu_percent": cpu(i), "memory_bytes": 10 * i})
+            for i in range(count)
+        ]
+        ingest.store_samples(session, rows)
+
+
+def thin(sessions: Sessions, *, batches: int = 10**6) -> int:
+    """Thin all that is due, or so many batches; says how many there were."""
+    some = Rollup(keep_days=KEEP_DAYS)
+    for number in range(batches):
+        with sessions.begin() as session:
+            if not some.batch(session):
+                return number
+    return batches
+
+
+def metrics(sessions: Sessions, job_id: str) -> dict[tuple[str, int], MetricSeries]:
+    with sessions() as session:
+        found = series.metrics(session, session.get_one(Job, job_id), max_points=10**6)
+    return {(one.name, one.rank): one for one in found}
+
+
+def samples(sessions: Sessions, job_id: str) -> dict[str, SampleSeries]:
+    with sessions() as session:
+        found = series.utilization(session, session.get_one(Job, job_id), max_points=10**6)
+    return {one.metric: one for one in found}
+
+
+def thinned_at(sessions: Sessions, job_id: str) -> datetime | None:
+    return given.the_job(sessions, job_id).series_thinned_at
+
+
+def noisy(step: int) -> float:
+    return math.sin(step / 300) + (step * 7919 % 101) / 500
+
+
+def test_a_long_series_keeps_its_outline(sessions: Sessions) -> None:
+    job_id = a_job_that_ended(sessions)
+    spikes = {1: 5.0, 2_222: 90.0, 3_333: -90.0, 5_000: 3.0}
+    store_points(sessions, job_id, range(1, 5_001), lambda step: spikes.get(step, noisy(step)))
+    before = metrics(sessions, job_id)["loss", 0]
+    revision = given.the_job(sessions, job_id).revision
+    assert thin(sessions) >= 5  # no batch reads them all
+    after = metrics(sessions, job_id)["loss", 0]
+
+    assert BINS < len(after.x) <= 4 * BINS
+    assert set(zip(after.x, after.y, strict=True)) < set(zip(before.x, before.y, strict=True))
+    assert spikes.items() <= dict(zip(after.x, after.y, strict=True)).items()
+    width = 5_000 // BINS
+    for start in range(0, 5_000, width):
+        inside = [y for x, y in zip(after.x, after.y, strict=True) if start < x <= start + width and y is not None]
+        were = [y for y in before.y[start : start + width] if y is not None]
+        assert (min(inside), max(inside)) == (min(were), max(were))
+    assert thinned_at(sessions, job_id) is not None
+    assert given.the_job(sessions, job_id).revision == revision + 1
+
+
+def test_what_is_one_an_epoch_and_what_is_short_stays_whole(sessions: Sessions) -> None:
+    job_id = a_job_that_ended(sessions)
+    store_points(sessions, job_id, range(1, 1001), noisy, rank=ingest.ALL_RANKS)
+    store_points(sessions, job_id, range(1, 1001), noisy, name="step_time_p95_s", rank=3)
+    store_points(sessions, job_id, range(1, 4 * BINS + 1), noisy, rank=1)
+    store_points(sessions, job_id, range(1, 1001), noisy, rank=2)
+    before = metrics(sessions, job_id)
+    thin(sessions)
+    after = metrics(sessions, job_id)
+
+    assert {key: len(one.x) for key, one in after.items() if one != before[key]} == {
+        ("loss", 2): len(after["loss", 2].x)
+    }
+    assert len(after["loss", 2].x) <= 4 * BINS
+
+
+def test_points_that_a_restart_made_void_go(sessions: Sessions) -> None:
+    job_id = a_job_that_ended(sessions)
+    an_ended_attempt(sessions, job_id, 1, resumed_step=0)
+    an_ended_attempt(sessions, job_id, 2, resumed_step=1000)
+    store_points(sessions, job_id, range(1, 1501), lambda step: 100.0 if step > 1000 else noisy(step), attempt=1)
+    store_points(sessions, job_id, range(1001, 1401), noisy, attempt=2)
+    store_points(sessions, job_id, [500, 1000, 1500], float, attempt=1, rank=ingest.ALL_RANKS)
+    thin(sessions)
+    after = metrics(sessions, job_id)
+
+    assert (after["loss", 0].x[0], after["loss", 0].x[-1]) == (1, 1400)
+    assert max(y for y in after["loss", 0].y if y is not None) < 2
+    assert after["loss", ingest.ALL_RANKS].x == [500, 1000]
+    with sessions() as session:
+        void = (MetricPoint.attempt == 1) & (MetricPoint.step > 1000)
+        assert session.scalar(select(func.count()).select_from(MetricPoint).where(void)) == 0
+
+
+def test_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
+    job_id = a_job_that_ended(sessions)
+    spikes = {1234: 800.0, 2999: 0.0}
+    store_samples(sessions, job_id, 3000, lambda i: spikes.get(i, 100 + i % 13))
+    before = samples(sessions, job_id)
+    thin(sessions)
+    after = samples(sessions, job_id)
+
+    assert given.count(sessions, Sample) <= 6 * BINS
+    assert {spikes[x] for x in after["cpu_percent"].x if x in spikes} == {800.0, 0.0}
+    for metric in ("cpu_percent", "memory_bytes"):
+        kept = zip(after[metric].x, after[metric].step, after[metric].y, strict=True)
+        assert set(kept) < set(zip(before[metric].x, before[metric].step, before[metric].y, strict=True))
+        assert (after[metric].x[0], after[metric].x[-1]) == (0, 2999)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_a_rollup_that_died_is_finished_by_another_as_if_nothing_was(sessions: Sessions, batches: int) -> None:
+    whole = a_job_that_ended(sessions)
+    store_points(sessions, whole, range(1, 3001), noisy)
+    thin(sessions)
+    torn = a_job_that_ended(sessions)
+    store_points(sessions, torn, range(1, 3001), noisy)
+    assert thin(sessions, batches=batches) == batches
+    assert thinned_at(sessions, torn) is None
+    points_left = given.count(sessions, MetricPoint)
+    thin(sessions)
+
+    assert given.count(sessions, MetricPoint) < points_left
+    assert metrics(sessions, torn) == metrics(sessions, whole)
+
+
+def test_running_and_young_jobs_are_left_alone(sessions: Sessions) -> None:
+    running, young = given.a_job_that_is(sessions, Status.RUNNING), a_job_that_ended(sessions, days_ago=29)
+    for job_id in (running, young):
+        store_points(sessions, job_id, range(1, 1001), noisy)
+
+    assert thin(sessions) == 0
+    assert given.count(sessions, MetricPoint) == 2000
+
+
+def test_many_short_jobs_share_a_batch_and_are_looked_at_once(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollup, "_BATCH_S", 60)
+    jobs = [a_job_that_ended(sessions) for _ in range(20)]
+    for job_id in jobs:
+        store_points(sessions, job_id, range(1, 11), noisy)
+    assert thin(sessions) == 0  # the first batch found no more
+
+    first = {job_id: thinned_at(sessions, job_id) for job_id in jobs}
+    assert None not in first.values()
+    assert thin(sessions) == 0
+    assert {job_id: thinned_at(sessions, job_id) for job_id in jobs} == first

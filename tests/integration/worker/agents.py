@@ -1,0 +1,47 @@
+"""Agents, and what they find on their host: for the tests of the agent."""
+
+import subprocess
+from typing import Any
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.hints import Hints
+from jobs.processes import ProcessId
+from jobs.settings import Settings
+from jobs.store import Lease
+from worker.agent import Agent
+from worker.dispatcher import Dispatcher
+from worker.launcher import Launcher
+
+
+def agent_of(
+    sessions: Sessions, settings: Settings, hints: Hints, *, launcher: Launcher | None = None, **values: Any
+) -> Agent:
+    settings = settings.model_copy(update=values)
+    return Agent(
+        sessions,
+        settings,
+        launcher=launcher or Launcher(sessions, settings),
+        dispatcher=Dispatcher(sessions, hints, settings),
+        gpus=[],
+    )
+
+
+def supervised_by(sessions: Sessions, lease: Lease, process: ProcessId) -> None:
+    with sessions.begin() as session:
+        leases.record_supervisor(session, lease, process)
+
+
+def living(pid: int) -> ProcessId:
+    """The process that has this pid."""
+    process = ProcessId.of(pid)
+    assert process is not None
+    return process
+
+
+def dead_process() -> ProcessId:
+    """A process that was."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        process = living(child.pid)
+        child.kill()
+    return process

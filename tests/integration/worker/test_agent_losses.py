@@ -1,0 +1,214 @@
+"""What an agent makes of what died, hangs or went away: and nothing of it is in the way of the rest."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from sqlalchemy.exc import DBAPIError
+
+from jobs import hosts, leases
+from jobs.database import Sessions, engine_for, is_away, sessions_for
+from jobs.hints import Hints
+from jobs.placement import Placement, Share
+from jobs.processes import ProcessId, mark_of
+from jobs.records import ExitReason, RankExited, RankStarted, rank_records_name
+from jobs.settings import Settings
+from jobs.states import EndReason, Status
+from jobs.store import Lease
+from jobs.tables import Attempt
+from tests.integration.jobs import given
+from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
+from tests.integration.worker.conftest import Start
+from tests.waiting import until
+from worker.agent import Agent
+from worker.attempt_paths import paths_of
+from worker.intake import Intake
+from worker.leaving import leave
+from worker.processes import marked
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ([ExitReason.COMPLETED, ExitReason.COMPLETED], EndReason.COMPLETED),
+        ([ExitReason.PEER_LOST, ExitReason.OUT_OF_MEMORY], EndReason.OUT_OF_MEMORY),
+        ([ExitReason.COMPLETED, None], EndReason.LEASE_EXPIRED),
+    ],
+)
+@pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored"])
+def test_what_the_ranks_said_last_outlives_their_supervisor(
+    sessions: Sessions,
+    settings: Settings,
+    agent: Agent,
+    said: list[ExitReason | None],
+    reason: EndReason,
+    stored: bool,
+) -> None:
+    lease = given.a_running_attempt(sessions)
+    supervised_by(sessions, lease, dead_process())
+    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
+    paths.create()
+    for rank, why in enumerate(said):
+        records: list[RankStarted | RankExited] = [RankStarted(at=1.0, rank=rank, local_rank=rank, host="ha", pid=1)]
+        records += [RankExited(at=2.0, reason=why)] if why is not None else []
+        lines = [record.model_dump_json() + "\n" for record in records]
+        (paths.records / rank_records_name(rank)).write_text("".join(lines))
+    if stored:  # and the supervisor died before it wrote the end
+        Intake(sessions, lease, paths, ranks=2).drain()
+    agent.reconcile()
+    assert given.the_attempt(sessions, lease).end_reason is reason
+
+
+def _over_two_hosts(sessions: Sessions) -> Lease:
+    """An attempt that is led by `hb` and has a slot on `ha` too."""
+    given.a_host(sessions, "hb", slots=1)
+    given.a_host(sessions, "ha", slots=1)
+    shares = (Share("hb", (0,)), Share("ha", (0,)))
+    job_id = given.a_job(sessions)
+    with sessions.begin() as session:
+        (lease,) = leases.place(session, [Placement(job_id, shares)], lease_s=60)
+    with sessions.begin() as session:
+        leases.claim(session, lease.attempt_id, lease_s=60)
+    return lease
+
+
+def test_of_an_attempt_that_is_led_elsewhere_an_agent_ends_only_what_is_left_here(
+    sessions: Sessions, settings: Settings, hints: Hints, start: Start
+) -> None:
+    agent = agent_of(sessions, settings, hints, slots=1)
+    lease = _over_two_hosts(sessions)
+    supervised_by(sessions, lease, dead_process())  # as a process of another host looks from here
+    mark = mark_of(lease.job_id, lease.number)
+    rank = start("exec sleep 60", HORA_ATTEMPT=mark)
+    until(lambda: marked(mark))
+    agent.reconcile()
+    assert rank.poll() is None
+    assert given.the_attempt(sessions, lease).ended_at is None
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.CANCELLED)
+    agent.reconcile()
+    assert rank.wait(10) == -signal.SIGKILL
+    assert given.holders(sessions, "ha") == [None]
+    assert given.holders(sessions, "hb") == [lease.attempt_id]
+
+
+def test_a_supervisor_over_whose_head_its_attempt_was_ended_goes_with_all_below_it(
+    sessions: Sessions, agent: Agent, start: Start, tmp_path: Path
+) -> None:
+    """It was stopped for longer than its lease, and is the parent of what has lost the mark."""
+    lease = given.a_running_attempt(sessions)
+    hidden = tmp_path / "hidden"
+    supervisor = start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60", HORA_ATTEMPT="")
+    pid = int(until(lambda: hidden.exists() and hidden.read_text()))
+    supervised_by(sessions, lease, living(supervisor.pid))
+    supervisor.send_signal(signal.SIGSTOP)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)
+    agent.reconcile()
+    assert supervisor.wait(10) == -signal.SIGKILL
+    until(lambda: ProcessId.of(pid) is None)
+    assert given.the_attempt(sessions, lease).ended_at is not None
+    assert lease.attempt_id not in given.holders(sessions)
+
+
+def test_a_gpu_on_which_a_process_is_left_is_not_given_back(
+    sessions: Sessions, settings: Settings, hints: Hints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given.a_host(sessions, kind="gpu")
+    agent = agent_of(sessions, settings, hints)
+    agent._in_contact_since = 0.0  # registered, with GPUs that this machine does not have
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.CANCELLED)
+    busy = {"ha-1"}
+    monkeypatch.setattr("worker.gpus.is_in_use", lambda uuid: uuid in busy)
+    agent.reconcile()
+    assert given.holders(sessions) == [lease.attempt_id] * 2
+    assert all(slot.quarantined_at for slot in given.the_slots(sessions))
+    busy.clear()
+    agent.reconcile()
+    assert given.holders(sessions) == [None, None]
+
+
+def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
+    sessions: Sessions, settings: Settings, hints: Hints, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody who was stopped in a transaction holds the first one's row; the second's records are no folder."""
+    leases_of = []
+    given.a_host(sessions, slots=3)
+    for slot in range(3):
+        lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[slot])
+        with sessions.begin() as session:
+            leases.claim(session, lease.attempt_id, lease_s=60)
+        supervised_by(sessions, lease, dead_process())
+        leases_of.append(lease)
+    held, broken, last = leases_of
+    path = paths_of(settings.runs_dir, broken.job_id, broken.number).records / rank_records_name(0)
+    path.mkdir(parents=True)
+    engine = engine_for(database, patience_s=0.3)
+    agent = agent_of(sessions_for(engine), settings, hints, slots=3)
+    with sessions.begin() as session:
+        session.execute(update(Attempt).where(Attempt.id == held.attempt_id).values(error="held"))
+        agent.reconcile()
+        assert given.the_attempt(sessions, last).ended_at is not None
+    assert caplog.text.count("is for the next pass") == 2
+    assert given.the_attempt(sessions, held).ended_at is None
+    agent.reconcile()
+    assert given.the_attempt(sessions, held).ended_at is not None
+    assert given.the_attempt(sessions, broken).ended_at is None
+    engine.dispose()
+
+
+def test_whoever_is_stopped_in_a_transaction_does_not_hold_up_the_others(sessions: Sessions, database: str) -> None:
+    lease = given.a_running_attempt(sessions)
+    engine = engine_for(database, patience_s=0.5)
+    stopped = sessions_for(engine)()
+    leases.fence(stopped, lease)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)  # waits until the other's connection is closed
+    with pytest.raises(DBAPIError) as lost:
+        leases.fence(stopped, lease)
+    assert is_away(lost.value)
+    stopped.close()
+    engine.dispose()
+
+
+@pytest.mark.parametrize("slots", [2, 1], ids=["as many", "fewer"])
+def test_a_job_of_a_lost_host_goes_on_elsewhere(
+    sessions: Sessions, settings: Settings, hints: Hints, slots: int
+) -> None:
+    given.a_host(sessions, "hb")
+    lease = given.an_attempt(sessions, given.a_job(sessions, min_gpus=1), host="hb")
+    with sessions.begin() as session:
+        leases.claim(session, lease.attempt_id, lease_s=60)
+    given.lease_ran_out(sessions, lease)
+    given.host_went_silent(sessions, "hb")
+    agent_of(sessions, settings, hints, slots=slots, lease_s=1e-9).reconcile()
+    assert given.the_attempt(sessions, lease).end_reason is EndReason.HOST_LOST
+    job = given.the_job(sessions, lease.job_id)
+    assert (job.status, job.attempt, job.restarts, job.losses) == (Status.LAUNCHING, 2, 0, 1)
+    assert len([one for one in given.holders(sessions, "ha") if one is not None]) == slots
+    assert given.holders(sessions, "hb") == [lease.attempt_id] * 2  # until its own agent is back
+
+
+def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: Settings, start: Start) -> None:
+    lease = given.a_running_attempt(sessions)
+    supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
+    supervised_by(sessions, lease, living(supervisor.pid))
+    assert leave(sessions, settings)
+    assert supervisor.wait(10) == 0
+    with sessions() as session:
+        (host,) = hosts.hosts(session, host_timeout_s=settings.host_timeout_s)
+    assert not host.alive
+
+
+def test_a_supervisor_that_does_not_leave_is_left_behind(
+    sessions: Sessions, settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
+    lease = given.a_running_attempt(sessions)
+    supervisor = start("trap '' TERM; exec sleep 60")
+    supervised_by(sessions, lease, living(supervisor.pid))
+    quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
+    assert not leave(sessions, settings.model_copy(update=quick))

@@ -1,0 +1,182 @@
+"""A supervisor's side and a member's side of one attempt, as real processes; a shell stands for ssh."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from jobs.processes import command_line, pids
+from jobs.settings import Settings
+from jobs.spec import spec_from
+from jobs.store import Lease
+from tests.waiting import until
+from worker import lease_file
+from worker.attempt_paths import AttemptPaths, paths_of
+from worker.launcher import launch_of
+from worker.members import MemberFailed, Members, MembersOrder
+from worker.processes import marked, sweep
+from worker.shares import HostShare, Layout, member_order, members_order
+
+Start = Callable[..., Members]
+
+LAYOUT = Layout([HostShare("lead", "10.0.0.1", [0], [], 1), HostShare("other", "10.0.0.2", [1], [], 1)], "eth0")
+HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh does
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """The mark of an attempt that nobody else has; its processes are ended."""
+    mark = f"members{time.monotonic_ns()}.1"
+    yield mark
+    sweep(mark)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> AttemptPaths:
+    """Where the attempt's files lie, on both hosts: they share their storage."""
+    paths = paths_of(tmp_path, "j", 1)
+    paths.create()
+    return paths
+
+
+@pytest.fixture
+def start(paths: AttemptPaths, mark: str) -> Iterator[Start]:
+    """Starts the members of the attempt; they are let go after the test."""
+    started: list[Members] = []
+
+    def start(*, lease_s: float = 30.0, ssh: list[str] = HERE, ready_within_s: float = 20.0) -> Members:
+        lease_file.extend(paths.lease_file, time.monotonic() + lease_s)
+        launch = launch_of(Lease(1, "token", "j", 1), spec_from({"dataset": "digits"}), paths, Settings(), LAYOUT)
+        member = member_order(launch, LAYOUT.shares[1], paths, mark=mark)
+        order = members_order([member], LAYOUT, paths, ssh=ssh, environment=os.environ, ready_within_s=ready_within_s)
+        started.append(Members.start(MembersOrder(**asdict(order))))
+        return started[-1]
+
+    yield start
+    for members in started:
+        with suppress(OSError):
+            members.close()
+
+
+@pytest.fixture
+def rank(mark: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process of the attempt, which stands for a rank on the other host and ignores SIGTERM."""
+    script = 'trap "" TERM; while :; do sleep 1; done'
+    process = subprocess.Popen(["bash", "-c", script], env={**os.environ, "HORA_ATTEMPT": mark})
+    until(lambda: process.pid in marked(mark), what="the rank")
+    yield process
+    process.kill()
+    process.wait()
+
+
+def member_pid(members: Members) -> int:
+    """The process at the other end of the one connection."""
+    (shell,) = members.pids()
+    below = [pid for pid in pids() if b"worker.member" in command_line(pid)]
+    return next(pid for pid in below if os.getpgid(pid) == os.getpgid(shell) and _parent(pid) in (shell, os.getpid()))
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_the_lines_of_the_other_host_arrive_as_they_were_written(start: Start, paths: AttemptPaths) -> None:
+    there = paths.of_member("other")
+    members = start()
+    assert members.hosts == ["other"]
+    written = bytes(range(256)) * 1000 + b"unfinished"
+    with (there.logs / "rank-1.log").open("ab") as log, (there.records / "rank-1.jsonl").open("ab") as records:
+        for at in range(0, len(written), 50_000):
+            log.write(written[at : at + 50_000])
+            log.flush()
+        records.write(b'{"kind": "x"}\n')
+    until(lambda: members.clean() == ["other"], what="the last line")
+    assert (paths.logs / "rank-1.log").read_bytes() == written
+    assert (paths.records / "rank-1.jsonl").read_bytes() == b'{"kind": "x"}\n'
+
+
+def test_ranks_are_asked_then_ended_and_none_starts_after_the_last_look(
+    start: Start, paths: AttemptPaths, rank: "subprocess.Popen[bytes]"
+) -> None:
+    members, there = start(), paths.of_member("other")
+    launch_file = paths.launch_dir / "10.0.0.2.json"
+    assert launch_file.exists()
+    members.ask_to_stop()
+    until(there.stop_file.exists, what="the stop file")
+    until(lambda: not members.are_gone() and not launch_file.exists(), what="a look")
+    members.signal(signal.SIGTERM)
+    assert not members.are_gone()
+    assert members.clean() == []
+    members.signal(signal.SIGKILL)
+    until(members.are_gone, what="the end")
+    assert rank.wait(5) == -signal.SIGKILL
+    assert members.clean() == ["other"]
+
+
+def test_an_extension_counts_from_when_the_member_spoke(start: Start, paths: AttemptPaths) -> None:
+    members, there = start(lease_s=30.0), paths.of_member("other")
+    first = lease_file.until(there.lease_file)
+    assert first is not None
+    assert first <= time.monotonic() + 30
+    pid = member_pid(members)
+    os.kill(pid, signal.SIGSTOP)
+    sent_at = time.monotonic()
+    until(lambda: time.monotonic() > sent_at + 1.5)
+    members.extend(40.0)
+    until(lambda: time.monotonic() > sent_at + 2.5)
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: lease_file.until(there.lease_file) != first, what="an extension")
+    extended = lease_file.until(there.lease_file)
+    assert extended is not None
+    assert extended <= sent_at + 40, "what was late extended something"
+
+
+def test_a_member_that_nobody_extends_ends_its_ranks(start: Start, rank: "subprocess.Popen[bytes]", mark: str) -> None:
+    begun = time.monotonic()
+    members = start(lease_s=3.0)
+    assert rank.wait(10) == -signal.SIGKILL
+    assert time.monotonic() - begun <= 3.5
+    until(lambda: members.lost() is not None, what="a host that is lost")
+    assert "other: the connection broke: leaving: nobody extended the lease of its ranks" in str(members.lost())
+    assert members.are_gone()
+    assert members.clean() == []
+
+
+def test_a_member_whose_supervisor_dies_ends_its_ranks(start: Start, rank: "subprocess.Popen[bytes]") -> None:
+    members = start()
+    members.close()
+    assert rank.wait(10) == -signal.SIGKILL
+    assert members.pids() == []
+
+
+def test_a_member_that_dies_is_missed(start: Start) -> None:
+    members = start()
+    assert members.lost() is None
+    os.kill(member_pid(members), signal.SIGKILL)
+    lost = until(members.lost, what="a host that is lost")
+    assert lost is not None
+    assert lost.startswith("host other: the connection broke")
+
+
+def test_a_member_that_is_silent_for_as_long_as_its_lease_is_lost(start: Start) -> None:
+    members = start()
+    members.extend(2.0)
+    pid = member_pid(members)
+    os.kill(pid, signal.SIGSTOP)
+    assert members.lost() is None
+    lost = until(members.lost, what="a host that is lost")
+    assert lost == "host other: no word from it for 2 s"
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_a_host_that_cannot_be_reached_is_named_with_what_ssh_said(start: Start) -> None:
+    with pytest.raises(MemberFailed, match="host other: the connection broke: No route to host"):
+        start(ssh=["bash", "-c", "echo warming up >&2; echo No route to host >&2; exit 255"])
+    with pytest.raises(MemberFailed, match=r"host other: not ready after 0\.5 s"):
+        start(ssh=["bash", "-c", "echo Welcome; sleep 30"], ready_within_s=0.5)

@@ -1,0 +1,279 @@
+"""A real supervisor, with ranks that train nothing: it obeys, keeps its lease, ends all processes, and writes the end.
+
+Its one rank is a program of the standard library, which is both launcher and rank, so that a run takes a second.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import func, update
+
+from jobs import leases, store
+from jobs.database import Sessions
+from jobs.processes import MARK, ProcessId, mark_of
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import Lease
+from jobs.tables import Attempt, JobEvent, MetricPoint
+from tests.integration.jobs import given
+from tests.waiting import until
+from worker import lease_file
+from worker.attempt_paths import AttemptPaths, paths_of
+from worker.launcher import SupervisorOrder
+from worker.processes import marked, sweep
+
+# Makes a step every 50 ms; at the stop file it takes `save_s`, then leaves. What `mood` says is done first.
+RANK = """
+import json, os, signal, subprocess, sys, time
+from pathlib import Path
+
+root, mood, save_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+(root / "logs/rank-0.log").write_text("here I am\\n")
+out = open(root / "records/rank-0.jsonl", "a")
+
+def say(kind, **more):
+    print(json.dumps({"kind": kind, "at": time.time(), **more}), file=out, flush=True)
+
+say("rank_started", rank=0, local_rank=0, host="ha", pid=os.getpid())
+if mood == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hidden = "env -i setsid sh -c 'echo $$ > %s; exec sleep 600' &" % (root / "hidden")
+    subprocess.run(["sh", "-c", hidden], stdout=subprocess.DEVNULL)
+step = 0
+while mood == "deaf" or not (root / "stop").exists():
+    step += 1
+    times = {"step_time_s": 0.05, "data_wait_s": 0, "allreduce_s": 0, "samples_per_s": 1}
+    say("step", step=step, epoch=1, **times, metrics={"loss": 1})
+    if mood == "brief" and step == 5:
+        say("exit", reason="completed")
+        sys.exit(0)
+    time.sleep(0.05)
+until = time.time() + save_s
+while time.time() < until:
+    time.sleep(0.05)
+(root / "saved").touch()
+say("exit", reason="stop_requested")
+"""
+QUICK = {
+    "HORA_LEASE_RENEWAL_S": "0.2", "HORA_ORDERS_PERIOD_S": "0.1", "HORA_STOP_FILE_GRACE_S": "0.5",
+    "HORA_SIGTERM_GRACE_S": "0.3", "HORA_RESTART_BACKOFF_S": "100",
+}  # fmt: skip
+
+_STARTED_S = 60  # a lease that is long enough to start on a busy machine; those of the tests count from then on
+
+
+class Supervised:
+    """An attempt of one rank, and the process that supervises it."""
+
+    def __init__(self, sessions: Sessions, lease: Lease, paths: AttemptPaths, process: "subprocess.Popen[bytes]"):
+        self.sessions, self.lease, self.paths, self.process = sessions, lease, paths, process
+        self.mark = mark_of(lease.job_id, lease.number)
+
+    @property
+    def attempt(self) -> Attempt:
+        return given.the_attempt(self.sessions, self.lease)
+
+    def runs(self) -> None:
+        """Wait until steps are stored."""
+        until(lambda: given.count(self.sessions, MetricPoint), within_s=30, what="a step")
+
+    def ends(self, *, within_s: float = 30) -> EndReason | None:
+        """Wait for the supervisor's own end; why the attempt ended. Nothing of it is left."""
+        assert self.process.wait(within_s) == 0, self.paths.supervisor_log.read_text()
+        assert marked(self.mark) == []
+        assert given.holders(self.sessions) == [None]
+        return self.attempt.end_reason
+
+
+Run = Callable[..., Supervised]
+
+
+@pytest.fixture
+def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Iterator[Run]:
+    """Place a job of one slot and start its supervisor."""
+    started: list[Supervised] = []
+    program = tmp_path / "rank.py"
+    program.write_text(RANK)
+
+    def run(mood: str = "obedient", *, save_s: float = 0.0, lease_s: float = 60, **fields: Any) -> Supervised:
+        given.a_host(sessions, slots=1)
+        lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1, **fields), slots=[0])
+        with sessions.begin() as session:
+            leases.claim(session, lease.attempt_id, lease_s=_STARTED_S)
+        paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
+        paths.create()
+        lease_file.extend(paths.lease_file, time.monotonic() + _STARTED_S)
+        order = SupervisorOrder(
+            attempt_id=lease.attempt_id, token=lease.token, job_id=lease.job_id, number=lease.number,
+            argv=[sys.executable, "-S", str(program), str(paths.root), mood, str(save_s)],
+            environment={"PATH": os.environ["PATH"], MARK: mark_of(lease.job_id, lease.number)},
+            launcher_log=str(paths.launcher_log),
+        )  # fmt: skip
+        told = {"HOME": str(tmp_path), "DATABASE_URL": database, "BROKER_URL": broker, "HOST_NAME": "ha"}
+        told |= {"LEASE_S": str(lease_s)}
+        with paths.supervisor_log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "worker.supervisor", str(lease.attempt_id)],
+                env={**os.environ, **QUICK, **{f"HORA_{name}": value for name, value in told.items()}},
+                stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(asdict(order)).encode())
+        process.stdin.close()
+        started.append(Supervised(sessions, lease, paths, process))
+        return started[-1]
+
+    yield run
+    for one in started:
+        one.process.kill()
+        one.process.wait(10)
+        assert sweep(one.mark)
+
+
+@contextmanager
+def unreachable(database: str) -> Iterator[None]:
+    """Nobody comes into the database, and those who are in it are thrown out."""
+    name = database.partition("?")[0].rpartition("/")[2]
+    with psycopg.connect(database.replace(f"/{name}?", "/hora?"), autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        yield
+        connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+
+def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
+    one = run("brief")
+    assert one.ends() is EndReason.COMPLETED
+    assert given.the_job(one.sessions, one.lease.job_id).status is Status.SUCCEEDED
+
+
+def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
+    one = run("deaf")
+    one.runs()
+    hidden = int(until((one.paths.root / "hidden").read_text))
+    assert hidden not in marked(one.mark)
+    asked = time.monotonic()
+    with one.sessions.begin() as session:
+        store.request_cancel(session, one.lease.job_id)
+    assert one.ends() is EndReason.CANCELLED
+    assert time.monotonic() - asked < 5
+    assert ProcessId.of(hidden) is None
+
+
+def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
+    one = run(save_s=1.5)
+    one.runs()
+    with one.sessions.begin() as session:
+        store.pause(session, one.lease.job_id)
+    assert one.ends() is EndReason.PAUSED
+    assert (one.paths.root / "saved").exists()
+    job = given.the_job(one.sessions, one.lease.job_id)
+    assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
+
+
+def test_a_cancel_cuts_short_what_a_pause_waits_for(run: Run) -> None:
+    one = run(save_s=60)
+    one.runs()
+    with one.sessions.begin() as session:
+        store.pause(session, one.lease.job_id)
+    until(one.paths.stop_file.exists)
+    with one.sessions.begin() as session:
+        store.request_cancel(session, one.lease.job_id)
+    assert one.ends() is EndReason.CANCELLED
+    assert not (one.paths.root / "saved").exists()
+    assert given.the_job(one.sessions, one.lease.job_id).status is Status.CANCELLED
+
+
+def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
+    one = run(save_s=1.5)
+    one.runs()
+    with one.sessions.begin() as session:
+        leases.request_preemption(session, [one.lease.attempt_id], "job x of priority 90")
+    assert one.ends() is EndReason.PREEMPTED
+    assert one.attempt.error == "job x of priority 90"
+    assert (one.paths.root / "saved").exists()
+
+
+def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run: Run) -> None:
+    one = run()
+    until((one.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
+    one.process.terminate()
+    assert one.ends() is EndReason.HOST_LOST
+    assert (one.paths.root / "saved").exists()
+    assert given.the_job(one.sessions, one.lease.job_id).status is Status.QUEUED
+
+
+def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
+    one = run(stall_timeout_s=1.5)
+    one.runs()
+    os.kill(marked(one.mark)[0], signal.SIGSTOP)
+    assert one.ends() is EndReason.STALLED
+    assert one.attempt.error == "no step from any rank for 1.5 s; stopped by a signal: rank 0"
+
+
+def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ranks(run: Run) -> None:
+    one = run("deaf", lease_s=2)
+    one.runs()
+    hidden = int(until((one.paths.root / "hidden").read_text))
+    one.process.send_signal(signal.SIGSTOP)
+    expires = one.attempt.lease_expires_at
+    with one.sessions() as session:
+        until(lambda: session.scalar(func.now()) > expires or session.rollback())
+    before = given.count(one.sessions, MetricPoint), given.count(one.sessions, JobEvent)
+    one.process.send_signal(signal.SIGCONT)
+    assert one.process.wait(30) == 1
+    assert (given.count(one.sessions, MetricPoint), given.count(one.sessions, JobEvent)) == before
+    assert one.attempt.ended_at is None  # whoever watches over the leases ends it
+    assert marked(one.mark) == []
+    assert ProcessId.of(hidden) is None
+
+
+def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, database: str) -> None:
+    one = run("deaf", lease_s=4)
+    one.runs()
+    with unreachable(database):
+        until(lambda: not marked(one.mark), within_s=4, what="the end of the ranks")
+        assert one.process.wait(30) == 1
+    assert one.attempt.ended_at is None
+
+
+def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database: str) -> None:
+    one = run(lease_s=10)
+    one.runs()
+    with unreachable(database):
+        time.sleep(2)
+        assert one.process.poll() is None
+    stored = given.count(one.sessions, MetricPoint)
+    until(lambda: given.count(one.sessions, MetricPoint) > stored)
+    with one.sessions.begin() as session:
+        store.request_cancel(session, one.lease.job_id)
+    assert one.ends() is EndReason.CANCELLED
+
+
+def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
+    one = run("deaf", lease_s=4)
+    one.runs()
+    with one.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
+        session.execute(update(Attempt).where(Attempt.id == one.lease.attempt_id).values(error="held"))
+        until(lambda: not marked(one.mark), within_s=4, what="the end of the ranks")
+        assert one.process.wait(30) == 1
+
+
+def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
+    one = run("deaf")
+    one.runs()
+    with one.sessions.begin() as session:
+        leases.end(session, one.lease, EndReason.LEASE_EXPIRED)
+    assert one.process.wait(10) == 1
+    assert marked(one.mark) == []
+    assert given.kinds(one.sessions, one.lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]

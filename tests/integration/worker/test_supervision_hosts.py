@@ -1,0 +1,129 @@
+"""What a supervisor makes of the other hosts of its attempt: it asks them too, and ends when one is lost."""
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jobs import leases, store
+from jobs.database import Sessions
+from jobs.placement import Placement, Share
+from jobs.processes import mark_of
+from jobs.settings import Settings
+from jobs.states import EndReason, Status
+from jobs.store import Lease
+from tests.integration.jobs import given
+from tests.integration.worker.conftest import Start
+from tests.waiting import until
+from worker.attempt_paths import paths_of
+from worker.launcher import SupervisorOrder
+from worker.members import Members
+from worker.processes import marked
+from worker.supervision import Supervision
+
+
+class OtherHosts(Members):
+    """Hosts `hb` and `hc`, whose ranks leave when they are asked; the last word of `hc` is missing."""
+
+    def __init__(self, *, spared: Sequence[int], lost_at: float | None = None) -> None:
+        self._spared = spared
+        self._lost_at = lost_at
+        self.got: list[str | int] = []
+        self.extended: list[float] = []
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        return ["hb", "hc"]
+
+    def pids(self) -> Sequence[int]:
+        return self._spared
+
+    def extend(self, seconds: float) -> None:
+        self.extended.append(seconds)
+
+    def lost(self) -> str | None:
+        is_lost = self._lost_at is not None and time.monotonic() > self._lost_at
+        return "host hc: the connection broke" if is_lost else None
+
+    def ask_to_stop(self) -> None:
+        self.got.append("file")
+
+    def signal(self, number: int) -> None:
+        self.got.append(number)
+
+    def are_gone(self) -> bool:
+        return bool(self.got)
+
+    def clean(self) -> Sequence[str]:
+        return ["hb"] if self.got else []
+
+
+@pytest.fixture
+def config(tmp_path: Path, database: str) -> Settings:
+    return Settings(
+        home=tmp_path, database_url=database, host_name="ha", orders_period_s=0.1, lease_renewal_s=0.1,
+        stop_file_grace_s=0.3, sigterm_grace_s=0.3, sigkill_grace_s=2,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def lease(sessions: Sessions, config: Settings) -> Lease:
+    """An attempt of three ranks, one on each host, claimed by `ha`."""
+    for host in ("ha", "hb", "hc"):
+        given.a_host(sessions, host, slots=1)
+    shares = tuple(Share(host, (0,)) for host in ("ha", "hb", "hc"))
+    job_id = given.a_job(sessions, gpus=3)
+    with sessions.begin() as session:
+        (lease,) = leases.place(session, [Placement(job_id, shares)], lease_s=60)
+        leases.claim(session, lease.attempt_id, lease_s=60)
+    paths_of(config.runs_dir, lease.job_id, lease.number).create()
+    return lease
+
+
+def supervised(
+    start: Start, sessions: Sessions, config: Settings, lease: Lease, *, lost_after_s: float | None = None
+) -> OtherHosts:
+    """Supervise a launcher that does nothing and has to be terminated; what the other hosts got to hear."""
+    spared = [child.pid for child in psutil.Process().children()]
+    mark = mark_of(lease.job_id, lease.number)
+    launcher = start("exec sleep 60", HORA_ATTEMPT=mark)
+    until(lambda: marked(mark))
+    lost_at = None if lost_after_s is None else time.monotonic() + lost_after_s
+    members = OtherHosts(spared=spared, lost_at=lost_at)
+    order = SupervisorOrder(
+        lease.attempt_id, lease.token, lease.job_id, lease.number, argv=[], environment={}, launcher_log=""
+    )
+    Supervision(order, launcher, members, sessions, config).run()
+    assert launcher.poll() is not None
+    return members
+
+
+def holders(sessions: Sessions) -> list[int | None]:
+    return [given.holders(sessions, host)[0] for host in ("ha", "hb", "hc")]
+
+
+def test_a_lost_host_ends_the_attempt_and_is_named(
+    start: Start, sessions: Sessions, config: Settings, lease: Lease
+) -> None:
+    began = time.monotonic()
+    members = supervised(start, sessions, config, lease, lost_after_s=1)
+    assert time.monotonic() - began < config.save_grace_s / 2  # the others wait for it, and have nothing to save
+    attempt = given.the_attempt(sessions, lease)
+    assert (attempt.end_reason, attempt.error) == (EndReason.HOST_LOST, "host hc: the connection broke")
+    assert given.the_job(sessions, lease.job_id).status is Status.QUEUED
+    assert members.extended
+    assert all(0 < seconds <= config.ranks_lease_s for seconds in members.extended)
+
+
+def test_every_host_is_asked_and_slots_are_given_back_where_it_is_known_that_nothing_is_left(
+    start: Start, sessions: Sessions, config: Settings, lease: Lease
+) -> None:
+    with sessions.begin() as session:
+        store.request_cancel(session, lease.job_id)
+    members = supervised(start, sessions, config, lease)
+    assert members.got == ["file", signal.SIGTERM]
+    assert given.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
+    assert holders(sessions) == [None, None, lease.attempt_id]  # the agent of `hc` looks for itself

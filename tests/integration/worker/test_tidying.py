@@ -1,0 +1,167 @@
+"""The retention of a worker: this host's files, and everybody's rows."""
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobs import ingest, retention
+from jobs.database import Sessions
+from jobs.ingest import LogRow
+from jobs.settings import Settings
+from jobs.states import Status
+from jobs.tables import Host, Job, LogLine
+from tests.integration.api.given import seconds
+from tests.integration.jobs import given
+from tests.waiting import until
+from worker.attempt_paths import paths_of
+from worker.retention import OldFiles, Retention, remove_temporary
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "home/runs"
+
+
+@pytest.fixture
+def config(tmp_path: Path, database: str) -> Settings:
+    return Settings(home=tmp_path / "home", database_url=database, retention_period_s=0.05)
+
+
+def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifact: bool = True) -> str:
+    """A job with the files of two attempts, that ended so long ago; None: it runs."""
+    job_id = given.a_job_that_is(sessions, Status.RUNNING if days_ago is None else Status.SUCCEEDED)
+    for number in (1, 2):
+        paths = paths_of(runs, job_id, number)
+        paths.create()
+        (paths.records / "rank-0.jsonl").write_text("{}\n")
+        paths.supervisor_log.write_text("{}\n")
+        (paths.checkpoints / f"epoch-{number}.h5").write_text("weights")
+    if artifact:
+        (runs / job_id / "artifacts/model.weights.h5").write_text("weights")
+    if days_ago is not None:
+        with sessions.begin() as session:
+            ended = func.now() - timedelta(days=days_ago)
+            session.execute(update(Job).where(Job.id == job_id).values(ended_at=ended))
+    return job_id
+
+
+def left(runs: Path, job_id: str) -> list[str]:
+    return sorted(str(path.relative_to(runs / job_id)) for path in (runs / job_id).rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def remove(sessions: Sessions, runs: Path) -> Callable[[], None]:
+    files = OldFiles(sessions, runs, keep_days=30)
+
+    def remove() -> None:
+        while files.remove_some():
+            pass
+
+    return remove
+
+
+def test_of_old_jobs_only_artifacts_are_left(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
+    old, bare, young, running = (
+        a_job(sessions, runs), a_job(sessions, runs, artifact=False),
+        a_job(sessions, runs, days_ago=29), a_job(sessions, runs, days_ago=None),
+    )  # fmt: skip
+    (runs / old / "notes.txt").write_text("of a person")
+    before = {job_id: left(runs, job_id) for job_id in (young, running)}
+    remove()
+    remove()
+    assert left(runs, old) == ["artifacts/model.weights.h5", "notes.txt"]
+    assert not (runs / bare).exists()
+    assert {job_id: left(runs, job_id) for job_id in (young, running)} == before
+    assert len(before[running]) == 7
+
+
+def test_a_job_that_grows_old_between_two_passes_is_seen(
+    sessions: Sessions, runs: Path, remove: Callable[[], None]
+) -> None:
+    remove()  # there is no folder yet
+    job_id = a_job(sessions, runs, days_ago=29)
+    remove()
+    assert len(left(runs, job_id)) == 7
+    with sessions.begin() as session:
+        session.execute(update(Job).values(ended_at=func.now() - timedelta(days=31)))
+    remove()
+    assert left(runs, job_id) == ["artifacts/model.weights.h5"]
+
+
+def test_what_is_not_this_databases_is_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
+    for name in ("0123456789ab", "Not-a-job", "lost+found"):
+        paths_of(runs, name, 1).create()
+    (runs / "file").touch()
+    a_job(sessions, runs)
+    before = {str(path) for name in ("0123456789ab", "Not-a-job", "lost+found") for path in (runs / name).rglob("*")}
+    remove()
+    assert len(before) == 21
+    assert all(Path(path).exists() for path in before)
+
+
+def test_links_are_not_followed(
+    sessions: Sessions, runs: Path, tmp_path: Path, remove: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").touch()
+    inside, linked, whole = (a_job(sessions, runs) for _ in range(3))
+    (runs / inside / "checkpoints/link").symlink_to(precious)
+    (runs / linked / "attempt-9").symlink_to(precious)
+    (runs / whole).rename(tmp_path / "elsewhere")
+    (runs / whole).symlink_to(tmp_path / "elsewhere")
+    remove()
+    assert (precious / "data").exists()
+    assert not (runs / inside / "checkpoints").exists()
+    assert (runs / linked / "attempt-9").is_symlink()
+    assert "attempt-9 cannot be removed" in caplog.text
+    assert len(left(tmp_path, "elsewhere")) == 7
+    remove_temporary(runs / whole)  # as if it became a link after it was listed
+    assert len(left(tmp_path, "elsewhere")) == 7
+
+
+def an_old_log(sessions: Sessions) -> None:
+    job_id = given.a_job_that_is(sessions, Status.FAILED)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(ended_at=func.now() - timedelta(days=31)))
+        ingest.store_logs(session, [LogRow(job_id, 1, 0, seconds(0), "an old line")])
+
+
+def test_a_worker_tidies_up_again_and_again(sessions: Sessions, runs: Path, config: Settings) -> None:
+    given.a_host(sessions)
+    given.host_went_silent(sessions, for_s=86400 * 8)
+    tidier = Retention(sessions, config)
+    tidier.start()
+    try:
+        for _ in range(2):
+            an_old_log(sessions)
+            job_id = a_job(sessions, runs)
+            until(lambda: given.count(sessions, LogLine) == 0)
+            until(lambda job_id=job_id: os.listdir(runs / job_id) == ["artifacts"])
+            until(lambda job_id=job_id: given.the_job(sessions, job_id).series_thinned_at)
+        until(lambda: given.count(sessions, Host) == 0)
+    finally:
+        tidier.stop()
+        tidier.join(10)
+    assert not tidier.is_alive()
+
+
+def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, runs: Path, config: Settings) -> None:
+    an_old_log(sessions)
+    job_id = a_job(sessions, runs)
+    tidier = Retention(sessions, config)
+    with sessions.begin() as session:
+        assert retention.alone(session)
+        tidier.tidy()
+    assert given.count(sessions, LogLine) == 1
+    assert left(runs, job_id) == ["artifacts/model.weights.h5"]  # files are each host's own
+    tidier.tidy()
+    assert given.count(sessions, LogLine) == 0
+    with sessions() as session:
+        assert (
+            session.scalar(select(func.count()).where(Job.series_thinned_at.is_(None), Job.ended_at.is_not(None))) == 0
+        )

@@ -1,0 +1,138 @@
+"""What `hora doctor` makes of the service's words about its needs, hosts and jobs."""
+
+from typing import Any
+
+import pytest
+
+from hora.client import NotAuthorized, ProblemError
+from hora.doctor_cluster import advice_on, of_hosts, of_needs, restarted, stuck
+
+Json = dict[str, Any]
+INFO = {"peers": "k1", "interface": "eth0", "versions": {"hora": "0.1.0"}}
+READY = {"status": "ok", "database": "ok", "schema": "ok", "broker": "ok"}
+
+
+def a_host(name: str = "ha", *, slots: int = 2, states: str = "", kind: str = "cpu", **changes: Any) -> Json:
+    """A host that is alive; `states` has the first letter of each slot's state."""
+    words = {"f": "free", "l": "leased", "q": "quarantined", "r": "retired"}
+    found = [
+        {"index": index, "kind": kind, "state": words[letter], "job_id": "0abc", "attempt": 2}
+        for index, letter in enumerate(states or "f" * slots)
+    ]
+    base = {"name": name, "alive": True, "drained_at": None, "address": f"10.0.0.{len(name)}", "slots": found}
+    return {**base, "info": INFO, **changes}
+
+
+def a_job(gpus: int = 1, *, attempt: int = 0, **changes: Any) -> Json:
+    spec = {"min_gpus": None, "device": "auto", "placement": "pack"}
+    spec |= {name: changes.pop(name) for name in tuple(changes) if name in spec}
+    return {"id": "0abc", "gpus": gpus, "attempt": attempt, "spec": spec, "losses": 0, "restarts": 0, **changes}
+
+
+def told(*hosts: Json) -> dict[str, tuple[str, str]]:
+    """Of each check but the first (that jobs can be placed): its level and what it found."""
+    return {one.check: (one.level, one.found) for one in of_hosts(hosts)}
+
+
+def test_a_service_that_has_all_it_needs() -> None:
+    assert [one.level for one in of_needs(READY)] == ["ok", "ok"]
+
+
+def test_what_a_service_lacks_is_a_warning_since_it_works() -> None:
+    database, broker = of_needs(READY | {"schema": "0009; this version was made for 0003", "broker": "away"})
+    assert (database.level, broker.level) == ("warn", "warn")
+    assert "0009" in database.found
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (NotAuthorized(401, "Not authenticated"), "HORA_TOKEN"),
+        (ProblemError(503, "Unavailable", "the database is not migrated: it is at 0002"), "migrations upgrade"),
+        (ProblemError(503, "Unavailable", "the database does not answer"), "database's log"),
+        (ProblemError(500, "Internal error"), "api's log"),
+    ],
+)
+def test_a_service_that_says_no_has_its_advice(error: ProblemError, advice: str) -> None:
+    assert advice in advice_on(error)
+
+
+def test_healthy_hosts_are_one_line() -> None:
+    assert told(a_host(), a_host("hbb")) == {"hosts": ("ok", "2 of 2 alive, 4 of 4 slots free")}
+
+
+def test_without_a_slot_no_job_can_start() -> None:
+    for hosts in ([], [a_host(alive=False)], [a_host(drained_at="2030-01-01T00:00:00Z")]):
+        (finding,) = of_hosts(hosts)
+        assert (finding.level, "No job can start" in finding.advice) == ("fail", True)
+    assert "undrain" in finding.advice
+
+
+def test_a_lost_host_and_a_drained_one_are_named() -> None:
+    (finding,) = of_hosts([a_host(), a_host("hb", alive=False), a_host("hc", drained_at="2030-01-01T00:00:00Z")])
+    assert (finding.level, finding.found) == ("warn", "2 of 3 alive, 2 of 2 slots free; drained: hc")
+    assert "hora hosts forget" in finding.advice
+
+
+def test_quarantined_slots_name_the_process_to_look_for() -> None:
+    _, finding = of_hosts([a_host(states="fqlq")])
+    assert (finding.level, finding.found) == ("warn", "ha: 1, 3, by a process of 0abc.2 that does not end")
+    assert "HORA_ATTEMPT=0abc.2" in finding.advice
+
+
+def test_versions_and_clocks_that_differ_are_named() -> None:
+    info = INFO | {"versions": {"hora": "0.2.0"}, "clock_offset_s": -75.0}
+    found = told(a_host(), a_host("hb", info=info), a_host("hc", info={**info, "clock_offset_s": 1.5}, alive=False))
+    assert found["host versions"] == ("warn", "ha 0.1.0, hb 0.2.0")
+    assert found["host clocks"] == ("warn", "hb is 1 min 15 s behind the database")
+
+
+def test_hosts_that_cannot_work_together_are_named_with_the_reason() -> None:
+    alone = a_host("hb", address=None)
+    assert told(a_host(), alone)["several hosts"] == ("warn", "run only jobs of their own: hb")
+    other = a_host("hc", info=INFO | {"peers": "k2", "interface": "ib0"})
+    third = a_host("hd", info=INFO | {"peers": "k3"})
+    assert told(a_host(), a_host("hb"), other, third)["several hosts"] == (
+        "warn",
+        "cannot work together with ha: hc (interface ib0 for eth0), hd (another setting differs)",
+    )
+    assert "several hosts" not in told(alone)  # one host needs no other
+    assert told(alone, a_host("hc", address=None))["several hosts"][0] == "ok"  # nobody asked for it
+
+
+@pytest.mark.parametrize(
+    ("job", "hosts"),
+    [
+        (a_job(3, placement="single_host"), [a_host(), a_host("hb")]),
+        (a_job(5), [a_host(), a_host("hb")]),
+        (a_job(3), [a_host(), a_host("hb", address=None)]),
+        (a_job(3), [a_host(), a_host("hb", info={"peers": "k2"})]),
+        (a_job(3), [a_host(), a_host("hb", drained_at="2030-01-01T00:00:00Z")]),
+        (a_job(1, device="gpu"), [a_host()]),
+        (a_job(3), [a_host(), a_host("hb", kind="gpu")]),
+        (a_job(2), [a_host(states="fqr")]),
+        (a_job(3, min_gpus=1), [a_host()]),
+    ],
+)
+def test_a_job_that_needs_more_than_there_is_waits_for_ever(job: Json, hosts: list[Json]) -> None:
+    finding = stuck([job], hosts)
+    assert (finding.level, "0abc" in finding.found) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("job", "hosts"),
+    [
+        (a_job(4), [a_host(), a_host("hb")]),
+        (a_job(2), [a_host(states="ll")]),
+        (a_job(3, min_gpus=1, attempt=1), [a_host()]),
+        (a_job(9, paused_at="2030-01-01T00:00:00Z"), [a_host()]),
+    ],
+)
+def test_a_job_that_waits_for_others_does_not(job: Json, hosts: list[Json]) -> None:
+    assert stuck([job], hosts).level == "ok"
+
+
+def test_a_job_that_is_restarted_again_and_again_is_named() -> None:
+    assert restarted([a_job(losses=2, restarts=2)]).level == "ok"
+    assert restarted([a_job(), a_job(losses=3)]).found == "0abc (0 failed, 3 lost)"
+    assert restarted([a_job(restarts=5)]).level == "warn"

@@ -1,0 +1,55 @@
+"""What a person who waits for a job sees, line by line."""
+
+import io
+from typing import Any, cast
+
+from rich.console import Console
+
+from hora.client import Client
+from hora.follow import plain_lines
+
+
+class Played:
+    """A service that has these events of the job."""
+
+    def __init__(self) -> None:
+        self.happened: list[dict[str, Any]] = []
+
+    def events(self, job_id: str) -> list[dict[str, Any]]:
+        return [{"id": number, **event} for number, event in enumerate(self.happened, 1)]
+
+
+def queued(position: int | None, reason: str, **changes: Any) -> dict[str, Any]:
+    return {"id": "0abc", "status": "queued", "waiting": {"position": position, "reason": reason}, **changes}
+
+
+def test_a_waiting_job_tells_each_new_reason_but_not_each_new_figure() -> None:
+    service, console = Played(), Console(file=io.StringIO(), width=200)
+    with plain_lines(cast("Client", service), console) as watch:
+        watch(queued(12, "needs 4 slots on one host; best host has 2 free"))
+        watch(queued(11, "needs 4 slots on one host; best host has 3 free"))
+        watch(queued(3, "is next"))
+        watch(queued(None, "paused", paused_at="2030-01-01T00:00:00Z"))
+        watch({"id": "0abc", "status": "running", "waiting": None})
+    assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "queued, 12th: needs 4 slots on one host; best host has 2 free",
+        "queued, 3rd: is next",
+        "queued (paused)",
+        "running",
+    ]
+
+
+def test_an_attempt_that_made_room_is_not_called_lost() -> None:
+    service, console = Played(), Console(file=io.StringIO(), width=200)
+    ended = {"kind": "attempt_ended", "attempt": 1, "data": {"end_reason": "preempted"}}
+    with plain_lines(cast("Client", service), console) as watch:
+        watch({"id": "0abc", "status": "running"})
+        service.happened += [ended, {"kind": "requeued", "attempt": 1, "data": {}}]
+        watch(queued(1, "is next"))
+        watch({"id": "0abc", "status": "running"})
+        service.happened += [ended | {"data": {"end_reason": "host_lost"}}, {"kind": "requeued", "attempt": 2}]
+        watch(queued(1, "is next"))
+    assert [line for line in console.file.getvalue().splitlines() if "attempt" in line] == [  # type: ignore[attr-defined]
+        "attempt 1 made room; the job waits for its next one",
+        "attempt 2 was lost; the job waits for its next one",
+    ]

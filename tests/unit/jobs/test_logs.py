@@ -1,0 +1,153 @@
+"""A process's log: one JSON object a line, whatever is in it, and no password."""
+
+import contextlib
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.database import engine_for
+from jobs.logs import configure_logging
+
+
+class Written(io.StringIO):
+    """A standard error that was written to."""
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.getvalue().splitlines()]
+
+
+@contextlib.contextmanager
+def logging_of_a_supervisor() -> Iterator[Written]:
+    """What a supervisor logs meanwhile; afterwards logging is the tests' own again."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    with contextlib.redirect_stderr(Written()) as stderr:
+        configure_logging("supervisor", job="3k9v0t2m7x1q", attempt=2)
+        try:
+            yield stderr
+        finally:
+            logging.captureWarnings(False)
+            root.handlers[:] = handlers
+            root.setLevel(level)
+            structlog.reset_defaults()
+
+
+def failed(logger: Any, error: str) -> None:
+    """Log an exception that says this."""
+    try:
+        raise RuntimeError(error)
+    except RuntimeError:
+        logger.exception("failed")
+
+
+def test_a_line_says_when_who_and_what() -> None:
+    with logging_of_a_supervisor() as stderr:
+        logging.getLogger("worker.agent").info("supervisor %d started", 7)
+    (line,) = stderr.lines
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "supervisor 7 started", "level": "info", "logger": "worker.agent",
+        "part": "supervisor", "job": "3k9v0t2m7x1q", "attempt": 2,
+    }  # fmt: skip
+
+
+def test_what_a_line_is_about_stands_in_fields() -> None:
+    about = {"job": "other", "attempt": 3, "host": "gpu-1", "rank": 0}
+    with logging_of_a_supervisor() as stderr:
+        logging.getLogger("worker").warning("stalled", extra=about)
+        structlog.get_logger("api").info("request", path="/v1/jobs", job="third")
+    stdlib, ours = stderr.lines
+    assert {key: stdlib[key] for key in about} == about
+    assert stdlib["level"] == "warning"
+    assert (ours["path"], ours["job"], ours["attempt"]) == ("/v1/jobs", "third", 2)
+
+
+def test_lines_of_uvicorn_and_celery_are_alike() -> None:
+    task = {"id": "1", "name": "hora.launch", "args": "(1,)"}
+    with logging_of_a_supervisor() as stderr:
+        logging.getLogger("uvicorn.error").info("Started server", extra={"color_message": "\x1b[36mStarted\x1b[0m"})
+        logging.getLogger("celery.app.trace").info("Task %(name)s[%(id)s] received", task, extra={"data": task})
+    assert [line["event"] for line in stderr.lines] == ["Started server", "Task hora.launch[1] received"]
+    fields = {"event", "level", "logger", "part", "job", "attempt", "timestamp"}
+    assert all(line.keys() == fields for line in stderr.lines)
+
+
+def test_warnings_are_lines_too() -> None:
+    with warnings.catch_warnings(), logging_of_a_supervisor() as stderr:
+        warnings.simplefilter("always")
+        warnings.warn("not so\ngood", UserWarning, stacklevel=1)
+    (line,) = stderr.lines
+    assert "not so\ngood" in line["event"]
+
+
+FORGED = '\n{"event": "forged", "level": "info"}\r\n'
+
+
+def test_no_value_can_forge_a_line() -> None:
+    with logging_of_a_supervisor() as stderr:
+        logging.getLogger("worker").info("a rank said %s", FORGED, extra={"host": FORGED, FORGED: 1})
+        structlog.get_logger("api").info("request", path=FORGED)
+        failed(logging.getLogger("worker"), FORGED)
+    found = stderr.lines
+    assert [line["event"] for line in found] == [f"a rank said {FORGED}", "request", "failed"]
+    assert (found[0]["host"], found[1]["path"]) == (FORGED, FORGED)
+    assert "forged" in found[2]["exception"]
+
+
+@given(st.text(), st.dictionaries(st.text(), st.text() | st.binary() | st.none() | st.floats()))
+@settings(max_examples=50)
+def test_whatever_is_logged_is_one_line(text: str, fields: dict[str, Any]) -> None:
+    with logging_of_a_supervisor() as stderr:
+        structlog.get_logger("api").info("said", text=text, **{f"x_{key}": value for key, value in fields.items()})
+    written = stderr.getvalue()
+    assert (written.count("\n"), written[-1]) == (1, "\n")
+    assert written.isascii()
+    assert json.loads(written)["event"] == "said"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "cannot reach postgresql://hora:s3cret@db/hora",
+        "cannot reach postgresql+psycopg://hora:s3c@ret@db:5432/hora?sslmode=require",
+        'cannot reach "redis://:s3cret@redis:6379/0" at all',
+        "bad conninfo: host=db password=s3cret user=hora",
+        "postgresql://db/hora?user=hora&password=s3cret",
+    ],
+)
+def test_no_password_of_an_address_is_written(said: str) -> None:
+    with logging_of_a_supervisor() as stderr:
+        logging.getLogger("a").error("%s", said, extra={"url": said})
+        failed(structlog.get_logger("b"), said)
+    assert len(stderr.lines) == 2
+    assert "s3c" not in stderr.getvalue()
+    assert "***" in stderr.getvalue()
+
+
+@pytest.mark.parametrize(
+    "said", ["http://api:8400/v1/jobs?label=a@b", "see https://host/a:b@c", "a: b@c", "://:@", "password: unset"]
+)
+def test_what_is_no_password_is_left_as_it_is(said: str) -> None:
+    with logging_of_a_supervisor() as stderr:
+        logging.getLogger("a").info("%s", said)
+    assert stderr.lines[0]["event"] == said
+
+
+@pytest.mark.parametrize("port", ["1", "port"])
+def test_an_error_of_the_driver_tells_no_password(port: str) -> None:
+    with logging_of_a_supervisor() as stderr:
+        try:
+            engine_for(f"postgresql://hora:s3cret@127.0.0.1:{port}/hora").connect()
+        except Exception:
+            logging.getLogger("a").exception("the database is away")
+    assert port in stderr.lines[0]["exception"]
+    assert "s3cret" not in stderr.getvalue()

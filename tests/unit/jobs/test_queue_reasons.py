@@ -1,0 +1,52 @@
+"""What a queued job is said to wait for."""
+
+from typing import Any
+
+import pytest
+
+from jobs.fitting import HostSlots, Wish
+from jobs.placement_rows import KnownHost
+from jobs.queue import WaitsFor, explain
+
+
+def host(name: str, free: int, capacity: int = 4, **values: Any) -> KnownHost:
+    slots = HostSlots(name, values.pop("kind", "cpu"), tuple(range(free)), capacity, values.pop("peers", None))
+    return KnownHost(slots, **{"alive": True, "drained": False, "kept_for": None} | values)
+
+
+def why(gpus: int, *hosts: KnownHost, waits_for: WaitsFor | None = None, **wish: Any) -> str:
+    return explain("j", Wish(gpus, **wish), hosts, waits_for or WaitsFor())
+
+
+LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
+PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (why(1, host("ha", 4), waits_for=WaitsFor(paused=True)), "paused"),
+        (why(1, host("ha", 4), waits_for=WaitsFor(pause_s=11.6)), "waits 12 s more after a failed attempt"),
+        (why(1), "no host is alive"),
+        (why(1, LOST), "no host is alive"),
+        (why(2, LOST, host("ha", 4), device="gpu"), "needs 2 gpu slots; no host that is alive has any"),
+        (why(1, LOST, DRAINED), "needs 1 slot; every host that has any is drained"),
+        (why(8, host("ha", 4), LOST), "needs 8 slots on one host; the largest host has 4"),
+        (why(12, *PAIR), "needs 12 slots; the hosts that work together have 8"),
+        (why(7, *PAIR), "needs 7 slots, as many on each of its hosts; of 8 at most 4 are on one host"),
+        (why(4, host("ha", 2), host("hb", 1)), "needs 4 slots on one host; best host has 2 free"),
+        (why(4, *PAIR, placement="single_host"), "needs 4 slots on one host; best host has 2 free"),
+        (why(1, host("ha", 0)), "needs 1 slot; none is free"),
+        (why(8, *PAIR), "needs 8 slots; 3 are free"),
+        (why(3, *PAIR), "needs 3 slots, as many on each of its hosts; 3 are free, at most 2 on one host"),
+        (why(8, *PAIR, fewest_gpus=2), "needs 8 slots; 3 are free"),
+        (why(8, host("ha", 1), fewest_gpus=2), "needs 4 slots on one host; best host has 1 free"),
+        (why(1, host("ha", 2, kept_for="k")), "2 slots are free, but kept for job k, which is before it"),
+        (why(1, host("ha", 1, kept_for="j")), "is next"),
+        (why(1, host("ha", 2, kept_for="k"), host("hb", 1)), "is next"),
+        (why(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),
+        (why(4, host("ha", 0), waits_for=WaitsFor(leaving=["a", "b"])), "waits for jobs a and b to save and make room"),
+    ],
+)
+def test_a_reason_says_what_is_needed_and_what_there_is(told: str, reason: str) -> None:
+    assert told == reason

@@ -1,0 +1,46 @@
+"""What runs that take about as long have in common, and when an attempt is expected to end."""
+
+from typing import Any
+
+import pytest
+
+from jobs.placement_rows import expected_end_s
+from jobs.run_times import key_of
+from jobs.spec import spec_from
+
+
+def key(**fields: Any) -> str:
+    return key_of(spec_from({"dataset": "digits", "batch_size": 64, "gpus": 2} | fields))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gpus": 4}, {"batch_size": 32}, {"epochs": 3}, {"steps_per_epoch": 9}, {"precision": "mixed_float16"},
+        {"model": "mlp"}, {"early_stopping": None}, {"dataset": {"source": "digits", "fraction": 0.5}},
+        {"dataset": {"source": "digits", "image_size": [16, 16]}}, {"dataset": "fashion-mnist"}, {"device": "cpu"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_changes_how_long_a_run_takes(fields: dict[str, Any]) -> None:
+    assert key(**fields) != key()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "other"}, {"seed": 1}, {"priority": 9}, {"labels": {"a": "b"}}, {"learning_rate": 0.5},
+        {"time_limit_s": 5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_does_not(fields: dict[str, Any]) -> None:
+    assert key(**fields) == key()
+
+
+def test_an_attempt_is_expected_to_end_by_what_says_most_of_it() -> None:
+    assert expected_end_s(5.0, 100.0, [50.0, 60.0], age_s=10) == 5
+    assert expected_end_s(None, 100.0, [50.0, 60.0], age_s=10) == 90
+    assert expected_end_s(None, None, [50.0, 60.0], age_s=10) == 50
+    assert expected_end_s(None, None, [50.0, 60.0], age_s=70) == 0
+    assert expected_end_s(None, None, [], age_s=10) is None

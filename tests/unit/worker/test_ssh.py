@@ -1,0 +1,43 @@
+"""What ssh is told: by whom to be let in, whom to believe, and nothing of the machine's own."""
+
+from pathlib import Path
+
+from jobs.ssh_keys import SshKeys
+from worker.ssh import SshFiles, authorized_keys, client_config, known_hosts, server_config
+
+KEYS, FILES = SshKeys(Path("/etc/hora ssh/100%")), SshFiles(Path("/home/ssh/ha"))
+
+
+def options(text: str) -> dict[str, str]:
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def test_a_client_shows_one_key_and_believes_one() -> None:
+    told = options(client_config(KEYS, FILES, user="hora", port=2222, lease_s=60))
+    assert told["IdentityFile"] == '"/etc/hora ssh/100%%/client_ed25519"'
+    assert told["UserKnownHostsFile"] == '"/home/ssh/ha/known_hosts"'
+    assert (told["GlobalKnownHostsFile"], told["IdentityAgent"], told["IdentitiesOnly"]) == ("none", "none", "yes")
+    assert (told["StrictHostKeyChecking"], told["BatchMode"]) == ("yes", "yes")
+    assert (told["User"], told["Port"]) == ("hora", "2222")
+
+
+def test_a_silent_connection_is_given_up_within_half_a_lease() -> None:
+    for lease_s, interval_s in ((60.0, "5"), (12.0, "1"), (2.0, "1")):
+        told = options(client_config(KEYS, FILES, user="hora", port=2222, lease_s=lease_s))
+        assert (told["ServerAliveInterval"], told["ServerAliveCountMax"]) == (interval_s, "6")
+
+
+def test_a_server_lets_in_one_user_by_one_key_for_commands_alone() -> None:
+    told = options(server_config(KEYS, FILES, user="hora"))
+    assert told["AuthorizedKeysFile"] == '"/home/ssh/ha/authorized_keys"'
+    assert told["AllowUsers"] == "hora"
+    assert told["AuthenticationMethods"] == "publickey"
+    assert {told[name] for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "UsePAM")} == {"no"}
+    assert {told[name] for name in ("PermitTTY", "PermitUserRC", "PermitUserEnvironment", "PermitTunnel")} == {"no"}
+    assert told["DisableForwarding"] == "yes"
+    assert "AcceptEnv" not in told
+
+
+def test_keys_are_written_without_their_comments() -> None:
+    assert known_hosts("ssh-ed25519 AAAA somebody@somewhere\n") == "* ssh-ed25519 AAAA\n"
+    assert authorized_keys("ssh-ed25519 AAAA somebody@somewhere\n") == "restrict ssh-ed25519 AAAA\n"

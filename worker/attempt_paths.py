@@ -1,0 +1,76 @@
+"""Where the files of an attempt lie, on each of its hosts. Pure; used by all who write or read them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class AttemptPaths:
+    """Where an attempt's files lie: below `HORA_HOME/runs/JOB`, with checkpoints and artifacts shared by attempts."""
+
+    job_dir: Path
+    number: int
+    member: str | None = None  # the host, where it is not the lead
+
+    @property
+    def root(self) -> Path:
+        return self.job_dir / f"attempt-{self.number}"
+
+    @property
+    def host_dir(self) -> Path:
+        """What the ranks of one host write and read: on the lead the attempt's own folder."""
+        return self.root if self.member is None else self.root / "members" / self.member
+
+    @property
+    def launch_dir(self) -> Path:
+        return self.root / "launch"
+
+    @property
+    def records(self) -> Path:
+        return self.host_dir / "records"
+
+    @property
+    def logs(self) -> Path:
+        return self.host_dir / "logs"
+
+    @property
+    def launcher_log(self) -> Path:
+        return self.root / "logs" / "launcher.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.root / "supervisor.log"
+
+    @property
+    def stop_file(self) -> Path:
+        return self.host_dir / "stop"
+
+    @property
+    def lease_file(self) -> Path:
+        return self.host_dir / "lease"
+
+    @property
+    def scratch(self) -> Path:
+        return self.root / "tmp"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.job_dir / "checkpoints"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.job_dir / "artifacts"
+
+    def of_member(self, host: str) -> "AttemptPaths":
+        """The same attempt on one of its other hosts."""
+        return AttemptPaths(self.job_dir, self.number, host)
+
+    def create(self) -> None:
+        """Make every folder."""
+        for folder in (self.launch_dir, self.records, self.logs, self.scratch, self.checkpoints, self.artifacts):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+def paths_of(runs_dir: Path, job_id: str, number: int) -> AttemptPaths:
+    """The paths of attempt `number` of a job."""
+    return AttemptPaths(runs_dir / job_id, number)

@@ -1,0 +1,44 @@
+"""Giving back the slots that an ended attempt has on this host, once nothing of it is left on them.
+
+Used by the supervisor for the attempts that it ends, and by the agent for all others.
+"""
+
+import time
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from jobs import leases
+from jobs.tables import Slot
+
+_PERIOD_S = 0.1
+_SETTLED_S = 2.0  # the driver lists a process for a moment longer than it lives
+
+
+def gpus_held(session: Session, attempt_id: int, *, host: str) -> list[str]:
+    """The UUIDs of the GPUs that the attempt holds on the host; none where its slots are CPU shares."""
+    held = select(Slot.uuid).where(Slot.attempt_id == attempt_id, Slot.host == host, Slot.uuid.is_not(None))
+    return [uuid for uuid in session.scalars(held) if uuid is not None]
+
+
+def gpus_are_free(uuids: Sequence[str], *, within_s: float = _SETTLED_S) -> bool:
+    """Whether no process computes on any of these GPUs of this host, at last."""
+    if not uuids:
+        return True
+    from worker.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
+
+    give_up_at = time.monotonic() + within_s
+    while any(is_in_use(uuid) for uuid in uuids):
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(_PERIOD_S)
+    return True
+
+
+def give_back(session: Session, attempt_id: int, *, host: str, clean: bool) -> None:
+    """Release the slots of an ended attempt on a host, or quarantine them where something is left on them."""
+    if clean:
+        leases.release(session, attempt_id, host=host)
+    else:
+        leases.quarantine(session, attempt_id, host=host)

@@ -1,0 +1,118 @@
+"""What a host tells of itself when it registers, and whether other hosts can reach it.
+
+Used by the agent, and by the door that the worker opens to them (`worker.sshd`).
+"""
+
+import hashlib
+import json
+import platform
+import socket
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import psutil
+
+from jobs.settings import Settings
+from worker.ssh import SshUnusable, prepare, user_name
+
+_VERSIONS = ("hora", "tensorflow", "tensorflow-cpu", "horovod")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a host is for the others."""
+
+    address: str  # what they call it
+    ip: str  # the same, as numbers
+    interface: str
+
+
+def host_info(settings: Settings, place: Place | None) -> dict[str, Any]:
+    """What is stored of this host. Hosts with equal `peers` can work together, if both have an address."""
+    info = {
+        "cores": psutil.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "versions": _versions(),
+    }
+    if place is not None:
+        info |= {"interface": place.interface, "peers": _peers(settings, place)}
+    return info
+
+
+def find_place(settings: Settings) -> Place:
+    """Where other hosts reach this one; writes its ssh files. Raises `SshUnusable` where they cannot."""
+    prepare(settings)
+    addresses = _addresses()
+    interface = settings.network_interface
+    if interface is None:
+        if settings.address is None:
+            raise SshUnusable("neither HORA_NETWORK_INTERFACE nor HORA_ADDRESS is set")
+        ip = _resolved(settings.address)
+        interface = next((name for name, ips in addresses.items() if ip in ips), None)
+        if interface is None:
+            raise SshUnusable(f"HORA_ADDRESS {settings.address} ({ip}) is on no network interface of this machine")
+    if not addresses.get(interface):
+        raise SshUnusable(f"network interface {interface} has no IPv4 address")
+    ip = addresses[interface][-1]  # the one that Horovod takes
+    if ip.startswith("127."):
+        raise SshUnusable(f"network interface {interface} is loopback")
+    _check_own_name(addresses[interface])
+    return Place(settings.address or ip, ip, interface)
+
+
+def _check_own_name(ips: list[str]) -> None:
+    """Horovod 0.28.1 looks one of its addresses up by the machine's own name, whatever the interface it is told.
+
+    It gives that to the ranks on other hosts. Debian maps the name to 127.0.1.1: they would look for it on themselves.
+    A name that cannot be looked up crashes the rank.
+    """
+    name = socket.gethostname()
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise SshUnusable(
+            f"this machine's own name {name} cannot be looked up ({error}): add it to /etc/hosts"
+        ) from None
+    if found not in ips:
+        raise SshUnusable(
+            f"this machine's own name {name} means {found}, and Horovod tells that to the other hosts: "
+            f"let /etc/hosts map it to {ips[-1]}"
+        )
+
+
+def _addresses() -> dict[str, list[str]]:
+    """The IPv4 addresses of each network interface."""
+    return {
+        name: [one.address for one in found if one.family == socket.AF_INET]
+        for name, found in psutil.net_if_addrs().items()
+    }
+
+
+def _resolved(address: str) -> str:
+    try:
+        return socket.gethostbyname(address)
+    except OSError as error:
+        raise SshUnusable(f"HORA_ADDRESS {address} cannot be looked up: {error}") from None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _VERSIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _peers(settings: Settings, place: Place) -> str:
+    """A fingerprint of all that has to be the same on hosts that work together: ranks are told it once for all."""
+    same = [
+        place.interface, str(settings.home), sys.executable, user_name(), settings.ssh_port,
+        settings.data_root_list, settings.model_list, _versions(),
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:12]

@@ -1,0 +1,35 @@
+"""What earlier attempts of a job wrote and nobody lived to store: stored before the next attempt's own.
+
+A supervisor that loses its lease stores nothing more, while its ranks may have saved a checkpoint that it has not told
+of. The attempt that goes on from there fills the gap, under its own lease, or the curve would have a hole.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy import select
+
+from jobs.database import Sessions
+from jobs.store import Lease
+from jobs.tables import Attempt
+from worker.attempt_paths import paths_of
+from worker.intake import Intake
+
+_log = logging.getLogger(__name__)
+
+
+def store_leftovers(sessions: Sessions, lease: Lease, runs_dir: Path, *, meanwhile: Callable[[], None]) -> None:
+    """Store the rest of what lies on this host of the attempts before the one of `lease`. Raises `StaleLease`."""
+    earlier = select(Attempt).where(Attempt.job_id == lease.job_id, Attempt.number < lease.number)
+    with sessions() as session:
+        attempts = session.scalars(earlier.order_by(Attempt.number)).all()
+    for attempt in attempts:
+        paths = paths_of(runs_dir, attempt.job_id, attempt.number)
+        if not paths.records.is_dir():
+            continue  # it ran elsewhere, or never
+        of_attempt = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+        intake = Intake(sessions, of_attempt, paths, ranks=attempt.gpus, fenced_by=lease)
+        if intake.has_new():
+            _log.info("storing what attempt %d left", attempt.number, extra={"attempt": attempt.number})
+            intake.drain(meanwhile=meanwhile)

@@ -1,0 +1,206 @@
+"""An attempt on one of its hosts but the lead: `python -m worker.member`, started over ssh by the supervisor there.
+
+A member does for its host's ranks what the supervisor does on the lead: it gives them their launch file, keeps their
+lease, asks them to stop, ends them, and sends what they write. It holds no token and knows no database, imports little
+and starts at once; it does not carry the attempt's mark. Its first line of input is its order; once it has said that it
+is here, commands follow.
+
+    in      {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
+            {"do": "stop"}                                put the stop file before them
+            {"do": "signal", "number": n}                 send them a signal
+            {"do": "look", "number": i}                   tell how many processes are left; no rank starts any more
+            {"do": "leave"}                               end what is left and leave
+    out     {"say": "here", "now": s, "leased": b}        first when the host is ready, then once a second
+            {"say": "lines", "kind": k, "rank": r, "text": t}   what rank r appended to its records or log
+            {"say": "left", "look": i, "processes": n}    with n = 0 all lines have been sent
+
+It trusts nobody to come back: when its input ends, or its ranks' lease does, it kills them and leaves. The lease counts
+from a moment that it named itself, so that an order which was long on its way extends nothing.
+"""
+
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from worker import lease_file
+from worker.politeness import be_polite
+from worker.processes import marked, signal_marked, sweep
+from worker.wire import Incoming, Message, Outgoing, as_text
+
+RECORDS, LOGS = "records", "logs"
+HERE_PERIOD_S = 1.0
+_TICK_S = 0.1
+_READ_BYTES = 64 * 1024  # of one file in one message
+_FIRST_LEASE_S = 60.0  # until the first `extend`: the other hosts may take their time to start
+
+
+@dataclass(frozen=True)
+class MemberOrder:
+    """What a member is told first. Paths are those of its own host."""
+
+    host: str
+    mark: str
+    ranks: Sequence[int]
+    launch: dict[str, Any]  # what its ranks are told: a `jobs.records.Launch`
+    launch_file: str
+    scratch: str
+
+
+@dataclass
+class _Tail:
+    """A file that a rank of this host appends to."""
+
+    kind: str
+    rank: int
+    path: Path
+    offset: int = 0
+
+    def read(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                content = file.read(_READ_BYTES)
+        except FileNotFoundError:
+            return b""
+        self.offset += len(content)
+        return content
+
+
+class Member:
+    """One host's part of one attempt."""
+
+    def __init__(self, order: MemberOrder, incoming: Incoming, outgoing: Outgoing) -> None:
+        self._order = order
+        self._incoming = incoming
+        self._outgoing = outgoing
+        launch = order.launch
+        self._launch_file = Path(order.launch_file)
+        self._stop_file, self._lease_file = Path(launch["stop_path"]), Path(launch["lease_path"])
+        records, logs = Path(launch["records_dir"]), Path(launch["logs_dir"])
+        self._tails = [_Tail(RECORDS, rank, records / f"rank-{rank}.jsonl") for rank in order.ranks]
+        self._tails += [_Tail(LOGS, rank, logs / f"rank-{rank}.log") for rank in order.ranks]
+        self._over_at = time.monotonic() + _FIRST_LEASE_S
+        self._leased = False
+        self._here_at = 0.0
+        self._look: int | None = None  # one that is not answered yet: no process is left, but lines are
+        self._leaving = False
+
+    def prepare(self) -> None:
+        """Make the folders and, last, the file without which no rank starts."""
+        launch = self._order.launch
+        for folder in (launch["records_dir"], launch["logs_dir"], self._order.scratch, self._launch_file.parent):
+            os.makedirs(folder, exist_ok=True)
+        unfinished = self._launch_file.with_suffix(".new")
+        unfinished.write_text(json.dumps(launch, indent=2))
+        os.replace(unfinished, self._launch_file)
+
+    def run(self) -> str:
+        """Serve until it is time to leave; returns why."""
+        while not self._leaving:
+            if time.monotonic() - self._here_at >= HERE_PERIOD_S:
+                self._say_here()
+            waiting = [sys.stdout] if self._outgoing.pending else []
+            select.select([sys.stdin], waiting, [], _TICK_S)
+            for message in self._incoming.read():
+                self._obey(message)
+            if self._incoming.ended:
+                return "the connection to the lead host ended"
+            if time.monotonic() >= self._over_at:
+                return "nobody extended the lease of its ranks"
+            self._outgoing.flush()
+            self._send_lines()
+        return "told to leave"
+
+    def clean_up(self) -> None:
+        """End every process of the attempt and remove what they needed."""
+        self._launch_file.unlink(missing_ok=True)
+        sweep(self._order.mark)
+        shutil.rmtree(self._order.scratch, ignore_errors=True)
+
+    def _say_here(self) -> None:
+        self._here_at = time.monotonic()
+        self._outgoing.send({"say": "here", "now": self._here_at, "leased": self._leased})
+
+    def _obey(self, message: Message) -> None:
+        match message.get("do"):
+            case "extend":
+                self._over_at = message["since"] + message["seconds"]
+                lease_file.extend(self._lease_file, self._over_at)
+                if not self._leased:
+                    self._leased = True
+                    self._say_here()
+            case "stop":
+                self._stop_file.touch()
+            case "signal":
+                signal_marked(self._order.mark, message["number"])
+            case "look":
+                self._answer(message["number"])
+            case "leave":
+                self._leaving = True
+
+    def _answer(self, look: int) -> None:
+        """Tell how many processes are left; that there is none is told after the last line."""
+        self._launch_file.unlink(missing_ok=True)  # a rank that is still on its way finds nothing to do
+        left = len(marked(self._order.mark)) or self._gpus_in_use()
+        if left:
+            self._outgoing.send({"say": "left", "look": look, "processes": left})
+        else:
+            self._look = look
+
+    def _gpus_in_use(self) -> int:
+        gpus = self._order.launch["gpu_uuids"]
+        if not gpus:
+            return 0
+        from worker.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
+
+        return sum(map(is_in_use, gpus))
+
+    def _send_lines(self) -> None:
+        """Send what the ranks wrote, unless the lead has not taken what was sent before."""
+        if self._outgoing.pending:
+            return
+        sent = False
+        for tail in self._tails:
+            if content := tail.read():
+                sent = True
+                self._outgoing.send({"say": "lines", "kind": tail.kind, "rank": tail.rank, "text": as_text(content)})
+        if self._look is not None and not sent:
+            self._outgoing.send({"say": "left", "look": self._look, "processes": 0})
+            self._look = None
+
+
+def main() -> int:
+    """Serve one attempt."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    be_polite()
+    incoming, outgoing = Incoming(sys.stdin.fileno()), Outgoing(sys.stdout.fileno())
+    messages: list[Message] = []
+    while not messages:
+        select.select([sys.stdin], [], [], _FIRST_LEASE_S)
+        messages = incoming.read()
+        if incoming.ended:
+            return 1
+    member = Member(MemberOrder(**messages[0]), incoming, outgoing)
+    try:
+        member.prepare()
+        why = member.run()
+    except OSError as error:
+        why = str(error)
+    finally:
+        member.clean_up()
+    with suppress(OSError):
+        sys.stderr.write(f"leaving: {why}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

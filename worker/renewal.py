@@ -1,0 +1,77 @@
+"""Keeping an attempt's lease, and with it the ranks' right to run. Used by the supervision of an attempt.
+
+The lease counts from the moment before the database was asked, by this host's steady clock, and for the ranks it is
+over a little earlier than in the database: so they are gone on every host before anybody else may place the job.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError
+
+from jobs import leases
+from jobs.database import Sessions, is_away
+from jobs.leases import StaleLease
+from jobs.settings import Settings
+from jobs.store import Lease
+from worker import lease_file
+from worker.members import Members
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+_RETRY_S = 0.5  # between two attempts to reach a database that is away
+
+
+class Renewal:
+    """Renews the lease when it is time, and says when that has not worked for too long."""
+
+    def __init__(self, sessions: Sessions, lease: Lease, config: Settings, path: Path, members: Members) -> None:
+        self._sessions = sessions
+        self._lease = lease
+        self._config = config
+        self._path = path
+        self._members = members
+        until = lease_file.until(path)
+        # The attempt was claimed before the ranks' first lease was written.
+        self._held_at = time.monotonic() if until is None else until - config.ranks_lease_s
+        self._due_at = 0.0  # at once
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the ranks have to be gone by now."""
+        return time.monotonic() >= self._held_at + self._config.ranks_lease_s
+
+    def check(self) -> None:
+        """Raises `StaleLease` when the ranks' time is over: somebody else may hold the job by now."""
+        if self.is_over:
+            raise StaleLease(self._lease)
+
+    def keep(self) -> None:
+        """Renew the lease if it is time. Raises `StaleLease`, or what the database does when it is away."""
+        self.check()
+        asked_at = time.monotonic()
+        if asked_at < self._due_at:
+            return
+        self._due_at = asked_at + _RETRY_S
+        with self._sessions.begin() as session:
+            leases.renew(session, self._lease, lease_s=self._config.lease_s)
+        self._held_at = asked_at
+        self._due_at = asked_at + self._config.lease_renewal_s
+        lease_file.extend(self._path, asked_at + self._config.ranks_lease_s)
+        self._members.extend(asked_at + self._config.ranks_lease_s - time.monotonic())
+
+    def patiently(self, action: Callable[[], _Result]) -> _Result:
+        """Run `action` until the database answers, for as long as the lease can be good. Raises `StaleLease`."""
+        while True:
+            self.check()
+            try:
+                self.keep()
+                return action()
+            except DBAPIError as error:
+                if not is_away(error):
+                    raise
+                _log.warning("the database is away: %s", error.orig)
+                time.sleep(_RETRY_S)

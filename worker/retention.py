@@ -1,0 +1,157 @@
+"""Retention: a thread of every worker that removes what is older than the settings keep it.
+
+Rows are one worker's at a time (`jobs.retention.alone`); files are each host's own. It works in small batches, with a
+rest after each that is as long as the batch: nobody waits for a row or a disk for long. Whatever stops it, the next
+pass goes on from what the rows and folders say.
+"""
+
+import logging
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from jobs import retention
+from jobs.database import Sessions
+from jobs.rollup import Rollup
+from jobs.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+_SHORTEST_REST_S = 0.02
+_TURN_S = 30.0  # then the next kind of work has its turn; the rest is for the next pass
+_JOBS_AT_ONCE = 100
+_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
+_TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints")  # of a job's folder; its artifacts stay
+
+
+class Retention(threading.Thread):
+    """Tidies up once a period, until it is stopped."""
+
+    def __init__(self, sessions: Sessions, settings: Settings) -> None:
+        super().__init__(name="retention", daemon=True)
+        self._sessions = sessions
+        self._settings = settings
+        self._files = OldFiles(sessions, settings.runs_dir, keep_days=settings.keep_files_days)
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        """Tidy up once a period; what fails is tried again in the next one."""
+        while not self._stopped.wait(self._settings.retention_period_s):
+            try:
+                self.tidy()
+            except OperationalError as error:
+                _log.warning("not all is tidied up, the next period goes on: %s", error.orig)
+            except Exception:
+                _log.exception("tidying up failed; the next period tries again")
+
+    def stop(self) -> None:
+        """End after the batch at hand."""
+        self._stopped.set()
+
+    def tidy(self) -> None:
+        """One pass over this host's files and everybody's rows."""
+        config = self._settings
+        rollup = Rollup(keep_days=config.keep_steps_days)
+        self._in_batches(self._files.remove_some)
+        self._in_batches(self._alone(self._forget_hosts))
+        self._in_batches(self._alone(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days)))
+        self._in_batches(self._alone(rollup.batch))
+
+    def _in_batches(self, batch: Callable[[], bool]) -> None:
+        """Run `batch` until it says that nothing is left, for a while."""
+        give_up_at = time.monotonic() + _TURN_S
+        while True:
+            started = time.monotonic()
+            more = batch()
+            ended = time.monotonic()
+            if not more or ended > give_up_at or self._stopped.wait(max(_SHORTEST_REST_S, ended - started)):
+                return
+
+    def _alone(self, work: Callable[[Session], bool]) -> Callable[[], bool]:
+        """A batch of work on rows: a transaction; nothing is left where another worker is at it."""
+
+        def batch() -> bool:
+            with self._sessions.begin() as session:
+                return retention.alone(session) and work(session)
+
+        return batch
+
+    def _forget_hosts(self, session: Session) -> bool:
+        for name in retention.forget_hosts(session, after_days=self._settings.forget_hosts_days):
+            _log.info("host %s was lost for so long that it is forgotten", name, extra={"host": name})
+        return False
+
+
+class OldFiles:
+    """The folders of attempts and the checkpoints of jobs that ended long ago, below this host's `runs_dir`.
+
+    What is not a job of this database is left alone, and so is every symbolic link. Hosts that share the folder may
+    do the same at once.
+    """
+
+    def __init__(self, sessions: Sessions, runs_dir: Path, *, keep_days: float) -> None:
+        self._sessions = sessions
+        self._runs_dir = runs_dir
+        self._keep_days = keep_days
+        self._tidy: set[str] = set()  # jobs of which only artifacts are left
+        self._unseen: list[str] | None = None  # None: the folder is still to be listed in this pass
+
+    def remove_some(self) -> bool:
+        """Look at the next hundred jobs; False when the pass is over."""
+        if self._unseen is None:
+            present = set(_job_folders(self._runs_dir))
+            self._tidy &= present
+            self._unseen = sorted(present - self._tidy)
+        some, self._unseen = self._unseen[:_JOBS_AT_ONCE], self._unseen[_JOBS_AT_ONCE:]
+        with self._sessions() as session:
+            over = retention.long_over(session, some, keep_days=self._keep_days)
+        for job_id in sorted(over):
+            remove_temporary(self._runs_dir / job_id)
+            self._tidy.add(job_id)
+        if over:
+            _log.info("files of %d jobs that ended long ago are removed", len(over))
+        if not self._unseen:
+            self._unseen = None
+        return self._unseen is not None
+
+
+def _job_folders(runs_dir: Path) -> Iterable[str]:
+    try:
+        with os.scandir(runs_dir) as entries:
+            return [
+                entry.name for entry in entries if _JOB_ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []
+
+
+def remove_temporary(job_dir: Path) -> None:
+    """Remove all of a job's folder but its artifacts; the folder itself where it has none."""
+    try:
+        # Everything below is reached through this descriptor: what a link replaces meanwhile is not followed.
+        folder = os.open(job_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return  # another host was faster, or it is a link
+    try:
+        for name in os.listdir(folder):
+            if _TEMPORARY.fullmatch(name):
+                shutil.rmtree(name, onerror=_tell, dir_fd=folder)
+        with suppress(OSError):  # there are some
+            os.rmdir("artifacts", dir_fd=folder)
+    finally:
+        os.close(folder)
+    with suppress(OSError):
+        job_dir.rmdir()
+
+
+def _tell(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
+    if not isinstance(raised[1], FileNotFoundError):
+        _log.warning("%s cannot be removed: %s", path, raised[1])

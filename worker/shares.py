@@ -1,0 +1,153 @@
+"""Who runs where: an attempt's hosts with their ranks, and what horovodrun and the members are told of them.
+
+Used by the launcher. The builders are pure; `shares_of` reads the rows.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from jobs.records import Launch, launch_file_name
+from jobs.tables import Host, Slot
+from worker.attempt_paths import AttemptPaths
+from worker.member import MemberOrder
+from worker.members import MembersOrder
+
+LOCALHOST = "localhost"
+LOOPBACK = "lo"
+
+
+@dataclass(frozen=True)
+class HostShare:
+    """A host's part of an attempt. `address` is the name that horovodrun has for it."""
+
+    host: str
+    address: str
+    ranks: Sequence[int]
+    gpu_uuids: Sequence[str]
+    threads_per_rank: int  # 0: as TensorFlow likes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All hosts of an attempt, the lead first, and the network interface that each of them has for the others."""
+
+    shares: Sequence[HostShare]
+    interface: str
+
+    @property
+    def lead(self) -> HostShare:
+        """The host whose supervisor this is."""
+        return self.shares[0]
+
+    @property
+    def ranks(self) -> int:
+        """Of all hosts together."""
+        return sum(len(share.ranks) for share in self.shares)
+
+
+def on_this_host(ranks: int, *, host: str = LOCALHOST, gpu_uuids: Sequence[str] = (), threads: int = 0) -> Layout:
+    """All ranks on the one host, which need no network but loopback."""
+    return Layout([HostShare(host, LOCALHOST, range(ranks), gpu_uuids, threads)], LOOPBACK)
+
+
+def layout_of(session: Session, attempt_id: int, *, cpu_slots: int) -> Layout:
+    """Where the ranks of an attempt go; `cpu_slots` are those of this host. Raises `OSError` where it cannot work."""
+    slots = session.scalars(select(Slot).where(Slot.attempt_id == attempt_id).order_by(Slot.rank)).all()
+    names = list(dict.fromkeys(slot.host for slot in slots))
+    if len(names) == 1:
+        uuids = [slot.uuid for slot in slots if slot.uuid is not None]
+        threads = 0 if uuids else threads_of(len(slots), cores=os.cpu_count() or 1, slots=cpu_slots)
+        return on_this_host(len(slots), host=names[0], gpu_uuids=uuids, threads=threads)
+    return _across_hosts(session, names, slots)
+
+
+def threads_of(ranks: int, *, cores: int, slots: int) -> int:
+    """Threads of a rank on a CPU slot: its share of the host's cores."""
+    return max(1, cores // max(ranks, slots))
+
+
+def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot]) -> Layout:
+    hosts = {host.name: host for host in session.scalars(select(Host).where(Host.name.in_(names)))}
+    here = select(Slot.host, func.count()).where(Slot.host.in_(names), Slot.retired_at.is_(None)).group_by(Slot.host)
+    counts = dict(session.execute(here).tuples().all())
+    shares = []
+    for name in names:
+        address, cores = hosts[name].address, hosts[name].info.get("cores") or 1
+        if address is None:
+            raise OSError(f"host {name} has no address for other hosts any more")
+        own = [slot for slot in slots if slot.host == name]
+        uuids = [slot.uuid for slot in own if slot.uuid is not None]
+        threads = 0 if uuids else threads_of(len(own), cores=cores, slots=counts.get(name, 0))
+        ranks = [slot.rank for slot in own if slot.rank is not None]
+        shares.append(HostShare(name, address, ranks, uuids, threads))
+    return Layout(shares, hosts[names[0]].info["interface"])
+
+
+def horovodrun_argv(
+    layout: Layout, *, launch_dir: Path, ssh_config: Path | None = None, python: str = sys.executable
+) -> list[str]:
+    """The command that starts the ranks of the trainer on all hosts, through the quick shim."""
+    ssh = [] if len(layout.shares) == 1 else ["--ssh-config", str(ssh_config)]
+    return [
+        python, "-m", "worker.horovodrun", *ssh,
+        "-np", str(layout.ranks), "-H", ",".join(f"{share.address}:{len(share.ranks)}" for share in layout.shares),
+        "--gloo", "--disable-cache", "--network-interfaces", layout.interface,
+        python, "-m", "trainer", str(launch_dir),
+    ]  # fmt: skip
+
+
+def member_order(launch: Launch, share: HostShare, paths: AttemptPaths, *, mark: str) -> MemberOrder:
+    """What the member on another host is told: the lead's launch file with that host's own devices and paths.
+
+    Its files have a folder of their own, so that they are not the lead's where the hosts share their storage.
+    """
+    there = paths.of_member(share.host)
+    own = launch.model_copy(
+        update={
+            "threads_per_rank": share.threads_per_rank,
+            "gpu_uuids": list(share.gpu_uuids),
+            "records_dir": str(there.records),
+            "logs_dir": str(there.logs),
+            "stop_path": str(there.stop_file),
+            "lease_path": str(there.lease_file),
+        }
+    )
+    return MemberOrder(
+        host=share.host,
+        mark=mark,
+        ranks=list(share.ranks),
+        launch=own.model_dump(mode="json"),
+        launch_file=str(paths.launch_dir / launch_file_name(share.address)),
+        scratch=str(paths.scratch),  # all ranks are told the same TMPDIR
+    )
+
+
+def members_order(
+    orders: Sequence[MemberOrder],
+    layout: Layout,
+    paths: AttemptPaths,
+    *,
+    ssh: Sequence[str],
+    environment: Mapping[str, str],
+    ready_within_s: float,
+) -> MembersOrder:
+    """What a supervisor needs to start its members; none for a job on one host."""
+    # What follows the address is joined with blanks, and parsed by a shell on the other side.
+    variables = [f"PYTHONPATH={environment['PYTHONPATH']}"] if "PYTHONPATH" in environment else []
+    return MembersOrder(
+        ssh=list(ssh),
+        command=shlex.join(["env", *variables, sys.executable, "-m", "worker.member"]),
+        addresses=[share.address for share in layout.shares[1:]],
+        members=[asdict(order) for order in orders],
+        records=str(paths.records),
+        logs=str(paths.logs),
+        lease_file=str(paths.lease_file),
+        ready_within_s=ready_within_s,
+    )

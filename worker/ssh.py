@@ -1,0 +1,189 @@
+"""ssh between the hosts of a stack: a client's and a server's configuration, with nothing of the system's.
+
+The worker writes both when it starts (`prepare`); supervisors and Horovod's launcher connect by `command`, and
+`worker.sshd` serves. Only the stack's own key is let in and only its own host key is believed, so neither the
+user's nor the machine's settings, agents and known hosts count.
+"""
+
+import os
+import pwd
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.settings import Settings
+from jobs.ssh_keys import SshKeys
+
+_SBIN = "/usr/sbin:/usr/local/sbin:/sbin"
+_ALIVE_COUNT = 6  # silent rounds after which a connection is given up
+
+
+class SshUnusable(RuntimeError):
+    """This host cannot take part in jobs on several hosts; the message says why."""
+
+
+@dataclass(frozen=True)
+class SshFiles:
+    """What `prepare` writes for one host, so that hosts may share their `HORA_HOME`."""
+
+    folder: Path
+
+    @property
+    def client_config(self) -> Path:
+        return self.folder / "ssh_config"
+
+    @property
+    def server_config(self) -> Path:
+        return self.folder / "sshd_config"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.folder / "known_hosts"
+
+    @property
+    def authorized_keys(self) -> Path:
+        return self.folder / "authorized_keys"
+
+
+def files_of(settings: Settings) -> SshFiles:
+    """Where this host's ssh files lie."""
+    return SshFiles(settings.home / "ssh" / settings.host)
+
+
+def command(files: SshFiles) -> list[str]:
+    """The ssh to use between hosts; a host's address and a command are to follow."""
+    return ["ssh", "-F", str(files.client_config)]
+
+
+def user_name() -> str:
+    """As whom this process runs, and logs in elsewhere. Raises `SshUnusable`."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise SshUnusable(f"user id {os.geteuid()} has no name, and ssh needs one") from None
+
+
+def find_sshd() -> str:
+    """The path of OpenSSH's server. Raises `SshUnusable`."""
+    found = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
+    if found is None or shutil.which("ssh") is None:
+        raise SshUnusable("ssh and sshd are not both installed (Debian: openssh-client, openssh-server)")
+    return os.path.abspath(found)
+
+
+def prepare(settings: Settings) -> SshFiles:
+    """Write this host's files anew. Raises `SshUnusable` where it has no keys, no ssh or no user name."""
+    if settings.ssh_dir is None:
+        raise SshUnusable("HORA_SSH_DIR is not set")
+    keys, files, user = SshKeys(settings.ssh_dir.absolute()), files_of(settings), user_name()
+    find_sshd()
+    if missing := keys.missing():
+        raise SshUnusable(f"{keys.folder} holds no {' and no '.join(missing)}: run `hora keys` once for all hosts")
+    try:
+        files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        written = {
+            files.client_config: client_config(
+                keys, files, user=user, port=settings.ssh_port, lease_s=settings.lease_s
+            ),
+            files.server_config: server_config(keys, files, user=user),
+            files.known_hosts: known_hosts(keys.host_public_key.read_text()),
+            files.authorized_keys: authorized_keys(keys.client_public_key.read_text()),
+        }
+        for path, text in written.items():
+            unfinished = path.with_suffix(".new")
+            unfinished.write_text(text)
+            os.replace(unfinished, path)
+    except OSError as error:
+        raise SshUnusable(str(error)) from error
+    return files
+
+
+def client_config(keys: SshKeys, files: SshFiles, *, user: str, port: int, lease_s: float) -> str:
+    """How a host connects to another one; a silent connection is given up after about half a lease."""
+    return _lines(
+        User=user,
+        Port=port,
+        IdentityFile=_path(keys.client_key),
+        IdentitiesOnly="yes",
+        IdentityAgent="none",
+        PreferredAuthentications="publickey",
+        UserKnownHostsFile=_path(files.known_hosts),
+        GlobalKnownHostsFile="none",
+        StrictHostKeyChecking="yes",
+        HostKeyAlgorithms="ssh-ed25519",
+        UpdateHostKeys="no",
+        BatchMode="yes",
+        ConnectTimeout=10,
+        ServerAliveInterval=_alive_interval_s(lease_s),
+        ServerAliveCountMax=_ALIVE_COUNT,
+        ControlPath="none",
+        ForwardAgent="no",
+        ForwardX11="no",
+        ClearAllForwardings="yes",
+        RequestTTY="no",
+        LogLevel="ERROR",
+    )
+
+
+def server_config(keys: SshKeys, files: SshFiles, *, user: str) -> str:
+    """What a host lets in: the stack's key, for commands as the worker's own user, and nothing else.
+
+    sshd does not check who else may write above the one file of authorized keys: it lies below HORA_HOME, and who may
+    write there needs no ssh.
+    """
+    return _lines(
+        HostKey=_path(keys.host_key),
+        AuthorizedKeysFile=_path(files.authorized_keys),
+        StrictModes="no",
+        AllowUsers=user,
+        PermitRootLogin="prohibit-password",
+        AuthenticationMethods="publickey",
+        PubkeyAuthentication="yes",
+        PasswordAuthentication="no",
+        KbdInteractiveAuthentication="no",
+        HostbasedAuthentication="no",
+        PermitEmptyPasswords="no",
+        UsePAM="no",
+        DisableForwarding="yes",
+        PermitTTY="no",
+        PermitUserRC="no",
+        PermitUserEnvironment="no",
+        PermitTunnel="no",
+        MaxSessions=1,
+        LoginGraceTime=20,
+        ClientAliveInterval=5,
+        ClientAliveCountMax=_ALIVE_COUNT,
+        UseDNS="no",
+        PrintMotd="no",
+        PrintLastLog="no",
+        PidFile="none",
+        LogLevel="ERROR",
+    )
+
+
+def known_hosts(host_public_key: str) -> str:
+    """Every host of the stack shows the same key, under whatever address."""
+    return f"* {_key(host_public_key)}\n"
+
+
+def authorized_keys(client_public_key: str) -> str:
+    """`restrict` switches off everything that a key may do beside running commands, what is still to come too."""
+    return f"restrict {_key(client_public_key)}\n"
+
+
+def _alive_interval_s(lease_s: float) -> int:
+    return max(1, round(lease_s / 2 / _ALIVE_COUNT))
+
+
+def _key(public_key: str) -> str:
+    """Type and key, without the comment."""
+    return " ".join(public_key.split()[:2])
+
+
+def _lines(**options: str | int) -> str:
+    return "".join(f"{name} {value}\n" for name, value in options.items())
+
+
+def _path(path: Path) -> str:
+    """As ssh's configuration wants a path: in quotes, with its own signs doubled."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'

@@ -1,0 +1,93 @@
+"""The door for the stack's other hosts: accepts their ssh connections, and gives each to an `sshd -i` of its own.
+
+A thread of the worker. It listens itself, so that no server process is left when the worker dies, none has to be
+watched, and the next worker finds the port free. A connection outlives the worker, as the jobs do that it is for.
+"""
+
+import logging
+import os
+import socket
+import subprocess
+import threading
+
+from jobs.settings import Settings
+from worker.inventory import Place, find_place
+from worker.ssh import SshUnusable, files_of, find_sshd
+
+_log = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS = 512  # one for each rank and member here; sshd itself ends those that do not log in
+_RETRY_S = 5.0
+_PERIOD_S = 1.0  # between two looks for connections that ended
+
+
+class Sshd(threading.Thread):
+    """Serves until it is stopped. `place` is where other hosts reach this one, None while they cannot."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(name="sshd", daemon=True)
+        self.place: Place | None = None
+        self._settings = settings
+        self._argv: list[str] = []
+        self._connections: list[subprocess.Popen[bytes]] = []
+        self._stopped = threading.Event()
+        self._told = ""
+
+    def run(self) -> None:
+        """Let others in as soon as they can be: keys and addresses may come later than the worker."""
+        while not self._stopped.is_set():
+            try:
+                place = find_place(self._settings)
+                self._argv = [find_sshd(), "-i", "-e", "-f", str(files_of(self._settings).server_config)]
+                if os.geteuid() == 0:
+                    os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root gives its rights up in there
+                with socket.create_server((place.ip, self._settings.ssh_port)) as listener:
+                    self._tell(logging.INFO, f"other hosts are let in at {place.ip}:{self._settings.ssh_port}")
+                    self.place = place
+                    listener.settimeout(_PERIOD_S)
+                    self._serve(listener)
+            except (SshUnusable, OSError) as reason:
+                self._tell(logging.WARNING, f"no jobs on several hosts here: {reason}")
+            self.place = None
+            self._stopped.wait(_RETRY_S)
+
+    def _tell(self, level: int, what: str) -> None:
+        """Log it, if it is news."""
+        if what != self._told:
+            self._told = what
+            _log.log(level, "%s", what, extra={"host": self._settings.host})
+
+    def stop(self) -> None:
+        """Let nobody in any more; the connections that are there go on."""
+        self._stopped.set()
+
+    def _serve(self, listener: socket.socket) -> None:
+        while not self._stopped.is_set():
+            try:
+                connection, (host, *_) = listener.accept()
+            except TimeoutError:
+                connection = None
+            self._connections = [one for one in self._connections if one.poll() is None]
+            if connection is None:
+                continue
+            with connection:
+                if len(self._connections) < _MOST_CONNECTIONS:
+                    self._hand_over(connection)
+                else:
+                    _log.error("a connection from %s is refused: there are %d", host, _MOST_CONNECTIONS)
+
+    def _hand_over(self, connection: socket.socket) -> None:
+        connection.settimeout(None)
+        try:
+            process = subprocess.Popen(
+                self._argv,
+                env={"PATH": os.defpath},  # nothing of the worker's: what is in there are secrets
+                cwd="/",
+                stdin=connection.fileno(),
+                stdout=connection.fileno(),
+                start_new_session=True,  # a worker that ends leaves it alone
+            )
+        except OSError as error:
+            _log.error("sshd cannot be started: %s", error)
+        else:
+            self._connections.append(process)

@@ -1,0 +1,78 @@
+"""JSON lines over pipes that are never waited for. Used at both ends of a member's ssh connection.
+
+Whoever waits inside a write cannot do its duty meanwhile: a member has to end its ranks when the other side is silent.
+Bytes of files are sent as Latin-1 text, in which each is one character.
+"""
+
+import json
+import os
+from contextlib import suppress
+from typing import Any
+
+Message = dict[str, Any]
+_PIECE_BYTES = 64 * 1024
+
+
+class Incoming:
+    """Reads whole lines; what is no JSON object, such as what a login shell prints, is passed over."""
+
+    def __init__(self, file: int) -> None:
+        os.set_blocking(file, False)
+        self.file = file
+        self._rest = b""
+        self.ended = False
+
+    def read(self) -> list[Message]:
+        """The messages that are there by now."""
+        with suppress(BlockingIOError):
+            while piece := os.read(self.file, _PIECE_BYTES):
+                self._rest += piece
+                if len(piece) < _PIECE_BYTES:
+                    break
+            else:
+                self.ended = True
+        *lines, self._rest = self._rest.split(b"\n")
+        return [message for line in lines if (message := _parsed(line)) is not None]
+
+
+class Outgoing:
+    """Writes whole lines, as far as the other side takes them; the rest is kept for the next time."""
+
+    def __init__(self, file: int) -> None:
+        os.set_blocking(file, False)
+        self._file = file
+        self.pending = bytearray()
+
+    def send(self, message: Message) -> None:
+        """Send a message after those before it. Raises `OSError` when nobody is there."""
+        self.pending += json.dumps(message).encode() + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is pending. Raises `OSError` when nobody is there."""
+        with suppress(BlockingIOError):
+            while self.pending:
+                del self.pending[: os.write(self._file, self.pending)]
+
+    def close(self) -> None:
+        """Send nothing any more, what is pending neither; the other side sees the end."""
+        self.pending.clear()
+        os.close(self._file)
+
+
+def as_text(content: bytes) -> str:
+    """Any bytes as text for a message."""
+    return content.decode("latin-1")
+
+
+def as_bytes(text: str) -> bytes:
+    """What `as_text` was given."""
+    return text.encode("latin-1")
+
+
+def _parsed(line: bytes) -> Message | None:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
