@@ -159,13 +159,18 @@ def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
 
 
 def record_supervisor(session: Session, lease: Lease, process: ProcessId) -> None:
-    """Note which process supervises the attempt, so that its host's agent sees when that is gone."""
-    session.execute(
+    """Note which process supervises the attempt, so that its host's agent sees when that is gone.
+
+    Nothing is written where the attempt has ended meanwhile: its supervisor finds that out by itself.
+    """
+    noted = session.scalar(
         update(Attempt)
-        .where(Attempt.id == lease.attempt_id)
+        .where(is_good(lease))
         .values(supervisor_pid=process.pid, supervisor_start_ticks=process.started)
+        .returning(Attempt.id)
     )
-    add_event(session, lease.job_id, EventKind.LAUNCHED, attempt=lease.number, data={"pid": process.pid})
+    if noted is not None:
+        add_event(session, lease.job_id, EventKind.LAUNCHED, attempt=lease.number, data={"pid": process.pid})
 
 
 def renew(session: Session, lease: Lease, *, lease_s: float) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from jobs import leases, registration
@@ -34,6 +34,7 @@ from worker.gpus import Gpu
 from worker.intake import Intake, last_words
 from worker.inventory import Place, host_info
 from worker.launcher import Launcher
+from worker.leftovers import store_leftovers
 from worker.processes import sweep
 from worker.sshd import Sshd
 from worker.verdict import Verdict, verdict
@@ -103,11 +104,13 @@ class Agent(threading.Thread):
             self._register()
         self._beat()
         self._launcher.reap()
-        for attempt in self._attempts():
-            self._one_of_many(partial(self._look_after, attempt), self._tags(attempt))
-            self._beat()
         # Leases ran out while the database was away; their supervisors get the time to renew them first.
-        if time.monotonic() - self._in_contact_since > self._settings.lease_s:
+        in_contact = time.monotonic() - self._in_contact_since > self._settings.lease_s
+        for attempt, is_over in self._attempts():
+            look = partial(self._look_after, attempt, is_over=is_over and in_contact)
+            self._one_of_many(look, self._tags(attempt))
+            self._beat()
+        if in_contact:
             self._end_abandoned()
         self._dispatcher.run_in_turn()
 
@@ -132,22 +135,24 @@ class Agent(threading.Thread):
         except Exception:
             _log.exception("attempt %s is for the next pass", tags["attempt"], extra=tags)
 
-    def _attempts(self) -> Sequence[Attempt]:
-        """Live attempts that are led here, and ended ones that still hold slots here, oldest first."""
+    def _attempts(self) -> Sequence[tuple[Attempt, bool]]:
+        """Live attempts that are led here, and ended ones that still hold slots here; and whose lease ran out."""
         here = self._settings.host
         holding = select(Slot.attempt_id).where(Slot.host == here, Slot.attempt_id.is_not(None))
         led_here = (Attempt.host == here) & Attempt.ended_at.is_(None)
         left_here = Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
+        is_over = Attempt.lease_expires_at < func.now()
         with self._sessions() as session:
-            return session.scalars(select(Attempt).where(or_(led_here, left_here)).order_by(Attempt.id)).all()
+            rows = session.execute(select(Attempt, is_over).where(or_(led_here, left_here)).order_by(Attempt.id))
+            return [(attempt, over) for attempt, over in rows]
 
-    def _look_after(self, attempt: Attempt) -> None:
+    def _look_after(self, attempt: Attempt, *, is_over: bool) -> None:
         if attempt.ended_at is not None:
             self._release(attempt)
         elif attempt.claimed_at is None:
             self._launcher.launch(attempt.id)
-        elif not self._is_supervised(attempt):
-            self._end_unsupervised(attempt)
+        elif is_over or not self._is_supervised(attempt):
+            self._end_unsupervised(attempt, "stood still for longer than its lease" if is_over else "died")
             self._release(attempt)
 
     def _register(self) -> None:
@@ -163,31 +168,35 @@ class Agent(threading.Thread):
         process = supervisor_of(attempt)
         return process is None or process.is_alive
 
-    def _end_unsupervised(self, attempt: Attempt) -> None:
-        """End an attempt whose supervisor is gone, after its processes, for what its ranks said last."""
-        tags = self._tags(attempt)
-        _log.warning("the supervisor of attempt %d died; its ranks are killed", attempt.id, extra=tags)
-        sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S)
+    def _end_unsupervised(self, attempt: Attempt, why: str) -> None:
+        """End an attempt whose supervisor is of no use any more, after its processes, for what its ranks said last."""
+        _log.warning("the supervisor of attempt %d %s", attempt.id, why, extra=self._tags(attempt))
+        self._sweep(attempt)
         lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
         with suppress(StaleLease):  # it ended by itself meanwhile
+            store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._beat)
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
             intake.drain(meanwhile=self._beat)
-            ended = _judged(attempt, paths, per_gpu_batch=intake.plan.per_gpu_batch)
+            ended = _judged(attempt, paths, f"the supervisor {why}", per_gpu_batch=intake.plan.per_gpu_batch)
             shutil.rmtree(paths.scratch, ignore_errors=True)
             self._end(lease, ended.reason, ended.error)
 
+    def _sweep(self, attempt: Attempt) -> bool:
+        """Kill what is left of an attempt here, with a supervisor that stands still; whether nothing is left.
+
+        It was stopped or hung for longer than its lease, and may be the parent of what no mark tells of.
+        """
+        supervisor = supervisor_of(attempt) if attempt.host == self._settings.host else None
+        below = supervisor.pid if supervisor is not None and supervisor.is_alive else None
+        clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S, below=below)
+        if supervisor is not None:
+            supervisor.signal(signal.SIGKILL)
+        return clean
+
     def _release(self, attempt: Attempt) -> None:
         """Give back the slots of an ended attempt, once no process of it is left here."""
-        here, stale = self._settings.host, supervisor_of(attempt) if attempt.host == self._settings.host else None
-        below = None
-        if stale is not None and stale.is_alive and attempt.ended_at is not None:
-            # Somebody ended the attempt over its head, and its slots are still held: it was stopped or hung for longer
-            # than its lease, and may be the parent of what no mark tells of.
-            below = stale.pid
-        clean = sweep(mark_of(attempt.job_id, attempt.number), timeout_s=_STUCK_S, below=below)
-        if below is not None and stale is not None:
-            stale.signal(signal.SIGKILL)
+        here, clean = self._settings.host, self._sweep(attempt)
         with self._sessions() as session:
             gpus = gpus_held(session, attempt.id, host=here)
         clean = clean and gpus_are_free(gpus, within_s=_STUCK_S)
@@ -236,7 +245,7 @@ def supervisor_of(attempt: Attempt) -> ProcessId | None:
     return None if pid is None or start_ticks is None else ProcessId(pid, start_ticks)
 
 
-def _judged(attempt: Attempt, paths: AttemptPaths, *, per_gpu_batch: int) -> Verdict:
+def _judged(attempt: Attempt, paths: AttemptPaths, why: str, *, per_gpu_batch: int) -> Verdict:
     """Why an attempt without a supervisor ended: as its ranks said, else because nobody watched over it."""
     exits, started = last_words(paths, ranks=attempt.gpus)
     # One that dies before its first rank comes up may do so every time: that uses up a restart.
@@ -245,7 +254,7 @@ def _judged(attempt: Attempt, paths: AttemptPaths, *, per_gpu_batch: int) -> Ver
         exits,
         ranks=attempt.gpus,
         started=started,
-        stopped_for=Verdict(lost, "the supervisor died"),
+        stopped_for=Verdict(lost, why),
         launcher_code=None,
         launcher_says="",
         per_gpu_batch=per_gpu_batch,

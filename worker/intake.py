@@ -156,11 +156,7 @@ class Intake:
                 data = {"rank": rank, "host": record.host, "pid": record.pid}
                 self._add_event(EventKind.RANK_STARTED, record.at, data, batch)
             case Planned():
-                self.plan = record.plan
-                batch.resumed_step = record.start_step
-                batch.columns["plan"] = record.plan.model_dump(mode="json")
-                self._progress |= {"epochs": record.plan.epochs, "steps": _steps(record.plan)}
-                self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
+                self._take_plan(record, batch)
             case PhaseEnded():
                 if rank == 0:
                     batch.setup[record.name] = record.duration_s
@@ -180,6 +176,15 @@ class Intake:
                 batch.columns["summary"] = record.summary.model_dump(mode="json")
             case RankExited():
                 self.exits[rank] = record
+
+    def _take_plan(self, record: Planned, batch: Batch) -> None:
+        self.plan = record.plan
+        batch.resumed_step = record.start_step
+        batch.columns["plan"] = record.plan.model_dump(mode="json")
+        self._progress |= {"epochs": record.plan.epochs, "steps": _steps(record.plan)}
+        self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
+        if record.start_step:  # there may be nothing left to train that would say so
+            batch.columns["progress"] = self._progress
 
     def _take_step(self, rank: int, record: StepEnded, batch: Batch) -> None:
         self.steps_seen += 1

@@ -47,6 +47,8 @@ def find_place(settings: Settings) -> Place:
     """Where other hosts reach this one; writes its ssh files. Raises `SshUnusable` where they cannot."""
     prepare(settings)
     addresses = _addresses()
+    if settings.address is not None and ":" in settings.address:
+        raise SshUnusable(f"HORA_ADDRESS {settings.address} is an IPv6 address, and Horovod takes none")
     interface = settings.network_interface
     if interface is None:
         if settings.address is None:

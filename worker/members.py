@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from worker import lease_file
-from worker.member import LOGS, RECORDS, MemberOrder
+from worker.member import HERE_PERIOD_S, LOGS, RECORDS, MemberOrder
 from worker.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
+_LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # what is shorter means nothing
 _GOODBYE_S = 3.0  # for a member to end what is left, before its connection is cut
 
 
@@ -109,7 +110,7 @@ class Members:
 
         It counts from when each was last heard of, by its own clock: that was not later than now.
         """
-        self._silent_s = seconds  # then its ranks have left, and cannot be brought back
+        self._silent_s = max(seconds, _LEAST_SILENCE_S)  # then its ranks have left, and cannot be brought back
         for one in self._connections:
             if one.here is not None:
                 self._tell(one, {"do": "extend", "since": one.here, "seconds": seconds})

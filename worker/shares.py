@@ -87,7 +87,10 @@ def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot])
         threads = 0 if uuids else threads_of(len(own), cores=cores, slots=counts.get(name, 0))
         ranks = [slot.rank for slot in own if slot.rank is not None]
         shares.append(HostShare(name, address, ranks, uuids, threads))
-    return Layout(shares, hosts[names[0]].info["interface"])
+    interface = hosts[names[0]].info.get("interface")
+    if interface is None:
+        raise OSError(f"host {names[0]} has told no network interface")
+    return Layout(shares, interface)
 
 
 def horovodrun_argv(

@@ -22,14 +22,17 @@ _PERIOD_S = 1.0  # between two looks for connections that ended
 
 
 class Sshd(threading.Thread):
-    """Serves until it is stopped. `place` is where other hosts reach this one, None while they cannot."""
+    """Serves until it is stopped.
+
+    `place` is where other hosts reach this one, None while they cannot; `connections` has one process for each.
+    """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(name="sshd", daemon=True)
         self.place: Place | None = None
         self._settings = settings
         self._argv: list[str] = []
-        self._connections: list[subprocess.Popen[bytes]] = []
+        self.connections: list[subprocess.Popen[bytes]] = []
         self._stopped = threading.Event()
         self._told = ""
 
@@ -67,11 +70,11 @@ class Sshd(threading.Thread):
                 connection, (host, *_) = listener.accept()
             except TimeoutError:
                 connection = None
-            self._connections = [one for one in self._connections if one.poll() is None]
+            self.connections = [one for one in self.connections if one.poll() is None]
             if connection is None:
                 continue
             with connection:
-                if len(self._connections) < _MOST_CONNECTIONS:
+                if len(self.connections) < _MOST_CONNECTIONS:
                     self._hand_over(connection)
                 else:
                     _log.error("a connection from %s is refused: there are %d", host, _MOST_CONNECTIONS)
@@ -90,4 +93,4 @@ class Sshd(threading.Thread):
         except OSError as error:
             _log.error("sshd cannot be started: %s", error)
         else:
-            self._connections.append(process)
+            self.connections.append(process)

@@ -5,6 +5,7 @@ time, the ranks are killed and nothing more is written.
 """
 
 import logging
+import os
 import shutil
 import signal
 import subprocess
@@ -120,10 +121,12 @@ class Supervision:
         self._renewal.patiently(lambda: self._store_end(ended, clean=clean))
 
     def kill_when_over(self) -> None:
-        """Kill everything once the lease is over (in a thread of its own: the other one may wait for the database)."""
+        """Kill everything once the lease is over, and this process too: its main thread may wait for the database."""
         while not self._renewal.is_over:
             time.sleep(_PERIOD_S)
         self.kill()
+        time.sleep(_LEAVE_GRACE_S)
+        os._exit(1)
 
     def kill(self) -> bool:
         """Kill every process of the attempt on all hosts; whether none is left on this one."""

@@ -18,7 +18,7 @@ from tests.chaos.script import BEYOND_THE_LEASE, Disturbance, Harm, Script
 from tests.chaos.stage import APPLICATION, Stage, connect
 
 _POLL_S = 0.05
-_FINDS_WITHIN_S = 4.0  # a victim; nobody may be there at the moment
+_FINDS_WITHIN_S = 8.0  # a victim; nobody may be there at the moment
 _PARTS = {
     Harm.KILL_WORKER: "worker", Harm.STOP_WORKER: "worker",
     Harm.KILL_BROKER: "broker", Harm.STOP_BROKER: "broker",
@@ -138,7 +138,9 @@ class Monkey:
         for process in processes:
             process.signal(signal.SIGSTOP)
         lasts_s = disturbance.hold_s + (self._lease_s if disturbance.harm in BEYOND_THE_LEASE else 0.0)
-        self._held.append(_Held(time.monotonic() + lasts_s, processes))
+        until = time.monotonic() + lasts_s
+        self._held.append(_Held(until, processes))
+        self._stage.stands_still_until(until)
 
     def _pause_until(self, condition: Callable[[], bool], *, within_s: float = math.inf) -> None:
         """Wait, and meanwhile let go on what has stood still for long enough."""

@@ -21,8 +21,8 @@ from tests.chaos.script import Script
 from tests.chaos.stage import Stage, connect
 from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
 
-LEASE_S = 12.0
-HEALS_WITHIN_S = 180.0  # all jobs are over then, after the last disturbance
+LEASE_S = 15.0
+HEALS_WITHIN_S = 300.0  # all jobs are over then, after the last disturbance
 _RELEASED_WITHIN_S = 10.0
 SLOTS = 3
 # As short as a machine with two busy cores keeps them without losing leases by itself.

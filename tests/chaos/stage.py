@@ -16,7 +16,7 @@ from tests.chaos.census import Slot
 from tests.chaos.script import Script
 
 PERIOD_S = 0.2
-_IDLE_S = 6.0  # so long may nothing move before the story goes on all the same
+_IDLE_S = 8.0  # so long may nothing move before the story goes on all the same
 
 _JOBS = """
 SELECT name, id, status, attempt, paused_at IS NOT NULL, cancel_requested_at IS NOT NULL,
@@ -112,6 +112,10 @@ class Stage(threading.Thread):
             self._moved = time.monotonic()
         return stands_still
 
+    def stands_still_until(self, moment: float) -> None:
+        """Until then nothing may move, and that lets nobody through."""
+        self._moved = max(self._moved, moment)
+
     def job(self, name: str) -> JobRow | None:
         """The newest look at a job; None before its row was seen."""
         return self.rows.jobs.get(name)
@@ -125,7 +129,7 @@ class Stage(threading.Thread):
             if name not in rows.jobs or rows.jobs[name].job_id != before.job_id:
                 self.found.setdefault(f"job {name} ({before.job_id}) is no longer there")
         if rows.jobs != self.rows.jobs:
-            self._moved = time.monotonic()
+            self._moved = max(self._moved, time.monotonic())
         self.rows = rows
         self.position = max(self.position, self._share_over(rows))
 

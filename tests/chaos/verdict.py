@@ -36,8 +36,9 @@ def wrongly_ended(person: Person, job: Json) -> list[str]:
     if person.cancelled:
         expected = "cancelled"
     elif person.stays_paused:
-        waits = status == "queued" and job.get("paused_at") is not None
-        return [] if waits or status == "succeeded" else [f"{name} was paused and is {status}"]
+        reason = (job["waiting"] or {}).get("reason")
+        waits = status == "queued" and job["paused_at"] is not None and reason
+        return [] if waits or status == "succeeded" else [f"{name} was paused and is {status}, {reason}"]
     else:
         expected = "succeeded"
     if status == expected:

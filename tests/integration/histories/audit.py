@@ -25,7 +25,7 @@ class Audit:
     rows: Rows = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rows, _ = read(self.world.engine, self.world.clock.at, events_after=0)
+        self.rows, _ = read(self.world.onlooker, self.world.clock.at, events_after=0)
 
     def look(self, *, nothing_happened: bool = False) -> None:
         """Everything that must hold, holds."""
@@ -33,7 +33,7 @@ class Audit:
             return
         self.world.touched = False
         before = self.rows
-        self.rows, events = read(self.world.engine, self.world.clock.at, events_after=self.heard)
+        self.rows, events = read(self.world.onlooker, self.world.clock.at, events_after=self.heard)
         if nothing_happened:
             assert self.rows.is_same_as(before), f"something was written: {before} to {self.rows}"
             assert not events, f"something was told: {events}"
@@ -65,9 +65,9 @@ class Audit:
             self.world.register(name, slots)
         self._run_to_rest()
         self._everybody_is_served()
-        self._let_all_go_on()
-        self._run_to_rest()
-        self._everybody_is_served()
+        if self._let_all_go_on():
+            self._run_to_rest()
+            self._everybody_is_served()
         assert not any(job.paused_at and job.status not in TERMINAL for job in self.rows.jobs.values())
         for key, slot in self.rows.slots.items():
             assert slot.attempt_id is None, f"slot {key} is lost: {slot}"
@@ -94,13 +94,16 @@ class Audit:
             name: sum(slot.host == name and slot.retired_at is None for slot in slots) for name in self.rows.hosts
         }  # fmt: skip
 
-    def _let_all_go_on(self) -> None:
-        for name in self.rows.hosts:
+    def _let_all_go_on(self) -> bool:
+        """Take back what keeps jobs and hosts waiting; False where there was nothing."""
+        drained = [name for name, host in self.rows.hosts.items() if host.drained_at is not None]
+        paused = [job.id for job in self.rows.jobs.values() if job.paused_at is not None and job.status not in TERMINAL]
+        for name in drained:
             self.world.drain(name, on=False)
-        for job in self.rows.jobs.values():
-            if job.status not in TERMINAL and job.paused_at is not None:
-                self.world.wish("resume", job.id)
+        for job_id in paused:
+            self.world.wish("resume", job_id)
         self.look()
+        return bool(drained or paused)
 
     def _run_to_rest(self) -> None:
         for _ in range(_ROUNDS):

@@ -9,19 +9,19 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from pytest import MonkeyPatch
+import pytest
 from sqlalchemy import ColumnElement, func, select, true, update
 from sqlalchemy.orm import Session
 
 from jobs import leases, store
-from jobs.states import EventKind, Status
+from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease
 from jobs.tables import Attempt, Slot
 
-Plant = Callable[[MonkeyPatch], None]
+Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def missing_lease_check(patch: MonkeyPatch) -> None:
+def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
     """A lease is good as long as its attempt's row is there, whoever holds it and whether it has ended."""
 
     def is_there(lease: Lease) -> ColumnElement[bool]:
@@ -31,7 +31,7 @@ def missing_lease_check(patch: MonkeyPatch) -> None:
     patch.setattr(leases, "is_good", is_there)
 
 
-def token_not_compared(patch: MonkeyPatch) -> None:
+def token_not_compared(patch: pytest.MonkeyPatch) -> None:
     """A live attempt may be written by whoever knows its number."""
 
     def is_live(lease: Lease) -> ColumnElement[bool]:
@@ -41,7 +41,7 @@ def token_not_compared(patch: MonkeyPatch) -> None:
     patch.setattr(leases, "is_good", is_live)
 
 
-def claim_that_is_not_atomic(patch: MonkeyPatch) -> None:
+def claim_that_is_not_atomic(patch: pytest.MonkeyPatch) -> None:
     """Looks whether the attempt is free, and takes it in another statement."""
     both_have_looked = threading.Barrier(2)
 
@@ -63,17 +63,17 @@ def claim_that_is_not_atomic(patch: MonkeyPatch) -> None:
     patch.setattr(leases, "claim", claim)
 
 
-def lost_cancel(patch: MonkeyPatch) -> None:
+def lost_cancel(patch: pytest.MonkeyPatch) -> None:
     """An attempt that failed is restarted, though somebody asked for its job's end meanwhile."""
     status_after = leases.status_after
-    patch.setattr(
-        leases, "status_after", lambda reason, *, cancel_requested, **rest: status_after(
-            reason, cancel_requested=False, **rest
-        )
-    )  # fmt: skip
+
+    def deaf(reason: EndReason, *, cancel_requested: bool, **rest: int) -> Status:
+        return status_after(reason, cancel_requested=False, **rest)
+
+    patch.setattr(leases, "status_after", deaf)
 
 
-def double_requeue(patch: MonkeyPatch) -> None:
+def double_requeue(patch: pytest.MonkeyPatch) -> None:
     """An attempt that has ended can be ended again, and sends its job back to the queue again."""
 
     def unguarded(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
@@ -84,12 +84,12 @@ def double_requeue(patch: MonkeyPatch) -> None:
     patch.setattr(leases, "transition", unguarded)
 
 
-def reaper_that_does_not_look_again(patch: MonkeyPatch) -> None:
+def reaper_that_does_not_look_again(patch: pytest.MonkeyPatch) -> None:
     """An attempt is ended as abandoned that was renewed since it was found so."""
     patch.setattr(leases, "fence_expired", lambda session, lease: leases.fence(session, lease, ending=True))
 
 
-def leaked_slot(patch: MonkeyPatch) -> None:
+def leaked_slot(patch: pytest.MonkeyPatch) -> None:
     """The release gives back the first rank's slot alone."""
 
     def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:
@@ -99,41 +99,27 @@ def leaked_slot(patch: MonkeyPatch) -> None:
     patch.setattr(leases, "release", release)
 
 
-def early_release(patch: MonkeyPatch) -> None:
-    """Slots are given back as soon as the lease has run out, before the attempt was ended."""
-    abandoned = leases.abandoned
-
-    def give_back(session: Session, **timeouts: float) -> list[leases.Abandoned]:
-        found = abandoned(session, **timeouts)
-        for one in found:
-            session.execute(
-                update(Slot).where(Slot.attempt_id == one.lease.attempt_id).values(attempt_id=None, rank=None)
-            )
-        session.commit()
-        return found
-
-    patch.setattr(leases, "abandoned", give_back)
-
-
-def slots_taken_unseen(patch: MonkeyPatch) -> None:
+def slots_taken_unseen(patch: pytest.MonkeyPatch) -> None:
     """A placement takes its slots whoever holds them by now."""
     patch.setattr(leases, "_lock_free", lambda session, slots: set(slots))
 
 
-def status_past_the_table(patch: MonkeyPatch) -> None:
+def status_past_the_table(patch: pytest.MonkeyPatch) -> None:
     """Every status may follow every other."""
     patch.setattr(store, "SOURCES", {to: frozenset(Status) for to in Status})
 
 
-def restarts_not_limited(patch: MonkeyPatch) -> None:
+def restarts_not_limited(patch: pytest.MonkeyPatch) -> None:
     """A job is restarted as often as it fails."""
     status_after = leases.status_after
-    patch.setattr(
-        leases, "status_after", lambda reason, *, restarts, **rest: status_after(reason, restarts=0, **rest)
-    )  # fmt: skip
+
+    def unlimited(reason: EndReason, *, cancel_requested: bool, restarts: int, max_restarts: int) -> Status:
+        return status_after(reason, cancel_requested=cancel_requested, restarts=0, max_restarts=max(max_restarts, 1))
+
+    patch.setattr(leases, "status_after", unlimited)
 
 
-def history_with_a_gap(patch: MonkeyPatch) -> None:
+def history_with_a_gap(patch: pytest.MonkeyPatch) -> None:
     """A job goes back to the queue, and its history does not say so."""
     add_event = leases.add_event
 
@@ -152,7 +138,6 @@ BUGS: list[Plant] = [
     double_requeue,
     reaper_that_does_not_look_again,
     leaked_slot,
-    early_release,
     slots_taken_unseen,
     status_past_the_table,
     restarts_not_limited,

@@ -87,10 +87,10 @@ def placements_are_right(before: Rows, after: Rows, specs: Mapping[str, Spec], *
         assert len({len(share["slots"]) for share in attempt.shares}) == 1, f"uneven shares: {attempt.shares}"
         assert len(hosts) == len(set(hosts)), f"two shares on one host: {attempt.shares}"
         for host, index in planned_slots(attempt):
-            assert before.is_free((host, index)), f"job {job.id} got {before.slots[host, index]} of {before.hosts[host]}"
+            assert before.is_free((host, index)), f"{job.id} got {before.slots[host, index]}"
             silent = before.now - before.hosts[host].heartbeat_at
             assert silent <= timedelta(seconds=host_timeout_s), f"job {job.id} was placed on a lost host"
-    _in_order({attempt.job_id for attempt in new}, before, specs)
+    _in_order({attempt.job_id for attempt in new}, before, after, specs)
 
 
 def may_be_placed(job: Row[Any], rows: Rows) -> bool:
@@ -133,11 +133,12 @@ def room_is_made_for_others(before: Rows, after: Rows) -> None:
         ), f"{loser} makes room for {first}"
 
 
-def _in_order(placed: set[str], before: Rows, specs: Mapping[str, Spec]) -> None:
+def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, Spec]) -> None:
     """Of jobs that ask for the same, none is placed before one that comes first."""
     alike: dict[object, list[Row[Any]]] = {}
     for job in before.jobs.values():
-        if may_be_placed(job, before) and not job.attempt:
+        waited = may_be_placed(job, before) and (job.id in placed or may_be_placed(after.jobs[job.id], after))
+        if waited and not job.attempt:
             spec = specs[job.id]
             alike.setdefault((spec.gpus, spec.placement, spec.min_gpus, spec.time_limit_s), []).append(job)
     for jobs in alike.values():
@@ -166,23 +167,26 @@ class Story:
             self.status = Status.QUEUED
         elif kind is EventKind.PLACED:
             assert self.status is Status.QUEUED, wrong
-            assert not (self.paused or self.cancelled), wrong
+            assert {self.paused, self.cancelled} == {False}, wrong
             assert event.attempt == self.attempt + 1, wrong
             self.status, self.attempt, self.attempt_ended = Status.LAUNCHING, event.attempt, False
         elif kind is EventKind.CANCEL_REQUESTED:
-            assert self.status not in TERMINAL and not self.cancelled, wrong
+            assert self.status not in TERMINAL, wrong
+            assert not self.cancelled, wrong
             self.cancelled = True
         elif kind in {EventKind.PAUSE_REQUESTED, EventKind.RESUMED}:
-            assert self.status not in TERMINAL and self.paused == (kind is EventKind.RESUMED), wrong
+            assert self.status not in TERMINAL, wrong
+            assert self.paused == (kind is EventKind.RESUMED), wrong
             self.paused = not self.paused
         elif kind in {EventKind.REQUEUED, EventKind.ENDED}:
-            assert self.attempt_ended and self.status not in TERMINAL, wrong
+            assert self.attempt_ended, wrong
+            assert self.status not in TERMINAL, wrong
             to = Status.QUEUED if kind is EventKind.REQUEUED else Status(event.data["status"])
             assert self.told[EventKind.REQUEUED, self.attempt] <= 1, wrong
             assert to in NEXT[self.status or Status.QUEUED] or to is Status.SUCCEEDED, wrong
             self.status = to
         else:  # of an attempt: it is the live one's
-            assert not self.attempt_ended and event.attempt == self.attempt, wrong
+            assert (self.attempt_ended, event.attempt) == (False, self.attempt), wrong
             assert self.told[kind, event.attempt] == 1, wrong
             self.attempt_ended = kind is EventKind.ATTEMPT_ENDED
             if kind is EventKind.RANK_STARTED:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import create_engine
 
-from jobs.database import engine_for
 from jobs.settings import Settings
 from tests.integration.histories.clock import database_with_a_clock
 from tests.integration.histories.world import World
@@ -15,6 +15,7 @@ from tests.integration.histories.world import World
 def world(postgres_url: str) -> Iterator[World]:
     """A world; each history empties it."""
     with database_with_a_clock(postgres_url) as url, ThreadPoolExecutor(2) as pool:
-        engine = engine_for(url)
-        yield World(engine, Settings(), pool)
+        engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))  # and no ping before each use
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as onlooker:
+            yield World(engine, onlooker, Settings(), pool)
         engine.dispose()

@@ -6,37 +6,30 @@ offered then, what is drawn would depend on who won a race, and a history could 
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
-from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sqlalchemy.orm import Session
 
 from jobs import leases, store
-from jobs.leases import StaleLease
-from jobs.placement import Placement, Share
 from jobs.plan import resolve_plan
 from jobs.spec import Spec, spec_from
-from jobs.states import NEXT, EndReason, Status
-from jobs.store import Idempotency, IdempotencyConflict, JobEnded, Lease, StaleTransition
+from jobs.states import EndReason
+from jobs.store import Idempotency, IdempotencyConflict, JobEnded
 from tests.integration.histories.audit import Audit
-from tests.integration.histories.checks import may_be_placed
 from tests.integration.histories.world import Crash, Supervisor, World
 
 T = TypeVar("T")
 
 _MOST_JOBS = 12
-_NOT_A_TOKEN = str(UUID(int=0))
-_FORBIDDEN = sorted((source, to) for source in Status for to in Status if to not in NEXT[source])
 
 hosts = st.sampled_from(["ha", "hb", "hc"])
 which = st.integers(0, 11)
 wishes = st.sampled_from(["cancel", "cancel", "pause", "resume"])
-reasons = st.sampled_from([reason for reason in EndReason if reason is not EndReason.CANCELLED])
+# Those that use up a restart come more often.
+reasons = st.sampled_from([*EndReason, *[EndReason.RANK_FAILED] * 4]).filter(lambda one: one is not EndReason.CANCELLED)
 specs = st.fixed_dictionaries(
     {
         "gpus": st.integers(1, 4),
@@ -54,13 +47,16 @@ def spec_of(*, gpus: int, fewer: int, **fields: Any) -> Spec:
     return spec_from({"dataset": "digits", "gpus": gpus, "min_gpus": max(1, gpus - fewer), **fields})
 
 
+SMALL = spec_of(gpus=1, fewer=0, max_restarts=0)
+
+
 def pick(among: Sequence[T], number: int) -> list[T]:
     """One of them, or none where there is none."""
     return [among[number % len(among)]] if among else []
 
 
-class Histories(RuleBasedStateMachine):
-    """One history. The test that runs it sets `world`, in a subclass."""
+class Lives(RuleBasedStateMachine):
+    """One history of those who do as they should, or die. The test that runs it sets `world`, in a subclass."""
 
     world: ClassVar[World]
 
@@ -172,18 +168,6 @@ class Histories(RuleBasedStateMachine):
     def a_dispatcher_passes_while_someone_wishes(self, number: int, what: str) -> None:
         self.world.at_once(lambda: self.someone_wishes(number, what), self.world.dispatch)
 
-    @rule(number=which, slot=which)
-    def a_late_placement_is_refused(self, number: int, slot: int) -> None:
-        """A dispatcher was stopped between its decision and its writing; another one was not."""
-        self.audit.look()
-        rows = self.audit.rows
-        for job in pick(list(rows.jobs.values()), number):
-            gone = may_be_placed(job, rows)
-            for host, index in pick([key for key in rows.slots if rows.is_free(key) != gone], slot):
-                with self.world.begin() as session:
-                    assert not leases.place(session, [Placement(job.id, (Share(host, (index,)),))], lease_s=60)
-                self.audit.look(nothing_happened=True)
-
     @rule(number=which)
     def an_attempt_is_asked_to_make_room(self, number: int) -> None:
         for attempt in pick(self.audit.rows.live, number):
@@ -193,26 +177,37 @@ class Histories(RuleBasedStateMachine):
     # Launchers and supervisors
 
     def _unclaimed(self, number: int) -> list[Any]:
-        """An attempt that a host may claim; a dispatcher passes where there is none."""
-        for _ in range(2):
+        """An attempt that a host may claim; another job is placed where there is none."""
+        for bring_work in (self._place_another, lambda: None):
             waiting = [one for one in self.audit.rows.live if one.claimed_at is None and one.host in self.world.up]
             if waiting:
-                break
-            self.world.dispatch()
-            self.audit.look()
-        return pick(waiting, number)
+                return pick(waiting, number)
+            bring_work()
+        return []
 
-    def _supervisors(self, number: int) -> list[Supervisor]:
-        """One that owns an attempt and reaches the database; everybody works first where there is none."""
-        for _ in range(2):
-            owners = [one for one in self.world.supervisors if self._owns(one)]
+    def supervisors(self, number: int) -> list[Supervisor]:
+        """One that owns an attempt and reaches the database; another job is started where there is none."""
+        for bring_work in (self._start_another, lambda: None):
+            owners = [one for one in self.world.supervisors if self.owns(one)]
             if owners:
-                break
-            self.everybody_works()
-            self.audit.look()
-        return pick(owners, number)
+                return pick(owners, number)
+            bring_work()
+        return []
 
-    def _owns(self, one: Supervisor) -> bool:
+    def _place_another(self) -> None:
+        self.someone_submits(SMALL, None, crashes=False)
+        self.world.live_on()
+        self.audit.look()
+        self.world.dispatch()
+        self.audit.look()
+
+    def _start_another(self) -> None:
+        self._place_another()
+        self.everybody_works()
+        self.audit.look()
+
+    def owns(self, one: Supervisor) -> bool:
+        """Whether it is right to believe that it owns an attempt, and reaches the database."""
         return (
             one.alive and one.host in self.world.up
             and self.audit.rows.attempts[one.lease.attempt_id].ended_at is None
@@ -232,31 +227,31 @@ class Histories(RuleBasedStateMachine):
 
     @rule(number=which)
     def a_first_rank_starts(self, number: int) -> None:
-        for one in self._supervisors(number):
+        for one in self.supervisors(number):
             self.world.start(one)
 
     @rule(number=which, step=st.integers(1, 1000))
     def a_batch_is_stored(self, number: int, step: int) -> None:
-        for one in self._supervisors(number):
+        for one in self.supervisors(number):
             self.world.progress(one, step)
             self.audit.look()
             assert self.audit.rows.jobs[one.lease.job_id].progress == {"step": step}
 
     @rule(number=which, reason=reasons, clean=st.booleans())
     def an_attempt_ends(self, number: int, reason: EndReason, clean: bool) -> None:
-        for one in self._supervisors(number):
+        for one in self.supervisors(number):
             self.world.end(one, reason, clean=clean)
 
     @rule(number=which)
     def a_supervisor_obeys(self, number: int) -> None:
-        for one in self._supervisors(number):
+        for one in self.supervisors(number):
             reason = self.world.orders(one)
             if reason is not None:
                 self.world.end(one, reason)
 
     @rule(number=which, reason=reasons)
     def an_attempt_ends_while_its_job_is_cancelled(self, number: int, reason: EndReason) -> None:
-        for one in self._supervisors(number):
+        for one in self.supervisors(number):
 
             def cancel(job_id: str = one.lease.job_id) -> None:
                 with suppress(JobEnded):
@@ -299,54 +294,3 @@ class Histories(RuleBasedStateMachine):
             self.world.at_once(lambda: self.world.reap(found), lambda: self.world.reap(found))
         else:
             self.world.at_once(self.world.reap, self.world.live_on)
-
-    # Those who must not write
-
-    @rule(number=which)
-    def a_stale_writer_is_refused(self, number: int) -> None:
-        """One whose attempt has ended: it was cut off, stopped, or slow."""
-        rows = self.audit.rows.attempts
-        stale = [one.lease for one in self.world.supervisors if rows[one.lease.attempt_id].ended_at is not None]
-        self._are_refused(pick(stale, number))
-
-    @rule(number=which)
-    def a_stranger_is_refused(self, number: int) -> None:
-        """One with the wrong token, or with the token of another job."""
-        for one in self._supervisors(number):
-            self._are_refused([replace(one.lease, token=_NOT_A_TOKEN), replace(one.lease, job_id="another")])
-
-    def _are_refused(self, strangers: Sequence[Lease]) -> None:
-        self.audit.look()
-        for lease in strangers:
-            for write in self._writes(lease):
-                with suppress(StaleLease, StaleTransition), self.world.begin() as session:
-                    write(session)
-                    raise AssertionError(f"a stale write was accepted: {lease}")
-        self.audit.look(nothing_happened=True)
-
-    def _writes(self, lease: Lease) -> list[Callable[[Session], object]]:
-        """All that a supervisor does."""
-        one = Supervisor(lease, "ha")
-        return [
-            lambda session: leases.renew(session, lease, lease_s=60),
-            lambda session: leases.orders(session, lease),
-            lambda session: leases.fence(session, lease),
-            lambda session: leases.fence(session, lease, ending=True),
-            lambda session: leases.fence_expired(session, lease),
-            lambda session: leases.end(session, lease, EndReason.COMPLETED),
-            lambda session: leases.end(session, lease, EndReason.RANK_FAILED),
-            lambda session: store.transition(session, lease.job_id, Status.RUNNING, lease=lease),
-            lambda session: store.transition(session, lease.job_id, Status.QUEUED, lease=lease),
-            lambda _: self.world.start(one),
-            lambda _: self.world.progress(one, 0),
-        ]
-
-    @rule(number=which, change=st.sampled_from(_FORBIDDEN))
-    def a_forbidden_transition_is_refused(self, number: int, change: tuple[Status, Status]) -> None:
-        source, to = change
-        self.audit.look()
-        for job in pick([job for job in self.audit.rows.jobs.values() if job.status is source], number):
-            with suppress(StaleTransition), self.world.begin() as session:
-                store.transition(session, job.id, to)
-                raise AssertionError(f"{source} became {to}")
-            self.audit.look(nothing_happened=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Engine, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 
@@ -24,7 +24,11 @@ _SLOTS = select(
     Slot.host, Slot.index, Slot.attempt_id, Slot.rank, Slot.quarantined_at, Slot.retired_at
 ).order_by(Slot.host, Slot.index)  # fmt: skip
 _HOSTS = select(Host.name, Host.heartbeat_at, Host.drained_at).order_by(Host.name)
-_EVENTS = select(JobEvent.id, JobEvent.job_id, JobEvent.kind, JobEvent.attempt, JobEvent.data).order_by(JobEvent.id)
+_EVENTS = (
+    select(JobEvent.id, JobEvent.job_id, JobEvent.kind, JobEvent.attempt, JobEvent.data)
+    .where(JobEvent.id > bindparam("after"))
+    .order_by(JobEvent.id)
+)
 
 
 @dataclass(frozen=True)
@@ -63,17 +67,16 @@ class Rows:
         )  # fmt: skip
 
 
-def read(engine: Engine, now: datetime, *, events_after: int) -> tuple[Rows, Sequence[Row[Any]]]:
-    """The rows as they are, and the events after the one with this id."""
-    with engine.connect() as connection:
-        rows = Rows(
-            now,
-            {row.id: row for row in connection.execute(_JOBS)},
-            {row.id: row for row in connection.execute(_ATTEMPTS)},
-            {(row.host, row.index): row for row in connection.execute(_SLOTS)},
-            {row.name: row for row in connection.execute(_HOSTS)},
-        )
-        return rows, connection.execute(_EVENTS.where(JobEvent.id > events_after)).all()
+def read(connection: Connection, now: datetime, *, events_after: int) -> tuple[Rows, Sequence[Row[Any]]]:
+    """The rows as they are, and the events after the one with this id; on a connection without transactions."""
+    rows = Rows(
+        now,
+        {row.id: row for row in connection.execute(_JOBS)},
+        {row.id: row for row in connection.execute(_ATTEMPTS)},
+        {(row.host, row.index): row for row in connection.execute(_SLOTS)},
+        {row.name: row for row in connection.execute(_HOSTS)},
+    )
+    return rows, connection.execute(_EVENTS, {"after": events_after}).all()
 
 
 def planned_slots(attempt: Row[Any]) -> dict[tuple[str, int], int]:

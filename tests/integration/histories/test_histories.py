@@ -1,6 +1,6 @@
 """The scheduler's guarantees under random histories, and proof that the histories find what would break them.
 
-The rules are in `machine`, what must hold in `checks` and `audit`. Every run makes the same histories.
+The rules are in `machine` and `refusals`, what must hold in `checks` and `audit`. Every run makes the same histories.
 `HORA_HISTORIES=2000 pytest tests/integration/histories -k random` makes so many new ones; a failure prints its steps.
 """
 
@@ -8,19 +8,21 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
 
 from jobs.tables import Host
 from tests.integration.histories.bugs import BUGS, Plant
 from tests.integration.histories.clock import START
-from tests.integration.histories.machine import Histories
+from tests.integration.histories.refusals import Histories
 from tests.integration.histories.world import World
 
 _MORE = int(os.environ.get("HORA_HISTORIES", "0"))
 _SETTINGS = settings(
     max_examples=_MORE or 60,
-    stateful_step_count=50,
+    stateful_step_count=30,
     derandomize=not _MORE,
     database=None,
     deadline=None,
@@ -45,8 +47,9 @@ def test_random_histories_break_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
 def test_a_bug_is_found(world: World, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
+    """By a check, or by a constraint of the database; one that shows in a race may not show twice."""
     plant(monkeypatch)
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, IntegrityError, Flaky)):
         run_state_machine_as_test(in_the(world), settings=_FOR_BUGS)
 
 
@@ -55,6 +58,8 @@ def test_the_database_reads_the_clock(world: World) -> None:
     world.register("ha", 1)
     world.clock.forward(90)
     with world.sessions() as session:
-        heartbeat_at, now, registered_at = session.execute(select(Host.heartbeat_at, func.now(), Host.registered_at)).one()
+        heartbeat_at, registered_at, now = session.execute(
+            select(Host.heartbeat_at, Host.registered_at, func.now())
+        ).one()
     assert (heartbeat_at, registered_at) == (START, START)
     assert (now - START).total_seconds() == 90

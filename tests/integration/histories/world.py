@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sqlalchemy import Engine, delete, select, update
+from sqlalchemy import Connection, Engine, delete, select, update
 from sqlalchemy.orm import Session
 
 from jobs import draining, ingest, leases, registration, store
@@ -79,6 +79,7 @@ class World:
     """One database, the processes around it, and what a person was told."""
 
     engine: Engine
+    onlooker: Connection  # without transactions
     settings: Settings
     pool: ThreadPoolExecutor
     clock: Clock = field(init=False)
@@ -126,10 +127,10 @@ class World:
         with self.begin() as session:
             for name in self.up:
                 registration.beat(session, name)
-        for one in self.supervisors:
-            if one.alive and one.host in self.up:
-                with suppress(StaleLease), self.begin() as session:
-                    leases.renew(session, one.lease, lease_s=self.settings.lease_s)
+            for one in self.supervisors:
+                if one.alive and one.host in self.up:
+                    with suppress(StaleLease):
+                        leases.renew(session, one.lease, lease_s=self.settings.lease_s)
 
     def drain(self, name: str, *, on: bool, requeue: bool = False) -> None:
         """An operator lets nothing new come to a host, or again."""
@@ -153,9 +154,9 @@ class World:
     def dispatch(self, *, crashes: bool = False) -> None:
         """A pass of a dispatcher, of a worker of its own."""
         self.touched = True
-        sessions = cast(Sessions, _Crashing(self.sessions)) if crashes else self.sessions
+        sessions = cast("Sessions", _Crashing(self.sessions)) if crashes else self.sessions
         with suppress(Crash):
-            Dispatcher(sessions, cast(Hints, self.hints), self.settings).run()
+            Dispatcher(sessions, cast("Hints", self.hints), self.settings).run()
 
     def claim(self, attempt_id: int, host: str) -> Supervisor | None:
         """As `Launcher.launch` does; the supervisor's pid is noted later."""
@@ -235,16 +236,16 @@ class World:
     def tend(self, host: str, *, clean: bool = True) -> None:
         """What a host's agent does in a pass to its attempts; `clean`: their processes can be killed."""
         gone = {one.lease.attempt_id for one in self.supervisors if one.noted and not one.alive}
+        holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
         with self.begin() as session:
             registration.beat(session, host)
-            led = session.scalars(select(Attempt).where(Attempt.host == host, Attempt.ended_at.is_(None))).all()
-        for attempt in led:
-            if attempt.id in gone:
-                lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
-                reason = EndReason.LEASE_EXPIRED if attempt.started_at else EndReason.LAUNCH_FAILED
-                with suppress(StaleLease), self.begin() as session:
-                    self.end_in(session, lease, reason)
-        holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
+            led = select(Attempt).where(Attempt.host == host, Attempt.ended_at.is_(None), Attempt.id.in_(gone))
+            unsupervised = session.scalars(led).all()
+        for attempt in unsupervised:
+            lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+            reason = EndReason.LEASE_EXPIRED if attempt.started_at else EndReason.LAUNCH_FAILED
+            with suppress(StaleLease), self.begin() as session:
+                self.end_in(session, lease, reason)
         with self.begin() as session:
             ended = session.scalars(select(Attempt.id).where(Attempt.ended_at.is_not(None), Attempt.id.in_(holding)))
             for attempt_id in ended.all():

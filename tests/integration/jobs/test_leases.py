@@ -162,6 +162,15 @@ def test_the_supervisor_is_recorded(sessions: Sessions) -> None:
     assert given.kinds(sessions, lease.job_id)[-1] is EventKind.LAUNCHED
 
 
+def test_a_supervisor_is_not_recorded_for_an_attempt_that_has_ended(sessions: Sessions) -> None:
+    lease = given.a_claimed_attempt(sessions)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.COMPLETED)
+        leases.record_supervisor(session, lease, ProcessId(42, 15))
+    assert given.the_attempt(sessions, lease).supervisor_pid is None
+    assert given.kinds(sessions, lease.job_id)[-1] is EventKind.ENDED
+
+
 def test_a_supervisor_is_told_of_a_cancel(sessions: Sessions) -> None:
     lease = given.a_claimed_attempt(sessions)
     with sessions.begin() as session:

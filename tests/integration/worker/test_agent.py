@@ -102,6 +102,26 @@ def test_what_the_ranks_wrote_last_counts_for_the_end(sessions: Sessions, settin
     assert given.the_attempt(sessions, lease).started_at is not None
 
 
+def test_what_an_attempt_before_left_is_stored_with_what_the_last_one_wrote(
+    sessions: Sessions, settings: Settings, agent: Agent
+) -> None:
+    """Both lost their supervisors; the later one went on from a checkpoint that the earlier one had not told of."""
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        leases.release(session, lease.attempt_id)
+    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
+    paths.create()
+    (paths.logs / "rank-0.log").write_text("an epoch\n")
+    later = given.an_attempt(sessions, lease.job_id)
+    with sessions.begin() as session:
+        leases.claim(session, later.attempt_id, lease_s=60)
+    supervised_by(sessions, later, dead_process())
+    agent.reconcile()
+    assert given.the_attempt(sessions, later).ended_at is not None
+    assert given.count(sessions, LogLine) == 1
+
+
 def test_a_supervisor_that_lives_is_left_alone(sessions: Sessions, agent: Agent, start: Start) -> None:
     lease = given.a_running_attempt(sessions)
     supervisor = start("exec sleep 60")

@@ -112,6 +112,27 @@ def test_a_supervisor_over_whose_head_its_attempt_was_ended_goes_with_all_below_
     assert lease.attempt_id not in given.holders(sessions)
 
 
+def test_an_attempt_whose_supervisor_stands_still_ends_for_what_its_ranks_said(
+    sessions: Sessions, settings: Settings, hints: Hints, start: Start
+) -> None:
+    """They came to the end in the time that their lease left them."""
+    lease = given.a_running_attempt(sessions)
+    supervisor = start("exec sleep 60", HORA_ATTEMPT="")
+    supervised_by(sessions, lease, living(supervisor.pid))
+    supervisor.send_signal(signal.SIGSTOP)
+    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
+    paths.create()
+    for rank in (0, 1):
+        line = RankExited(at=2.0, reason=ExitReason.COMPLETED).model_dump_json()
+        (paths.records / rank_records_name(rank)).write_text(line + "\n")
+    agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
+    assert given.the_attempt(sessions, lease).ended_at is None  # its lease is good
+    given.lease_ran_out(sessions, lease)
+    agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
+    assert given.the_attempt(sessions, lease).end_reason is EndReason.COMPLETED
+    assert supervisor.wait(10) == -signal.SIGKILL
+
+
 def test_a_gpu_on_which_a_process_is_left_is_not_given_back(
     sessions: Sessions, settings: Settings, hints: Hints, monkeypatch: pytest.MonkeyPatch
 ) -> None:

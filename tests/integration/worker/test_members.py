@@ -171,7 +171,7 @@ def test_a_member_that_is_silent_for_as_long_as_its_lease_is_lost(start: Start) 
     os.kill(pid, signal.SIGSTOP)
     assert members.lost() is None
     lost = until(members.lost, what="a host that is lost")
-    assert lost == "host other: no word from it for 2 s"
+    assert lost == "host other: no word from it for 4 s"
     os.kill(pid, signal.SIGCONT)
 
 

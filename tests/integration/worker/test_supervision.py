@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import func, text, update
 
 from jobs import leases, store
 from jobs.database import Sessions
@@ -260,13 +260,29 @@ def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database:
     assert one.ends() is EndReason.CANCELLED
 
 
-def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
+def test_a_row_that_somebody_holds_does_not_keep_the_ranks_alive(run: Run) -> None:
     one = run("deaf", lease_s=4)
     one.runs()
     with one.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
         session.execute(update(Attempt).where(Attempt.id == one.lease.attempt_id).values(error="held"))
-        until(lambda: not marked(one.mark), within_s=4, what="the end of the ranks")
+        until(lambda: not marked(one.mark), within_s=4.5, what="the end of the ranks")
         assert one.process.wait(30) == 1
+
+
+def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
+    one = run("deaf", lease_s=4)
+    one.runs()
+    with one.sessions() as session:
+        others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        backends = list(session.scalars(text(others)))
+        for pid in backends:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            until(lambda: not marked(one.mark), within_s=4.5, what="the end of the ranks")
+            assert one.process.wait(30) == 1
+        finally:
+            for pid in backends:
+                os.kill(pid, signal.SIGCONT)
 
 
 def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:

@@ -1,0 +1,103 @@
+"""Those who must not write, and are refused without a trace: the other half of the machine."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from uuid import UUID
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+from sqlalchemy.orm import Session
+
+from jobs import leases, store
+from jobs.leases import StaleLease
+from jobs.placement import Placement, Share
+from jobs.states import NEXT, EndReason, Status
+from jobs.store import Lease, StaleTransition
+from tests.integration.histories.machine import SMALL, Lives, pick, which
+from tests.integration.histories.world import Supervisor
+
+_NOT_A_TOKEN = str(UUID(int=0))
+_FORBIDDEN = sorted((source, to) for source in Status for to in Status if to not in NEXT[source])
+
+
+class Histories(Lives):
+    """One history, with all that may go wrong in it."""
+
+    @rule(number=which, slot=which)
+    def a_late_placement_is_refused(self, number: int, slot: int) -> None:
+        """A dispatcher was stopped between its decision and its writing; another one was not."""
+        self.supervisors(number)  # with slots that are taken
+        self.someone_submits(SMALL, None, crashes=False)
+        self.audit.look()
+        rows = self.audit.rows
+        for job in [*pick(list(rows.jobs.values()), number), *list(rows.jobs.values())[-1:]]:
+            waits = job.status is Status.QUEUED and job.paused_at is None
+            for host, index in pick([key for key in rows.slots if not (waits and rows.is_free(key))], slot):
+                with self.world.begin() as session:
+                    assert not leases.place(session, [Placement(job.id, (Share(host, (index,)),))], lease_s=60)
+                self.audit.look(nothing_happened=True)
+
+    @rule(number=which)
+    def a_stale_writer_is_refused(self, number: int) -> None:
+        """One whose attempt has ended: it was cut off, stopped, or slow."""
+        rows = self.audit.rows.attempts
+        stale = [one.lease for one in self.world.supervisors if rows[one.lease.attempt_id].ended_at is not None]
+        self._are_refused(pick(stale, number))
+
+    @rule(number=which)
+    def a_stranger_is_refused(self, number: int) -> None:
+        """One with the wrong token, or with the token of another job."""
+        for one in self.supervisors(number):
+            self._are_refused([replace(one.lease, token=_NOT_A_TOKEN), replace(one.lease, job_id="another")])
+
+    @rule(number=which, seconds=st.sampled_from([61, 130]))
+    def a_slow_reaper_is_refused(self, number: int, seconds: int) -> None:
+        """The database was away, a reaper looked first, and supervisors renewed their leases before it went on."""
+        if not self.supervisors(number):
+            return
+        self.world.clock.forward(seconds)
+        found = self.world.abandoned()
+        assert found
+        self.world.live_on()
+        self.audit.look()
+        mine = {one.lease.attempt_id for one in self.world.supervisors if self.owns(one)}
+        self.world.reap([one for one in found if one.lease.attempt_id in mine])
+        self.audit.look(nothing_happened=True)
+
+    def _are_refused(self, strangers: Sequence[Lease]) -> None:
+        self.audit.look()
+        for lease in strangers:
+            for write in self._writes(lease):
+                with suppress(StaleLease, StaleTransition), self.world.begin() as session:
+                    write(session)
+                    raise AssertionError(f"a stale write was accepted: {lease}")
+            self.world.note(Supervisor(lease, "ha"))  # it need not know, but nothing may come of it
+        self.audit.look(nothing_happened=True)
+
+    def _writes(self, lease: Lease) -> list[Callable[[Session], object]]:
+        """All that a supervisor does."""
+        one = Supervisor(lease, "ha")
+        return [
+            lambda session: leases.renew(session, lease, lease_s=60),
+            lambda session: leases.orders(session, lease),
+            lambda session: leases.fence(session, lease),
+            lambda session: leases.fence(session, lease, ending=True),
+            lambda session: leases.fence_expired(session, lease),
+            lambda session: leases.end(session, lease, EndReason.COMPLETED),
+            lambda session: leases.end(session, lease, EndReason.RANK_FAILED),
+            lambda session: store.transition(session, lease.job_id, Status.RUNNING, lease=lease),
+            lambda session: store.transition(session, lease.job_id, Status.QUEUED, lease=lease),
+            lambda _: self.world.start(one),
+            lambda _: self.world.progress(one, 0),
+        ]
+
+    @rule(number=which, change=st.sampled_from(_FORBIDDEN))
+    def a_forbidden_transition_is_refused(self, number: int, change: tuple[Status, Status]) -> None:
+        source, to = change
+        self.audit.look()
+        for job in pick([job for job in self.audit.rows.jobs.values() if job.status is source], number):
+            with suppress(StaleTransition), self.world.begin() as session:
+                store.transition(session, job.id, to)
+                raise AssertionError(f"{source} became {to}")
+            self.audit.look(nothing_happened=True)

@@ -1,0 +1,112 @@
+"""Who is let in by a worker's ssh door, and to do what. With real ssh and sshd, on loopback."""
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hora.keys import make_keys
+from jobs.settings import Settings
+from jobs.ssh_keys import SshKeys
+from tests.waiting import until
+from worker import sshd
+from worker.inventory import Place
+from worker.ssh import SshUnusable, command, files_of, find_sshd, prepare
+from worker.sshd import Sshd
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Of a host with keys and a port of its own."""
+    try:
+        find_sshd()
+    except SshUnusable as reason:
+        pytest.skip(str(reason))
+    make_keys(tmp_path / "keys")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    return Settings(home=tmp_path / "home", host_name="ha", ssh_dir=tmp_path / "keys", ssh_port=port)
+
+
+@pytest.fixture
+def door(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """It is open."""
+
+    def on_loopback(settings: Settings) -> Place:
+        prepare(settings)
+        return Place("127.0.0.1", "127.0.0.1", "lo")
+
+    monkeypatch.setenv("HORA_TOKEN", "t0p")
+    monkeypatch.setattr(sshd, "find_place", on_loopback)
+    door = Sshd(settings)
+    door.start()
+    until(lambda: door.place is not None, what="an open door")
+    yield door
+    door.stop()
+    door.join()
+    for connection in door.connections:
+        connection.wait(10)
+
+
+def ssh(settings: Settings, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run something there as one of the stack's hosts does."""
+    argv = [*command(files_of(settings)), *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.usefixtures("door")
+def test_the_stacks_key_runs_commands_without_the_workers_secrets(settings: Settings) -> None:
+    done = ssh(settings, "127.0.0.1", "echo out; echo err >&2; env; exit 7")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (7, "out")
+    assert "err" in done.stderr
+    assert "t0p" not in done.stdout
+    assert "HORA_" not in done.stdout
+
+
+@pytest.mark.usefixtures("door")
+def test_nothing_but_commands_is_let_in(settings: Settings) -> None:
+    terminal = ssh(settings, "-tt", "127.0.0.1", "tty")
+    assert "PTY allocation request failed" in terminal.stderr
+    port = settings.ssh_port
+    forwarded = ssh(settings, "-o", "ClearAllForwardings=no", "-W", f"127.0.0.1:{port}", "127.0.0.1")
+    assert forwarded.returncode != 0
+    assert "SSH-2.0" not in forwarded.stdout
+
+
+@pytest.mark.usefixtures("door")
+def test_another_key_is_refused_and_another_host_is_not_believed(settings: Settings, tmp_path: Path) -> None:
+    make_keys(tmp_path / "others")
+    other = SshKeys(tmp_path / "others")
+    shutil.copy(other.client_key, SshKeys(tmp_path / "keys").client_key)
+    refused = ssh(settings, "127.0.0.1", "true")
+    assert (refused.returncode, refused.stderr.strip().endswith("Permission denied (publickey).")) == (255, True)
+    files_of(settings).known_hosts.write_text(f"* {' '.join(other.host_public_key.read_text().split()[:2])}\n")
+    disbelieved = ssh(settings, "127.0.0.1", "true")
+    assert disbelieved.returncode == 255
+    assert "Host key verification failed." in disbelieved.stderr
+
+
+def test_a_connection_outlives_the_door(settings: Settings, door: Sshd) -> None:
+    argv = [*command(files_of(settings)), "127.0.0.1", "cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as there:
+        assert there.stdin is not None
+        assert there.stdout is not None
+        there.stdin.write("before\n")
+        there.stdin.flush()
+        assert there.stdout.readline() == "before\n"
+        door.stop()
+        door.join()
+        assert ssh(settings, "127.0.0.1", "true").returncode == 255
+        assert there.communicate("after\n")[0] == "after\n"
+        assert there.returncode == 0
+
+
+def test_what_is_missing_is_said(settings: Settings) -> None:
+    (settings.ssh_dir or Path()).joinpath("host_ed25519.pub").unlink()
+    with pytest.raises(SshUnusable, match=r"holds no host_ed25519\.pub: run `hora keys` once for all hosts"):
+        prepare(settings)
+    with pytest.raises(SshUnusable, match="HORA_SSH_DIR is not set"):
+        prepare(settings.model_copy(update={"ssh_dir": None}))
