@@ -169,7 +169,7 @@ def teardown(home: Home, parts: Mapping[str, ProcessId], say: Callable[[str], No
 
     stop("migrations", signal.SIGTERM, 5)
     stop("worker", signal.SIGTERM, 10)
-    tell(end_attempts(home.path, grace_s=8))
+    tell(end_attempts(home.path, grace_s=25))  # they save first
     stop("api", signal.SIGTERM, 5)
     stop("broker", signal.SIGTERM, 5)
     stop("database", signal.SIGINT, 15)  # "fast": open connections are ended

@@ -3,16 +3,16 @@
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
-from jobs.processes import MARK, ProcessId, command_line, environment, pids
+from jobs.processes import MARK, ProcessId, command_line, descendants, environment, pids
 
 POLL_S = 0.02
 SUPERVISOR = "worker.supervisor"  # the module that owns one attempt, as it stands in its command line
 
 
-def wait_ended(processes: Iterable[ProcessId], within_s: float) -> list[ProcessId]:
+def wait_ended(processes: Collection[ProcessId], within_s: float) -> list[ProcessId]:
     """Wait until all `processes` ended; returns those that still run after `within_s`."""
     deadline = time.monotonic() + within_s
     alive = [process for process in processes if process.is_alive]
@@ -68,8 +68,8 @@ def end_attempts(home: Path, *, grace_s: float) -> str | None:
     wait_ended(supervisors, grace_s)
     killed = set()
     deadline = time.monotonic() + 5
-    while (left := attempts_of(home)) and time.monotonic() < deadline:
-        killed |= set(left)
+    while (left := _with_descendants(attempts_of(home))) and time.monotonic() < deadline:
+        killed |= left
         for process in left:
             process.signal(signal.SIGKILL)
         wait_ended(left, 1)
@@ -77,6 +77,12 @@ def end_attempts(home: Path, *, grace_s: float) -> str | None:
     return f"{attempts} running {'attempt' if attempts == 1 else 'attempts'} stopped" + (
         f", {len(killed)} {'process' if len(killed) == 1 else 'processes'} killed" if killed else ""
     )
+
+
+def _with_descendants(found: Collection[ProcessId]) -> set[ProcessId]:
+    """And what lives below them, whatever environment it has: a supervisor is the parent of its attempt's orphans."""
+    below = (ProcessId.of(pid) for process in found for pid in descendants(process.pid))
+    return {*found, *(process for process in below if process is not None)}
 
 
 def _is_supervisor(pid: int) -> bool:

@@ -24,7 +24,7 @@ from hora.keeper import ALREADY_RUNNING, READY_WITHIN_S, last_lines
 from hora.parts import PARTS, teardown, with_sources
 from hora.processes import POLL_S, wait_ended
 
-STOPPED_WITHIN_S = 60.0  # the sum of the parts' own limits, and some
+STOPPED_WITHIN_S = 90.0  # the sum of the parts' own limits, and some
 
 
 class _Ended(Exception):

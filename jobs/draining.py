@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session
 
-from jobs import leases
+from jobs import placing
 from jobs.hosts import HostNotFound
 from jobs.placement_rows import PASS
 from jobs.tables import Attempt, Host, Slot
@@ -31,7 +31,7 @@ def drain(session: Session, name: str, *, requeue: bool = False) -> None:
     _set_drained(session, name, func.coalesce(Host.drained_at, func.now()))
     if requeue:
         held = session.scalars(_live_attempts(name)).all()
-        leases.request_preemption(session, held, f"host {name} is drained")
+        placing.request_preemption(session, held, f"host {name} is drained")
 
 
 def undrain(session: Session, name: str) -> None:

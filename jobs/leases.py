@@ -1,6 +1,6 @@
-"""Attempts and the slots they hold: place, claim, renew, fence, end, release.
+"""Attempts and the slots they hold: claim, renew, fence, end, release.
 
-A life of an attempt: the dispatcher `place`s it (attempt, slots and job in one transaction), a supervisor
+A life of an attempt: the dispatcher places it (`jobs.placing`: attempt, slots and job in one transaction), a supervisor
 `claim`s it and from then on `renew`s its lease and `fence`s its writes, and someone `end`s it: the supervisor,
 or the reaper once the lease has run out. The slots of each of its hosts are `release`d only when no process is left
 on them.
@@ -8,20 +8,18 @@ on them.
     StaleLease      the attempt has ended or another holds it; the writer has to leave
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, exists, func, insert, or_, select, update
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy import cast, exists, func, or_, select, update
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from jobs import run_times
-from jobs.placement import Placement
 from jobs.processes import ProcessId
 from jobs.states import LOST, EndReason, EventKind, Status, status_after
-from jobs.store import Lease, add_event, held, is_good, move, storable, transition
-from jobs.tables import Attempt, Host, Job, JobEvent, Slot
+from jobs.store import Lease, add_event, add_events, held, is_good, storable, transition
+from jobs.tables import Attempt, Host, Job, Slot
 
 
 class StaleLease(RuntimeError):
@@ -35,116 +33,6 @@ class Orders:
     cancel_requested: bool
     pause_requested: bool = False
     preempted_for: str | None = None  # why it has to make room
-
-
-def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
-    """Give queued jobs their slots; returns the leases of those that got all of theirs.
-
-    Left out is a job that is no longer waiting, and one of whose slots not every one is free any more or whose hosts
-    are drained. The lowest rank goes to the first slot of the first share.
-    """
-    if not placements:
-        return []
-    free = _lock_free(session, [slot for one in placements for slot in one.slots])
-    possible = {}
-    for placement in placements:
-        slots = set(placement.slots)
-        if slots <= free and placement.job_id not in possible:
-            free -= slots
-            possible[placement.job_id] = placement
-    numbers = move(
-        session, list(possible), Status.LAUNCHING,
-        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
-        attempt=Job.attempt + 1, not_before=None,
-    )  # fmt: skip
-    if not numbers:
-        return []
-    placed = [possible[job_id] for job_id in possible if job_id in numbers]
-    leases = _insert_attempts(session, placed, numbers, lease_s=lease_s)
-    _lease_slots(session, placed, leases)
-    events = [
-        {"job_id": lease.job_id, "kind": EventKind.PLACED, "attempt": lease.number, "data": {"shares": one.to_json()}}
-        for one, lease in zip(placed, leases, strict=True)
-    ]
-    session.execute(insert(JobEvent), events)
-    return leases
-
-
-def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those of the slots that can be leased, locked until the commit, and their hosts before them.
-
-    Who drains a host thus finds every attempt that was placed on it before.
-    """
-    hosts = session.scalars(
-        select(Host.name)
-        .where(Host.name.in_({host for host, _ in slots}), Host.drained_at.is_(None))
-        .order_by(Host.name)
-        .with_for_update(read=True)
-    ).all()
-    wanted = (
-        func.unnest(
-            cast([host for host, _ in slots], ARRAY(String)), cast([index for _, index in slots], ARRAY(Integer))
-        )
-        .table_valued("host", "index", name="wanted")
-        .render_derived()
-    )
-    rows = session.execute(
-        select(Slot.host, Slot.index)
-        .join(wanted, (Slot.host == wanted.c.host) & (Slot.index == wanted.c.index))
-        .where(Slot.host.in_(hosts))
-        .where(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
-        .order_by(Slot.host, Slot.index)
-        .with_for_update(of=Slot)
-    )
-    return {(host, index) for host, index in rows}
-
-
-def _insert_attempts(
-    session: Session, placed: Sequence[Placement], numbers: Mapping[str, int], *, lease_s: float
-) -> list[Lease]:
-    waiting = session.execute(select(Job.id, Job.queued_at).where(Job.id == func.any(cast([*numbers], ARRAY(String)))))
-    since = {row.id: row.queued_at for row in waiting}
-    rows = session.execute(
-        insert(Attempt)
-        .values(
-            lease_expires_at=func.now() + timedelta(seconds=lease_s),
-            due_at=func.now() + bindparam("due_s", type_=Float) * timedelta(seconds=1),
-        )
-        .returning(Attempt.id, Attempt.token, Attempt.job_id, Attempt.number),
-        [
-            {
-                "job_id": one.job_id,
-                "number": numbers[one.job_id],
-                "host": one.shares[0].host,
-                "shares": one.to_json(),
-                "gpus": one.gpus,
-                "queued_at": since[one.job_id],
-                "due_s": one.due_s,
-            }
-            for one in placed
-        ],
-    )
-    leases = {row.job_id: Lease(row.id, str(row.token), row.job_id, row.number) for row in rows}
-    return [leases[one.job_id] for one in placed]
-
-
-def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence[Lease]) -> None:
-    taken = [
-        (host, index, lease.attempt_id, rank)
-        for one, lease in zip(placed, leases, strict=True)
-        for rank, (host, index) in enumerate(one.slots)
-    ]
-    hosts, indices, attempts, ranks = map(list, zip(*taken, strict=True))
-    rows = func.unnest(
-        cast(hosts, ARRAY(String)), cast(indices, ARRAY(Integer)),
-        cast(attempts, ARRAY(BigInteger)), cast(ranks, ARRAY(Integer)),
-    ).table_valued("host", "index", "attempt_id", "rank", name="taken").render_derived()  # fmt: skip
-    session.execute(
-        update(Slot)
-        .where(Slot.host == rows.c.host, Slot.index == rows.c.index)
-        .values(attempt_id=rows.c.attempt_id, rank=rows.c.rank),
-        execution_options={"synchronize_session": False},
-    )
 
 
 def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
@@ -201,33 +89,9 @@ def orders(session: Session, lease: Lease) -> Orders:
     return Orders(cancel_requested=row.cancel, pause_requested=row.pause, preempted_for=row.preempted_for)
 
 
-def preempted_for(job_id: str) -> str:
-    """Why an attempt is asked to make room, where it is for a job that waits."""
-    return f"job {job_id}"
-
-
-def request_preemption(session: Session, attempt_ids: Sequence[int], why: str) -> None:
-    """Ask live attempts to save and make room, each once; their jobs go back to the queue.
-
-    `why` is `preempted_for` a job, or a sentence.
-    """
-    asked = session.execute(
-        update(Attempt)
-        .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))
-        .values(preempt_requested_at=func.now(), preempted_for=why)
-        .returning(Attempt.job_id, Attempt.number)
-    )
-    events = [
-        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": {"for": why}}
-        for job_id, number in asked
-    ]
-    if events:
-        session.execute(insert(JobEvent), events)
-
-
-def fence(session: Session, lease: Lease, *, ending: bool = False) -> None:
+def fence(session: Session, lease: Lease) -> None:
     """Hold the attempt's row until the commit, so that nobody ends it meanwhile. Raises `StaleLease`."""
-    if session.scalar(held(lease).with_for_update(read=not ending)) is None:
+    if session.scalar(held(lease).with_for_update(read=True)) is None:
         raise StaleLease(lease)
 
 
@@ -244,10 +108,7 @@ def end(
 
     The slots stay leased until `release`. Raises `StaleLease`.
     """
-    fence(session, lease, ending=True)
-    job = session.scalars(
-        select(Job).where(Job.id == lease.job_id).with_for_update(), execution_options={"populate_existing": True}
-    ).one()
+    job = _job_of(session, lease)
     cancelled = job.cancel_requested_at is not None
     to = status_after(
         reason, cancel_requested=cancelled, restarts=job.restarts, max_restarts=int(job.spec["max_restarts"])
@@ -278,6 +139,15 @@ def end(
     return to
 
 
+def _job_of(session: Session, lease: Lease) -> Job:
+    """The job, and with it the attempt, held until the commit. Raises `StaleLease`."""
+    both = select(Job).join(Attempt, Attempt.job_id == Job.id).where(is_good(lease))
+    job = session.scalar(both.with_for_update(of=[Attempt, Job]), execution_options={"populate_existing": True})
+    if job is None:
+        raise StaleLease(lease)
+    return job
+
+
 def _pause_s(reason: EndReason, restarts: int, losses: int, *, backoff_s: float, limit_s: float) -> float:
     """How long a job waits before it is placed again: doubled with each restart that counts, and with each loss.
 
@@ -294,11 +164,9 @@ def _pause_s(reason: EndReason, restarts: int, losses: int, *, backoff_s: float,
 
 def _tell(session: Session, lease: Lease, reason: EndReason, error: str | None, to: Status) -> None:
     data = {"end_reason": reason.value, "error": error}
-    add_event(session, lease.job_id, EventKind.ATTEMPT_ENDED, attempt=lease.number, data=data)
-    if to is Status.QUEUED:
-        add_event(session, lease.job_id, EventKind.REQUEUED, attempt=lease.number)
-    else:
-        add_event(session, lease.job_id, EventKind.ENDED, attempt=lease.number, data={"status": to.value, **data})
+    ended = (EventKind.ENDED, {"status": to.value, **data})
+    follows = (EventKind.REQUEUED, {}) if to is Status.QUEUED else ended
+    add_events(session, lease.job_id, [(EventKind.ATTEMPT_ENDED, data), follows], attempt=lease.number)
 
 
 def release(session: Session, attempt_id: int, *, host: str | None = None) -> None:

@@ -5,7 +5,7 @@ Used by the worker (supervisors, ranks) and by the local stack's keeper. Linux o
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,31 @@ def _stat(pid: int) -> list[str]:
 def pids() -> Iterator[int]:
     """Every pid on this host."""
     return (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+
+
+def descendants(root: int, *, spared: Collection[int] = ()) -> list[int]:
+    """Pids of the living processes below `root`, but for those in `spared` and all below these."""
+    children: dict[int, list[int]] = {}
+    for pid in pids():
+        state, parent = state_and_parent(pid)
+        if state not in "ZX":
+            children.setdefault(parent, []).append(pid)
+    found, ahead = [], [root]
+    while ahead:
+        below = [pid for pid in children.get(ahead.pop(), []) if pid not in spared]
+        found += below
+        ahead += below
+    return found
+
+
+def state_and_parent(pid: int) -> tuple[str, int]:
+    """Two fields of /proc/PID/stat (proc_pid_stat(5)); X and 0 of a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            state, parent = stat.read().rpartition(b")")[2].split()[:2]  # the name before may hold anything
+    except (OSError, ValueError):
+        return "X", 0
+    return state.decode(), int(parent)
 
 
 def environment(pid: int) -> frozenset[bytes]:

@@ -10,8 +10,8 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.fitting import Cluster, Wish
-from jobs.leases import preempted_for
 from jobs.placement_rows import IN_QUEUE, QUEUE_ORDER, KnownHost, known_hosts, waiting_jobs, waiting_of
+from jobs.placing import preempted_for
 from jobs.states import Status
 from jobs.tables import Attempt, Job
 

@@ -231,7 +231,15 @@ def add_event(
     data: dict[str, Any] | None = None,
 ) -> None:
     """Append to a job's history."""
-    session.execute(insert(JobEvent).values(job_id=job_id, kind=kind, attempt=attempt, data=storable(data or {})))
+    add_events(session, job_id, [(kind, data or {})], attempt=attempt)
+
+
+def add_events(
+    session: Session, job_id: str, events: Sequence[tuple[EventKind, dict[str, Any]]], *, attempt: int | None = None
+) -> None:
+    """Append to a job's history, in this order."""
+    rows = [{"job_id": job_id, "kind": kind, "attempt": attempt, "data": storable(data)} for kind, data in events]
+    session.execute(insert(JobEvent), rows)
 
 
 _FRESH: dict[str, Any] = {"populate_existing": True}

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
 from jobs.hints import Hints
-from jobs.leases import place, preempted_for, request_preemption
 from jobs.placement import Pass
 from jobs.placement_rows import PASS, known_hosts, live_attempts, next_page
+from jobs.placing import place, preempted_for, request_preemption
 from jobs.settings import Settings
 from jobs.tables import Host
 

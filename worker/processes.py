@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from jobs.processes import MARK, environment, pids
+from jobs.processes import MARK, descendants, environment, pids, state_and_parent
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _LOOKS = 2  # one alone may miss a process that is just being handed to another parent
@@ -42,34 +42,9 @@ def marked(mark: str) -> list[int]:
     return [pid for pid in pids() if wanted in environment(pid)]
 
 
-def descendants(root: int, *, spared: Collection[int] = ()) -> list[int]:
-    """Pids of the living processes below `root`, but for those in `spared` and all below these."""
-    children: dict[int, list[int]] = {}
-    for pid in pids():
-        state, parent = _state_and_parent(pid)
-        if state not in "ZX":
-            children.setdefault(parent, []).append(pid)
-    found, ahead = [], [root]
-    while ahead:
-        below = [pid for pid in children.get(ahead.pop(), []) if pid not in spared]
-        found += below
-        ahead += below
-    return found
-
-
 def is_stopped(pid: int) -> bool:
     """Whether the process is there and stands still: by SIGSTOP, or below a debugger."""
-    return _state_and_parent(pid)[0] in "Tt"
-
-
-def _state_and_parent(pid: int) -> tuple[str, int]:
-    """Two fields of /proc/PID/stat (proc_pid_stat(5)); X and 0 of a process that is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            state, parent = stat.read().rpartition(b")")[2].split()[:2]  # the name before may hold anything
-    except (OSError, ValueError):
-        return "X", 0
-    return state.decode(), int(parent)
+    return state_and_parent(pid)[0] in "Tt"
 
 
 def of_attempt(mark: str, *, below: int | None = None, spared: Collection[int] = ()) -> list[int]:

@@ -33,6 +33,7 @@ from worker.intake import Intake
 from worker.launcher import SupervisorOrder
 from worker.leftovers import store_leftovers
 from worker.members import Members
+from worker.politeness import be_polite
 from worker.processes import is_stopped
 from worker.renewal import Renewal
 from worker.stopping import Graces, Here, stop
@@ -137,6 +138,7 @@ class Supervision:
     def _to_the_end(self) -> tuple[Verdict, bool]:
         """The verdict, and whether no process is left on this host."""
         self._renewal.patiently(self._begin)
+        be_polite()  # no sooner: on a busy host all that it took to come here could last longer than the lease
         stopped_for = self._watch()
         clean = self._stop(stopped_for)
         lost = self._members.lost()

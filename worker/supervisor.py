@@ -13,8 +13,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from worker.politeness import be_polite
-
 if TYPE_CHECKING:
     from worker.members import Members
 
@@ -73,7 +71,6 @@ def main() -> int:
     from worker.processes import adopt_orphans
 
     adopt_orphans()
-    be_polite()  # after the start: the ranks inherit it otherwise
     wait_for_a_rank(order, launcher)
 
     from worker.launcher import SupervisorOrder

@@ -12,7 +12,7 @@ from sqlalchemy import column, delete, func, insert, table, update
 
 import migrations
 from api.main import app_for
-from jobs import leases
+from jobs import placing
 from jobs.database import Sessions
 from jobs.placement import Placement, Share
 from jobs.settings import Settings
@@ -27,7 +27,7 @@ def test_hosts_say_what_holds_each_slot(api: TestClient, submitted: Submit, sess
     a_host(sessions, "hb", slots=1, kind="gpu")
     job_id = submitted()
     with sessions.begin() as session:
-        leases.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
+        placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 2).values(quarantined_at=func.now()))
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 3).values(retired_at=func.now()))
         session.execute(update(Host).where(Host.name == "hb").values(heartbeat_at=seconds(-(10**9))))

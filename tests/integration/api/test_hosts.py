@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text, update
 
-from jobs import leases, registration
+from jobs import leases, placing, registration
 from jobs.database import Sessions
 from jobs.placement import Placement, Share
 from jobs.placement_rows import PASS
@@ -26,7 +26,7 @@ Submit = Callable[..., str]
 
 def place(sessions: Sessions, job_id: str, *shares: Share) -> Lease:
     with sessions.begin() as session:
-        (lease,) = leases.place(session, [Placement(job_id, shares)], lease_s=60)
+        (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
     return lease
 
 
@@ -114,7 +114,7 @@ def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
             session.execute(select(func.pg_advisory_xact_lock(PASS)))
-            leases.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
+            placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
             drained = pool.submit(api.post, "/v1/hosts/ha/drain", json={"requeue": True})
             until(lambda: _waits_for_a_lock(sessions), what="the drain that waits for the pass")
         assert drained.result(10).status_code == 200

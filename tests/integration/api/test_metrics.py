@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import func, update
 
 from api.metrics import ClusterCollector
-from jobs import figures, leases, store
+from jobs import figures, leases, placing, store
 from jobs.database import Sessions, engine_for, sessions_for
 from jobs.placement import Placement, Share
 from jobs.settings import Settings
@@ -42,7 +42,7 @@ def buckets(found: Figures, name: str) -> dict[str, float]:
 
 def an_attempt(sessions: Sessions, job_id: str, *, slots: tuple[int, ...] = (0,), host: str = "ha") -> Lease:
     with sessions.begin() as session:
-        (lease,) = leases.place(session, [Placement(job_id, (Share(host, slots),))], lease_s=60)
+        (lease,) = placing.place(session, [Placement(job_id, (Share(host, slots),))], lease_s=60)
     return lease
 
 
@@ -136,7 +136,7 @@ def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Se
     end(sessions, an_attempt(sessions, job_id), EndReason.RANK_FAILED)
     preempted = an_attempt(sessions, job_id)
     with sessions.begin() as session:
-        leases.request_preemption(session, [preempted.attempt_id], "job x")
+        placing.request_preemption(session, [preempted.attempt_id], "job x")
     end(sessions, preempted, EndReason.PREEMPTED)
     an_attempt(sessions, job_id)
     end(sessions, an_attempt(sessions, submitted(), slots=(2,)), EndReason.BAD_DATA)

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import event, func, update
 
-from jobs import leases, store
+from jobs import leases, placing, store
 from jobs.database import Sessions
 from jobs.placement import Placement, Share
 from jobs.states import EndReason, Status
@@ -68,7 +68,7 @@ def test_lists_say_why_jobs_wait_and_others_do_not(api: TestClient, submitted: S
     a_host(sessions, slots=4)
     running, waiting = submitted(gpus=2), submitted(gpus=4)
     with sessions.begin() as session:
-        leases.place(session, [Placement(running, (Share("ha", (0, 1)),))], lease_s=60)
+        placing.place(session, [Placement(running, (Share("ha", (0, 1)),))], lease_s=60)
     listed = {job["id"]: job["waiting"] for job in api.get("/v1/jobs").json()["items"]}
 
     assert listed[running] is None
@@ -113,7 +113,7 @@ def test_losses_and_the_wait_of_each_attempt_are_told(api: TestClient, submitted
     a_host(sessions)
     job_id = submitted()
     with sessions.begin() as session:
-        (lease,) = leases.place(session, [Placement(job_id, (Share("ha", (0, 1)),), due_s=60.0)], lease_s=60)
+        (lease,) = placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),), due_s=60.0)], lease_s=60)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)
         session.execute(update(Host).values(heartbeat_at=func.now()))

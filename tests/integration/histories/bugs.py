@@ -4,7 +4,7 @@ Each function takes away one guard for one test, and says what a developer might
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import ColumnElement, func, select, true, update
 from sqlalchemy.orm import Session
 
-from jobs import leases, store
+from jobs import leases, placing, store
 from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease
 from jobs.tables import Attempt, Slot
@@ -79,14 +79,14 @@ def double_requeue(patch: pytest.MonkeyPatch) -> None:
     def unguarded(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
         store.transition(session, job_id, to, **values)
 
-    for fence in ("fence", "fence_expired"):
-        patch.setattr(leases, fence, lambda *_, **__: None)
+    patch.setattr(leases, "fence_expired", lambda *_, **__: None)
+    patch.setattr(leases, "_job_of", lambda session, lease: store.get_job(session, lease.job_id))
     patch.setattr(leases, "transition", unguarded)
 
 
 def reaper_that_does_not_look_again(patch: pytest.MonkeyPatch) -> None:
     """An attempt is ended as abandoned that was renewed since it was found so."""
-    patch.setattr(leases, "fence_expired", lambda session, lease: leases.fence(session, lease, ending=True))
+    patch.setattr(leases, "fence_expired", leases.fence)
 
 
 def leaked_slot(patch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def leaked_slot(patch: pytest.MonkeyPatch) -> None:
 
 def slots_taken_unseen(patch: pytest.MonkeyPatch) -> None:
     """A placement takes its slots whoever holds them by now."""
-    patch.setattr(leases, "_lock_free", lambda session, slots: set(slots))
+    patch.setattr(placing, "_lock_free", lambda session, slots: set(slots))
 
 
 def status_past_the_table(patch: pytest.MonkeyPatch) -> None:
@@ -121,13 +121,12 @@ def restarts_not_limited(patch: pytest.MonkeyPatch) -> None:
 
 def history_with_a_gap(patch: pytest.MonkeyPatch) -> None:
     """A job goes back to the queue, and its history does not say so."""
-    add_event = leases.add_event
+    add_events = leases.add_events
 
-    def forgetful(session: Session, job_id: str, kind: EventKind, **rest: Any) -> None:
-        if kind is not EventKind.REQUEUED:
-            add_event(session, job_id, kind, **rest)
+    def forgetful(session: Session, job_id: str, events: Sequence[tuple[EventKind, Any]], **rest: Any) -> None:
+        add_events(session, job_id, [event for event in events if event[0] is not EventKind.REQUEUED], **rest)
 
-    patch.setattr(leases, "add_event", forgetful)
+    patch.setattr(leases, "add_events", forgetful)
 
 
 BUGS: list[Plant] = [

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from jobs import leases, store
+from jobs import placing, store
 from jobs.plan import resolve_plan
 from jobs.spec import Spec, spec_from
 from jobs.states import EndReason
@@ -172,7 +172,7 @@ class Lives(RuleBasedStateMachine):
     def an_attempt_is_asked_to_make_room(self, number: int) -> None:
         for attempt in pick(self.audit.rows.live, number):
             with self.world.begin() as session:
-                leases.request_preemption(session, [attempt.id], "for a test")
+                placing.request_preemption(session, [attempt.id], "for a test")
 
     # Launchers and supervisors
 

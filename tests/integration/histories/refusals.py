@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from sqlalchemy.orm import Session
 
-from jobs import leases, store
+from jobs import leases, placing, store
 from jobs.leases import StaleLease
 from jobs.placement import Placement, Share
 from jobs.states import NEXT, EndReason, Status
@@ -35,7 +35,7 @@ class Histories(Lives):
             waits = job.status is Status.QUEUED and job.paused_at is None
             for host, index in pick([key for key in rows.slots if not (waits and rows.is_free(key))], slot):
                 with self.world.begin() as session:
-                    assert not leases.place(session, [Placement(job.id, (Share(host, (index,)),))], lease_s=60)
+                    assert not placing.place(session, [Placement(job.id, (Share(host, (index,)),))], lease_s=60)
                 self.audit.look(nothing_happened=True)
 
     @rule(number=which)
@@ -82,7 +82,6 @@ class Histories(Lives):
             lambda session: leases.renew(session, lease, lease_s=60),
             lambda session: leases.orders(session, lease),
             lambda session: leases.fence(session, lease),
-            lambda session: leases.fence(session, lease, ending=True),
             lambda session: leases.fence_expired(session, lease),
             lambda session: leases.end(session, lease, EndReason.COMPLETED),
             lambda session: leases.end(session, lease, EndReason.RANK_FAILED),

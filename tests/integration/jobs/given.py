@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import undefer
 
-from jobs import leases, registration
+from jobs import leases, placing, registration
 from jobs.database import Sessions
 from jobs.placement import Placement, Share
 from jobs.plan import resolve_plan
@@ -44,7 +44,7 @@ def a_host(
 def an_attempt(sessions: Sessions, job_id: str, *, host: str = "ha", slots: Sequence[int] = (0, 1)) -> Lease:
     """Place a job. Raises `NotPlaced`."""
     with sessions.begin() as session:
-        placed = leases.place(session, [Placement(job_id, (Share(host, tuple(slots)),))], lease_s=60)
+        placed = placing.place(session, [Placement(job_id, (Share(host, tuple(slots)),))], lease_s=60)
     if not placed:
         raise NotPlaced(job_id)
     return placed[0]

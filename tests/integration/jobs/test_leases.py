@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
-from jobs import leases
+from jobs import leases, placing
 from jobs.database import Sessions
 from jobs.leases import StaleLease
 from jobs.placement import Placement, Share
@@ -45,7 +45,7 @@ def test_shares_of_several_hosts_are_leased_in_the_order_of_the_ranks(sessions: 
     job_id = given.a_job(sessions, gpus=4)
     both = Placement(job_id, (Share("hb", (2, 0)), Share("ha", (0, 1))), due_s=60.0)
     with sessions.begin() as session:
-        (lease,) = leases.place(session, [both], lease_s=60)
+        (lease,) = placing.place(session, [both], lease_s=60)
     attempt = given.the_attempt(sessions, lease)
     assert (attempt.host, attempt.gpus) == ("hb", 4)
     assert attempt.shares == [{"host": "hb", "slots": [2, 0]}, {"host": "ha", "slots": [0, 1]}]
@@ -64,7 +64,7 @@ def test_of_several_placements_those_that_can_be_are_made(sessions: Sessions) ->
     slots = [(0, 1), (2, 3), (1, 2), (4, 5)]  # free; of a cancelled job; taken by the first; one held
     placements = [Placement(job_id, (Share("ha", of),)) for job_id, of in zip(jobs, slots, strict=True)]
     with sessions.begin() as session:
-        (lease,) = leases.place(session, placements, lease_s=60)
+        (lease,) = placing.place(session, placements, lease_s=60)
     assert lease.job_id == jobs[0]
     mine = lease.attempt_id
     assert given.holders(sessions) == [mine, mine, None, None, None, held.attempt_id]
@@ -118,7 +118,7 @@ def test_an_attempt_is_asked_once_to_make_room(sessions: Sessions) -> None:
     lease = given.a_running_attempt(sessions)
     for why in ("job a", "job b"):
         with sessions.begin() as session:
-            leases.request_preemption(session, [lease.attempt_id], why)
+            placing.request_preemption(session, [lease.attempt_id], why)
     with sessions() as session:
         assert leases.orders(session, lease).preempted_for == "job a"
     assert given.kinds(sessions, lease.job_id).count(EventKind.PREEMPT_REQUESTED) == 1
@@ -193,7 +193,6 @@ def test_a_writer_without_the_lease_is_sent_away(sessions: Sessions, stale: str)
             lambda: leases.renew(session, lease, lease_s=1),
             lambda: leases.orders(session, lease),
             lambda: leases.fence(session, lease),
-            lambda: leases.fence(session, lease, ending=True),
             lambda: leases.fence_expired(session, lease),
             lambda: leases.end(session, lease, EndReason.COMPLETED),
         ):

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from sqlalchemy import func, update
 
-from jobs import leases
+from jobs import leases, placing
 from jobs.database import Sessions
 from jobs.hosts import lack_of_room
 from jobs.queue import Standing, standings
@@ -42,7 +42,7 @@ def test_what_is_kept_and_who_leaves_is_told(sessions: Sessions) -> None:
     low = given.an_attempt(sessions, given.a_job(sessions, priority=1))
     urgent, small = given.a_job(sessions, priority=90), given.a_job(sessions, gpus=1)
     with sessions.begin() as session:
-        leases.request_preemption(session, [low.attempt_id], leases.preempted_for(urgent))
+        placing.request_preemption(session, [low.attempt_id], placing.preempted_for(urgent))
         session.execute(update(Host).values(kept_for=urgent))
     assert standing(sessions, urgent, small) == [
         Standing(1, f"waits for job {low.job_id} to save and make room"),

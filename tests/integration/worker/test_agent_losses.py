@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
 
-from jobs import hosts, leases
+from jobs import hosts, leases, placing
 from jobs.database import Sessions, engine_for, is_away, sessions_for
 from jobs.hints import Hints
 from jobs.placement import Placement, Share
@@ -67,7 +67,7 @@ def _over_two_hosts(sessions: Sessions) -> Lease:
     shares = (Share("hb", (0,)), Share("ha", (0,)))
     job_id = given.a_job(sessions)
     with sessions.begin() as session:
-        (lease,) = leases.place(session, [Placement(job_id, shares)], lease_s=60)
+        (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
     with sessions.begin() as session:
         leases.claim(session, lease.attempt_id, lease_s=60)
     return lease

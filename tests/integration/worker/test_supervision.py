@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from sqlalchemy import func, text, update
 
-from jobs import leases, store
+from jobs import leases, placing, store
 from jobs.database import Sessions
 from jobs.processes import MARK, ProcessId, mark_of
 from jobs.states import EndReason, EventKind, Status
@@ -198,7 +198,7 @@ def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
     one = run(save_s=1.5)
     one.runs()
     with one.sessions.begin() as session:
-        leases.request_preemption(session, [one.lease.attempt_id], "job x of priority 90")
+        placing.request_preemption(session, [one.lease.attempt_id], "job x of priority 90")
     assert one.ends() is EndReason.PREEMPTED
     assert one.attempt.error == "job x of priority 90"
     assert (one.paths.root / "saved").exists()

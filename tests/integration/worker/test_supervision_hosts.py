@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs import leases, store
+from jobs import leases, placing, store
 from jobs.database import Sessions
 from jobs.placement import Placement, Share
 from jobs.processes import mark_of
@@ -77,7 +77,7 @@ def lease(sessions: Sessions, config: Settings) -> Lease:
     shares = tuple(Share(host, (0,)) for host in ("ha", "hb", "hc"))
     job_id = given.a_job(sessions, gpus=3)
     with sessions.begin() as session:
-        (lease,) = leases.place(session, [Placement(job_id, shares)], lease_s=60)
+        (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
         leases.claim(session, lease.attempt_id, lease_s=60)
     paths_of(config.runs_dir, lease.job_id, lease.number).create()
     return lease

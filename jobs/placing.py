@@ -1,0 +1,151 @@
+"""Giving queued jobs their slots, and asking attempts to give them up. Called by the dispatcher and at a drain.
+
+Every function works in the caller's transaction; the caller commits. What becomes of an attempt after that is in
+`jobs.leases`.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, func, insert, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs.placement import Placement
+from jobs.states import EventKind, Status
+from jobs.store import Lease, move
+from jobs.tables import Attempt, Host, Job, JobEvent, Slot
+
+
+def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
+    """Give queued jobs their slots; returns the leases of those that got all of theirs.
+
+    Left out is a job that is no longer waiting, and one of whose slots not every one is free any more or whose hosts
+    are drained. The lowest rank goes to the first slot of the first share.
+    """
+    if not placements:
+        return []
+    free = _lock_free(session, [slot for one in placements for slot in one.slots])
+    possible = {}
+    for placement in placements:
+        slots = set(placement.slots)
+        if slots <= free and placement.job_id not in possible:
+            free -= slots
+            possible[placement.job_id] = placement
+    numbers = move(
+        session, list(possible), Status.LAUNCHING,
+        Job.cancel_requested_at.is_(None), Job.paused_at.is_(None),
+        attempt=Job.attempt + 1, not_before=None,
+    )  # fmt: skip
+    if not numbers:
+        return []
+    placed = [possible[job_id] for job_id in possible if job_id in numbers]
+    leases = _insert_attempts(session, placed, numbers, lease_s=lease_s)
+    _lease_slots(session, placed, leases)
+    events = [
+        {"job_id": lease.job_id, "kind": EventKind.PLACED, "attempt": lease.number, "data": {"shares": one.to_json()}}
+        for one, lease in zip(placed, leases, strict=True)
+    ]
+    session.execute(insert(JobEvent), events)
+    return leases
+
+
+def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Those of the slots that can be leased, locked until the commit, and their hosts before them.
+
+    Who drains a host thus finds every attempt that was placed on it before.
+    """
+    hosts = session.scalars(
+        select(Host.name)
+        .where(Host.name.in_({host for host, _ in slots}), Host.drained_at.is_(None))
+        .order_by(Host.name)
+        .with_for_update(read=True)
+    ).all()
+    wanted = (
+        func.unnest(
+            cast([host for host, _ in slots], ARRAY(String)), cast([index for _, index in slots], ARRAY(Integer))
+        )
+        .table_valued("host", "index", name="wanted")
+        .render_derived()
+    )
+    rows = session.execute(
+        select(Slot.host, Slot.index)
+        .join(wanted, (Slot.host == wanted.c.host) & (Slot.index == wanted.c.index))
+        .where(Slot.host.in_(hosts))
+        .where(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
+        .order_by(Slot.host, Slot.index)
+        .with_for_update(of=Slot)
+    )
+    return {(host, index) for host, index in rows}
+
+
+def _insert_attempts(
+    session: Session, placed: Sequence[Placement], numbers: Mapping[str, int], *, lease_s: float
+) -> list[Lease]:
+    waiting = session.execute(select(Job.id, Job.queued_at).where(Job.id == func.any(cast([*numbers], ARRAY(String)))))
+    since = {row.id: row.queued_at for row in waiting}
+    rows = session.execute(
+        insert(Attempt)
+        .values(
+            lease_expires_at=func.now() + timedelta(seconds=lease_s),
+            due_at=func.now() + bindparam("due_s", type_=Float) * timedelta(seconds=1),
+        )
+        .returning(Attempt.id, Attempt.token, Attempt.job_id, Attempt.number),
+        [
+            {
+                "job_id": one.job_id,
+                "number": numbers[one.job_id],
+                "host": one.shares[0].host,
+                "shares": one.to_json(),
+                "gpus": one.gpus,
+                "queued_at": since[one.job_id],
+                "due_s": one.due_s,
+            }
+            for one in placed
+        ],
+    )
+    leases = {row.job_id: Lease(row.id, str(row.token), row.job_id, row.number) for row in rows}
+    return [leases[one.job_id] for one in placed]
+
+
+def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence[Lease]) -> None:
+    taken = [
+        (host, index, lease.attempt_id, rank)
+        for one, lease in zip(placed, leases, strict=True)
+        for rank, (host, index) in enumerate(one.slots)
+    ]
+    hosts, indices, attempts, ranks = map(list, zip(*taken, strict=True))
+    rows = func.unnest(
+        cast(hosts, ARRAY(String)), cast(indices, ARRAY(Integer)),
+        cast(attempts, ARRAY(BigInteger)), cast(ranks, ARRAY(Integer)),
+    ).table_valued("host", "index", "attempt_id", "rank", name="taken").render_derived()  # fmt: skip
+    session.execute(
+        update(Slot)
+        .where(Slot.host == rows.c.host, Slot.index == rows.c.index)
+        .values(attempt_id=rows.c.attempt_id, rank=rows.c.rank),
+        execution_options={"synchronize_session": False},
+    )
+
+
+def preempted_for(job_id: str) -> str:
+    """Why an attempt is asked to make room, where it is for a job that waits."""
+    return f"job {job_id}"
+
+
+def request_preemption(session: Session, attempt_ids: Sequence[int], why: str) -> None:
+    """Ask live attempts to save and make room, each once; their jobs go back to the queue.
+
+    `why` is `preempted_for` a job, or a sentence.
+    """
+    asked = session.execute(
+        update(Attempt)
+        .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))
+        .values(preempt_requested_at=func.now(), preempted_for=why)
+        .returning(Attempt.job_id, Attempt.number)
+    )
+    events = [
+        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": {"for": why}}
+        for job_id, number in asked
+    ]
+    if events:
+        session.execute(insert(JobEvent), events)
