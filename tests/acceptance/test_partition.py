@@ -16,7 +16,7 @@ from tests.acceptance.hosts import Host, Hosts, why_not
 from tests.waiting import until
 
 SHORT_LEASES = {
-    "HORA_LEASE_S": "16", "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1", "HORA_HOST_TIMEOUT_S": "8",
+    "HORA_LEASE_S": "13", "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1", "HORA_HOST_TIMEOUT_S": "7",
 }  # fmt: skip
 OF_AN_ATTEMPT = ("metric_points", "log_lines", "samples")
 

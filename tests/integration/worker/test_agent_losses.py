@@ -233,3 +233,16 @@ def test_a_supervisor_that_does_not_leave_is_left_behind(
     supervised_by(sessions, lease, living(supervisor.pid))
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
     assert not leave(sessions, settings.model_copy(update=quick))
+
+
+def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
+    sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
+    lease = _over_two_hosts(sessions)
+    quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
+    assert not leave(sessions, settings.model_copy(update=quick))
+    assert given.the_attempt(sessions, lease).preempted_for == f"host {settings.host} is shutting down"
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.PREEMPTED)
+    assert leave(sessions, settings)
