@@ -26,26 +26,41 @@ LONG = {**ENDLESS, "epochs": 200}  # some ten seconds of training
 RESTARTED = {**LONG, "epochs": 80}
 
 
-def test_cancel_ends_a_training_job_within_five_seconds(operator: Client) -> None:
-    job = operator.submit(ENDLESS)
-    trains(operator, job["id"], epochs=2)
-    asked = time.monotonic()
-    answered = operator.cancel(job["id"])
-    assert answered["cancel_requested_at"] is not None
-    ended = operator.wait(job["id"], timeout_s=30, period_s=0.05)
-    took_s = time.monotonic() - asked
-    assert (ended["status"], ended["end_reason"]) == ("cancelled", "cancelled")
-    assert took_s < 5, f"the cancel took {took_s:.1f} s"
-    no_process_left(operator, job["id"])
-    assert kinds(operator, job["id"])[-2:] == ["attempt_ended", "ended"]
-
-
 def test_cancel_reaches_a_job_that_is_still_starting(operator: Client) -> None:
     job = operator.submit(ENDLESS)
     until(lambda: operator.job(job["id"])["status"] != "queued", within_s=30)
     operator.cancel(job["id"])
     assert operator.wait(job["id"], timeout_s=30)["status"] == "cancelled"
     no_process_left(operator, job["id"])
+
+
+def test_an_urgent_job_gets_the_slots_of_one_that_goes_on_after_it(
+    operator: Client,
+) -> None:
+    patient = operator.submit(ENDLESS)
+    trains(operator, patient["id"], epochs=5)
+    urgent = operator.submit({**ENDLESS, "epochs": 2, "priority": 90})
+    assert operator.wait(urgent["id"], timeout_s=120)["status"] == "succeeded"
+    steps_per_epoch = operator.job(patient["id"])["plan"]["steps_per_epoch"]
+
+    def gone_on() -> bool:
+        newest = operator.attempts(patient["id"])[-1]
+        return newest["number"] == 2 and newest["resumed_step"] is not None
+
+    until(gone_on, within_s=60, what="a second attempt that trains")
+    first, second = operator.attempts(patient["id"])
+    assert (first["end_reason"], first["preempted_for"]) == ("preempted", f"job {urgent['id']}")
+    assert second["resumed_step"] >= 5 * steps_per_epoch
+    assert operator.job(patient["id"])["restarts"] == 0
+
+    asked = time.monotonic()
+    assert operator.cancel(patient["id"])["cancel_requested_at"] is not None
+    ended = operator.wait(patient["id"], timeout_s=30, period_s=0.05)
+    took_s = time.monotonic() - asked
+    assert (ended["status"], ended["end_reason"]) == ("cancelled", "cancelled")
+    assert took_s < 5, f"the cancel took {took_s:.1f} s"
+    no_process_left(operator, patient["id"])
+    assert kinds(operator, patient["id"])[-2:] == ["attempt_ended", "ended"]
 
 
 @pytest.mark.parametrize("victim", ["rank", "supervisor"])
@@ -67,22 +82,22 @@ def test_a_killed_process_of_the_attempt_costs_one_restart_from_the_last_checkpo
     no_process_left(operator, job["id"])
 
 
-@pytest.mark.parametrize("part", ["worker", "broker", "database"])
-def test_a_killed_part_of_the_stack_does_not_disturb_the_run(operator: Client, breakable: Stack, part: str) -> None:
-    job = operator.submit(LONG)
+def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Client, breakable: Stack) -> None:
+    job = operator.submit({**LONG, "epochs": 400})
     trains(operator, job["id"], epochs=5)
-    pid = breakable.pid_of(part)
-    os.kill(pid, signal.SIGKILL)
-    if part == "database":
-        answer = until(lambda: _problem_of(breakable, job["id"]), what="an answer without the database")
-        assert answer == (503, "application/problem+json")
-    until(lambda: breakable.pid_of(part) != pid, within_s=60, what=f"a new {part}")
-    until(operator.is_ready, within_s=60, what="the stack's recovery")
-    assert operator.job(job["id"])["status"] == "running", "the job was over before its test began"
+    for part in ("worker", "broker", "database"):
+        pid = breakable.pid_of(part)
+        os.kill(pid, signal.SIGKILL)
+        if part == "database":
+            answer = until(lambda: _problem_of(breakable, job["id"]), what="an answer without the database")
+            assert answer == (503, "application/problem+json")
+        until(lambda part=part, pid=pid: breakable.pid_of(part) != pid, within_s=60, what=f"a new {part}")
+        until(operator.is_ready, within_s=60, what="the stack's recovery")
+        assert operator.job(job["id"])["status"] == "running", f"the job was over before the {part} was killed"
     ended = operator.wait(job["id"], timeout_s=150)
 
     assert (ended["status"], ended["attempt"]) == ("succeeded", 1)
-    assert list(points(operator, job["id"], "val_loss")) == list(range(1, 201))
+    assert list(points(operator, job["id"], "val_loss")) == list(range(1, 401))
     every_step_once(breakable, job["id"], steps=ended["progress"]["step"])
     no_process_left(operator, job["id"])
 
