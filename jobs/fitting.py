@@ -58,10 +58,6 @@ class Cluster:
         """The kinds of slots that a job may take, the preferred one first, of those that there are."""
         return [kind for kind in ("gpu", "cpu") if device in ("auto", kind) and self._of_kind[kind]]
 
-    def of_kind(self, kind: str) -> Sequence[str]:
-        """The names of the hosts with slots of a kind."""
-        return self._of_kind[kind]
-
     def sets(self, kind: str, number: int) -> list[list[str]]:
         """The largest sets of hosts of which any `number` can hold a job together."""
         if number == 1:

@@ -3,8 +3,7 @@
 import os
 from contextlib import suppress
 
-# A third of the weight of a rank. With less, what a supervisor has to import takes a busy host longer than a short
-# lease lasts.
+# A third of the weight of a rank. With much less, a renewal on a busy host could take longer than a short lease lasts.
 _POLITENESS = 5
 
 
