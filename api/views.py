@@ -6,15 +6,17 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jobs.advice.shape import Quote
 from jobs.hosts import SlotState
 from jobs.plan import Plan
 from jobs.queue import Standing
+from jobs.records import ProbeFindings
 from jobs.spec import Spec
 from jobs.states import EndReason, EventKind, Status
 from jobs.tables import Job
 
 Item = TypeVar("Item")
-_NOT_COLUMNS = frozenset({"progress", "dataset", "waiting"})  # of a job's view: made of what its columns hold
+_NOT_COLUMNS = frozenset({"progress", "dataset", "waiting", "study"})  # of a job's view: made of what its columns hold
 
 
 class _View(BaseModel):
@@ -91,6 +93,10 @@ class JobView(_View):
     summary: SummaryView | None
     dataset: DatasetView | None = Field(description="Null until the data was opened")
     labels: dict[str, str]
+    study: str | None = Field(description="The study that it is part of")
+    study_cell: int | None = Field(description="Position in the study's grid, from 0")
+    study_repeat: int | None
+    probe: ProbeFindings | None = Field(description="Of a batch probe: what it found")
     gpus: int
     priority: int
     attempt: int = Field(description="Number of the newest attempt; 0 before the first")
@@ -114,7 +120,7 @@ class JobView(_View):
         if job.dataset is not None:
             dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if with_classes else None})
         waiting = None if standing is None else WaitingView.model_validate(standing)
-        return cls(**fields, progress=_progress_of(job), dataset=dataset, waiting=waiting)
+        return cls(**fields, progress=_progress_of(job), dataset=dataset, waiting=waiting, study=job.study_id)
 
 
 def _progress_of(job: Job) -> Progress:
@@ -129,6 +135,8 @@ class Preview(_View):
 
     spec: Spec
     plan: Plan
+    quote: Quote | None = Field(None, description="What it is expected to take, from comparable past jobs")
+    warnings: list[str] = Field([], description="What speaks against it, a sentence each")
 
 
 class Listed(_View, Generic[Item]):

@@ -55,13 +55,29 @@ class SampleRow(NamedTuple):
     host: str
     slot: int
     step: int | None
+    epoch: int | None
     gpu_percent: float | None
     gpu_memory_bytes: int | None
     gpu_power_w: float | None
     gpu_temperature_c: float | None
     gpu_sm_clock_mhz: float | None
+    gpu_throttle: int | None
+    gpu_processes: int | None
     cpu_percent: float | None
     memory_bytes: int | None
+
+
+class HostSampleRow(NamedTuple):
+    """A row of host_samples, in the order of its columns."""
+
+    host: str
+    at: datetime
+    cpu_percent: float | None
+    memory_bytes: int | None
+    network_received_bytes_per_s: float | None
+    network_sent_bytes_per_s: float | None
+    disk_read_bytes_per_s: float | None
+    disk_written_bytes_per_s: float | None
 
 
 class EventRow(NamedTuple):
@@ -97,6 +113,11 @@ def store_logs(session: Session, rows: Sequence[LogRow]) -> None:
 def store_samples(session: Session, rows: Sequence[SampleRow]) -> None:
     """Store samples; one that is there already stays as it is."""
     _copy(session, "samples", SampleRow._fields, rows)
+
+
+def store_host_samples(session: Session, rows: Sequence[HostSampleRow]) -> None:
+    """Store what hosts did; a sample that is there already stays as it is."""
+    _copy(session, "host_samples", HostSampleRow._fields, rows)
 
 
 def _copy(session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:

@@ -29,6 +29,7 @@ class JobFilter:
     name: str | None = None
     owner: str | None = None
     paused: bool | None = None
+    study: str | None = None  # its id
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL."""
@@ -41,6 +42,8 @@ class JobFilter:
             found.append(Job.owner == self.owner)
         if self.paused is not None:
             found.append(Job.paused_at.is_not(None) if self.paused else Job.paused_at.is_(None))
+        if self.study is not None:
+            found.append(Job.study_id == self.study)
         return found
 
 
@@ -74,5 +77,5 @@ def revision_of(session: Session, job_id: str) -> tuple[int, Status]:
 
 
 def _identity(wanted: JobFilter, order: Order) -> str:
-    filters = [sorted(wanted.statuses), sorted(wanted.labels), wanted.name, wanted.owner, wanted.paused]
+    filters = [sorted(wanted.statuses), sorted(wanted.labels), wanted.name, wanted.owner, wanted.paused, wanted.study]
     return json.dumps(["jobs", order, *filters])

@@ -158,6 +158,50 @@ class Summarized(_Record):
     summary: Summary
 
 
+class ProbePoint(BaseModel):
+    """What a batch probe measured with one batch; only `fits` and the batches where it was too large for the memory."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    per_gpu_batch: int
+    global_batch: int
+    fits: bool
+    steps: int = 0  # that were timed
+    step_time_s: float | None = None  # the median of them, without the wait for data
+    samples_per_s: float | None = None  # over all ranks, at that step time
+    data_wait_s: float | None = None  # a step, the median
+    allreduce_s: float | None = None  # a step, the median
+    memory_bytes: int | None = None  # at its most, of the rank that took most: of the GPU, or resident without one
+
+
+class ProbeFindings(BaseModel):
+    """What a batch probe came to. Batches are one GPU's; only `batch_size` is meant as the spec means its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    points: list[ProbePoint]
+    ended_by: Literal["largest", "memory", "data"]  # why no larger batch was tried
+    knee_batch: int | None  # the smallest from which on throughput hardly grows
+    largest_batch: int | None  # the largest that was tried and fits
+    batch_size: int | None  # proposed
+    learning_rate: float | None  # proposed for it
+    why: str  # a sentence with the figures that the proposal rests on
+
+
+class ProbeMeasured(_Record):
+    """Rank 0 of a batch probe: one batch is done. Probes write no steps and no epochs."""
+
+    kind: Literal["probe_point"] = "probe_point"
+    point: ProbePoint
+
+
+class ProbeEnded(_Record):
+    """Rank 0: the last record before the exit of a batch probe that came to its end."""
+
+    kind: Literal["probe"] = "probe"
+    findings: ProbeFindings
+
+
 class ExitReason(StrEnum):
     """Why a rank left, in its own words."""
 
@@ -189,6 +233,8 @@ Record = Annotated[
     | EpochEnded
     | CheckpointSaved
     | Summarized
+    | ProbeMeasured
+    | ProbeEnded
     | RankExited,
     Field(discriminator="kind"),
 ]

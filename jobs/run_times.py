@@ -5,6 +5,7 @@
 
 import json
 from hashlib import sha256
+from typing import Any
 
 from sqlalchemy import ARRAY, Float, cast, func, select
 from sqlalchemy.dialects.postgresql import array, insert
@@ -22,9 +23,28 @@ _NO_MATTER = {
 }  # fmt: skip
 
 
+_WORK: Any = {
+    "dataset": {"source", "format", "image_size", "augment"},
+    "model": {"name", "freeze_base"},
+    "precision": True,
+    "device": True,
+}
+
+
 def key_of(spec: Spec) -> str:
     """SHA-256, in hex, of those fields of a spec that say how long a run takes."""
-    fields = spec.model_dump(mode="json", exclude=_NO_MATTER)
+    return _digest(spec.model_dump(mode="json", exclude=_NO_MATTER))
+
+
+def work_key_of(spec: Spec) -> str:
+    """SHA-256, in hex, of those fields that say what is done with a sample: not how many at once, by whom, how often.
+
+    Jobs with equal work differ in speed by their GPUs, batch and cache alone.
+    """
+    return _digest(spec.model_dump(mode="json", include=_WORK))
+
+
+def _digest(fields: dict[str, Any]) -> str:
     return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

@@ -93,6 +93,25 @@ class CheckpointSpec(_Part):
     keep: Annotated[int, Field(ge=1, le=1000)] = 2
 
 
+class ProbeSpec(_Part):
+    """Short runs over doubling batches instead of a training: where throughput stops growing, and what fits.
+
+    A batch is one GPU's. The probe ends at `largest`, or sooner where memory or the data is at its end.
+    """
+
+    smallest: Annotated[int, Field(ge=1, le=1_048_576)] = 8
+    largest: Annotated[int, Field(ge=1, le=1_048_576)] = 4096
+    seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0  # of timed steps with each batch, about
+
+    @field_validator("largest")
+    @classmethod
+    def _no_less_than_smallest(cls, largest: int, info: ValidationInfo) -> int:
+        smallest = info.data.get("smallest")
+        if smallest is not None and largest < smallest:
+            raise ValueError(f"largest is {largest}, less than smallest ({smallest})")
+        return largest
+
+
 def _named(field: str, part: type[_Part]) -> BeforeValidator:
     """Let a plain string stand for a `part` with only `field` set."""
     return BeforeValidator(
@@ -128,6 +147,7 @@ class Spec(_Part):
     stall_timeout_s: Annotated[float, Field(gt=0)] = 600
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=64)] = {}
+    probe: ProbeSpec | None = None  # a batch probe instead of a training
 
     # A rule over two fields is checked at the later one, so that the answer names a field.
     @field_validator("min_gpus")

@@ -12,7 +12,7 @@ Every function works in the caller's transaction; the caller commits.
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, insert, select, update
@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.plan import Plan
-from jobs.run_times import key_of
+from jobs.run_times import key_of, work_key_of
 from jobs.spec import Spec
 from jobs.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 from jobs.tables import Attempt, IdempotencyKey, Job, JobEvent
@@ -70,6 +70,15 @@ class Idempotency:
 
 
 @dataclass(frozen=True)
+class StudyPlace:
+    """Where in a study a job stands: which cell of the grid, and which repeat of it, both from 0."""
+
+    id: str
+    cell: int
+    repeat: int
+
+
+@dataclass(frozen=True)
 class Submission:
     """A submitted job, and whether this call created it (or an earlier one with the same key)."""
 
@@ -81,16 +90,18 @@ def submit(
     session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None
 ) -> Submission:
     """Write a job and its first event. Raises `IdempotencyConflict`."""
-    if idempotency is not None:
-        # Two requests with one key take turns here; the second finds the first one's row.
-        session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{owner}\n{idempotency.key}", 0))))
-        earlier = session.get(IdempotencyKey, (owner, idempotency.key))
-        if earlier is not None:
-            if earlier.request_sha256 != idempotency.request_sha256:
-                raise IdempotencyConflict(idempotency.key)
-            return Submission(get_job(session, earlier.job_id), created=False)
+    earlier = earlier_answer(session, owner, idempotency)
+    if earlier is not None and earlier.job_id is not None:
+        return Submission(get_job(session, earlier.job_id), created=False)
+    job = write_job(session, spec=spec, plan=plan, owner=owner)
+    remember_answer(session, owner, idempotency, job_id=job.id)
+    return Submission(job, created=True)
+
+
+def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, place: StudyPlace | None = None) -> Job:
+    """Write a queued job and its first event; `place` is its place in a study, if it is part of one."""
     job = Job(
-        id="".join(secrets.choice(_ID_ALPHABET) for _ in range(12)),
+        id=new_id(),
         name=spec.name,
         owner=owner,
         status=Status.QUEUED,
@@ -100,16 +111,47 @@ def submit(
         gpus=spec.gpus,
         priority=spec.priority,
         run_key=key_of(spec),
+        work_key=work_key_of(spec),
+        **({} if place is None else {f"study_{name}": value for name, value in asdict(place).items()}),
     )
     session.add(job)
     session.flush()
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
+    return job
+
+
+def new_id() -> str:
+    """An id that nobody guesses or misreads."""
+    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(12))
+
+
+def earlier_answer(session: Session, owner: str, idempotency: Idempotency | None) -> IdempotencyKey | None:
+    """What the same key was answered with before; others with this key wait. Raises `IdempotencyConflict`."""
+    if idempotency is None:
+        return None
+    # Two requests with one key take turns here; the second finds the first one's row.
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{owner}\n{idempotency.key}", 0))))
+    earlier = session.get(IdempotencyKey, (owner, idempotency.key))
+    if earlier is not None and earlier.request_sha256 != idempotency.request_sha256:
+        raise IdempotencyConflict(idempotency.key)
+    return earlier
+
+
+def remember_answer(
+    session: Session,
+    owner: str,
+    idempotency: Idempotency | None,
+    *,
+    job_id: str | None = None,
+    study_id: str | None = None,
+) -> None:
+    """Let `earlier_answer` find what this key was answered with."""
     if idempotency is not None:
+        digest = idempotency.request_sha256
         session.add(
-            IdempotencyKey(owner=owner, key=idempotency.key, request_sha256=idempotency.request_sha256, job_id=job.id)
+            IdempotencyKey(owner=owner, key=idempotency.key, request_sha256=digest, job_id=job_id, study_id=study_id)
         )
         session.flush()
-    return Submission(job, created=True)
 
 
 def get_job(session: Session, job_id: str) -> Job:

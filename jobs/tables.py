@@ -30,7 +30,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from jobs.states import EndReason, EventKind, Status
 
-SCHEMA = "0003"  # the migration that makes these tables
+SCHEMA = "0004"  # the migration that makes these tables
 
 
 def _checked(enum: type[StrEnum]) -> Enum:
@@ -100,6 +100,11 @@ class Job(Base):
     ended_at: Mapped[datetime | None] = mapped_column()
     logs_removed_at: Mapped[datetime | None]  # its lines were older than the settings keep them
     series_thinned_at: Mapped[datetime | None]  # of its step metrics and samples the outline is left
+    work_key: Mapped[str | None] = mapped_column(String(64))  # what jobs have in common that do the same with a sample
+    study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
+    study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
+    study_repeat: Mapped[int | None] = mapped_column()  # from 0
+    probe: Mapped[dict[str, Any] | None]  # what a batch probe found: `jobs.records.ProbeFindings`
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows with every change
 
     __table_args__ = (
@@ -111,7 +116,45 @@ class Job(Base):
         # What retention has not looked at yet: they shrink as it goes on.
         Index("ix_jobs_with_logs", ended_at, postgresql_where=text("logs_removed_at IS NULL")),
         Index("ix_jobs_with_series", ended_at, postgresql_where=text("series_thinned_at IS NULL")),
+        Index("ix_jobs_work", work_key, created_at.desc(), postgresql_where=text("status = 'succeeded'")),
+        Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),
     )
+
+
+class Study(Base):
+    """A grid of jobs: every combination of some values over a base spec, each several times."""
+
+    __tablename__ = "studies"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(String(128))
+    owner: Mapped[str] = mapped_column(String(128))
+    base: Mapped[dict[str, Any]]  # the spec that the grid varies, with every default
+    grid: Mapped[dict[str, Any]]  # values by dotted field, as given
+    cells: Mapped[list[Any]] = mapped_column(JSONB)  # values by dotted field of each cell, in the order of the grid
+    repeats: Mapped[int]
+    target: Mapped[float | None]  # the val_accuracy that time and GPU-hours are measured to; null: from the results
+    cancel_requested_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    revision: Mapped[int] = mapped_column(
+        BigInteger, server_default="1"
+    )  # grows with what is asked of it and its notes
+
+    __table_args__ = (Index("ix_studies_newest", created_at.desc(), id.desc()),)
+
+
+class StudyNote(Base):
+    """What somebody wrote down about a study."""
+
+    __tablename__ = "study_notes"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    study_id: Mapped[str] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"))
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    author: Mapped[str] = mapped_column(String(128))
+    text: Mapped[str]
+
+    __table_args__ = (Index("ix_study_notes_study", study_id, id),)
 
 
 class IdempotencyKey(Base):
@@ -122,7 +165,8 @@ class IdempotencyKey(Base):
     owner: Mapped[str] = mapped_column(String(128), primary_key=True)
     key: Mapped[str] = mapped_column(String(255), primary_key=True)
     request_sha256: Mapped[str] = mapped_column(String(64))
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"))  # one of the two
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
@@ -193,6 +237,7 @@ class Slot(Base):
     rank: Mapped[int | None]
     quarantined_at: Mapped[datetime | None]  # a process of an ended attempt is still on it
     retired_at: Mapped[datetime | None]  # its host no longer has it
+    reading: Mapped[dict[str, Any] | None]  # of its GPU a few seconds ago, leased or not: `worker.gpus.GpuReading`
 
     __table_args__ = (
         CheckConstraint("kind IN ('gpu', 'cpu')", name="kind"),
@@ -267,14 +312,71 @@ class Sample(Base):
     at: Mapped[datetime] = mapped_column(primary_key=True)
     host: Mapped[str] = mapped_column(String(255))
     slot: Mapped[int]
-    step: Mapped[int | None] = mapped_column(BigInteger)  # the newest step known at the time
+    step: Mapped[int | None] = mapped_column(BigInteger)  # the newest step of the rank at the time
+    epoch: Mapped[int | None]
     gpu_percent: Mapped[float | None]  # share of the last window in which a kernel ran, 0..100
     gpu_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     gpu_power_w: Mapped[float | None]
     gpu_temperature_c: Mapped[float | None]
     gpu_sm_clock_mhz: Mapped[float | None]
+    gpu_throttle: Mapped[int | None] = mapped_column(
+        BigInteger
+    )  # NVML's bits of why the clock is lower than it could be
+    gpu_processes: Mapped[int | None]  # that compute on it, of whatever user
     cpu_percent: Mapped[float | None]  # of one core: 200 is two cores busy
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # resident, of the rank and its children
+
+
+class HostSample(Base):
+    """What a whole host did at one moment. Rates are since its sample before; a metric that is not there is null."""
+
+    __tablename__ = "host_samples"
+
+    host: Mapped[str] = mapped_column(String(255), primary_key=True)
+    at: Mapped[datetime] = mapped_column(primary_key=True)
+    cpu_percent: Mapped[float | None]  # of all cores, 0..100
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # in use: what is not available to a new process
+    network_received_bytes_per_s: Mapped[float | None]  # all interfaces but loopback
+    network_sent_bytes_per_s: Mapped[float | None]
+    disk_read_bytes_per_s: Mapped[float | None]
+    disk_written_bytes_per_s: Mapped[float | None]
+
+
+class Rollup(Base):
+    """What thinning took out of one stretch of a series, in figures: of a job that ended long ago."""
+
+    __tablename__ = "rollups"
+
+    job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    source: Mapped[str] = mapped_column(String(8), primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)  # of a metric, or a column of samples
+    rank: Mapped[int] = mapped_column(primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)  # 0 for a metric: its points are those of whichever counts
+    bin: Mapped[int] = mapped_column(primary_key=True)  # from 0
+    first_step: Mapped[int | None] = mapped_column(BigInteger)
+    last_step: Mapped[int | None] = mapped_column(BigInteger)
+    first_epoch: Mapped[int | None]
+    last_epoch: Mapped[int | None]
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
+    count: Mapped[int]  # of points that are numbers
+    least: Mapped[float | None]
+    greatest: Mapped[float | None]
+    mean: Mapped[float | None]
+    p95: Mapped[float | None]
+
+    __table_args__ = (CheckConstraint("source IN ('metric', 'sample')", name="source"),)
+
+
+class JobAnalysis(Base):
+    """What was found out about a job that has ended, so that it is not worked out again: `jobs.analysis`."""
+
+    __tablename__ = "job_analyses"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    version: Mapped[int]  # of the analysis: an older one is made anew, where the series are still there
+    made_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    data: Mapped[dict[str, Any]]
 
 
 class Token(Base):

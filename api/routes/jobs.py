@@ -193,12 +193,15 @@ def list_all_jobs(
     name: SafeText | None = None,
     owner: SafeText | None = None,
     paused: bool | None = None,
+    study: Annotated[str | None, Query(pattern="^[0-9a-z]{1,32}$", description="The id of a study")] = None,
     sort: Order = "-created_at",
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Listed[JobView]:
     """List jobs, page by page."""
-    wanted = JobFilter(statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, paused=paused)
+    wanted = JobFilter(
+        statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, paused=paused, study=study
+    )
     with services.sessions() as session:
         page = list_jobs(session, wanted, order=sort, limit=limit, cursor=cursor)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)

@@ -1,0 +1,99 @@
+"""What a study is and what its report says, as the API takes and answers them."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from jobs.spec import Name
+
+MAX_JOBS = 1000
+
+
+class StudySpec(BaseModel):
+    """A grid of jobs as a person asks for it. The base and each cell are checked as specs on their own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    name: Name = "study"
+    base: dict[str, JsonValue]
+    grid: Annotated[dict[str, list[JsonValue]], Field(description="Values by dotted field of the spec")] = {}
+    repeats: Annotated[int, Field(ge=1, le=100, description="Jobs of each cell; their seeds differ")] = 1
+    max_jobs: Annotated[int, Field(ge=1, le=MAX_JOBS, description="A larger grid is refused")] = 100
+    target: Annotated[float | None, Field(gt=0, le=1, description="A val_accuracy to measure time and cost to")] = None
+    note: Annotated[str | None, Field(max_length=10_000)] = None
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Interval(_Said):
+    """A mean over repeats with its 95 % confidence interval (Student's t); no interval for a single value."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    values: list[float] = Field(description="Of each repeat, in their order")
+
+
+class Agreement(_Said):
+    """Whether the accuracy of a cell is that of the same cell on the baseline's GPUs."""
+
+    difference: float = Field(description="This cell's mean val_accuracy less the baseline's")
+    low: float | None = Field(description="Of the 95 % interval of the difference (Welch's t)")
+    high: float | None
+    agrees: bool | None = Field(description="Null: too few repeats to tell")
+
+
+class CellReport(_Said):
+    """One combination of values, over the repeats that succeeded."""
+
+    values: dict[str, Any]
+    gpus: int
+    hosts: int | None = Field(description="That its jobs were spread over, at most; null before any ran")
+    jobs: list[str] = Field(description="The ids of its jobs, by repeat")
+    repeats: int = Field(description="That succeeded; the figures rest on these")
+    failed: int
+    unfinished: int
+    wall_s: Interval | None = Field(description="Of the training alone")
+    setup_s: Interval | None
+    samples_per_s: Interval | None
+    val_accuracy: Interval | None
+    epochs_run: Interval | None
+    time_to_target_s: Interval | None = Field(description="Of the training; null where not every repeat got there")
+    gpu_hours_to_target: Interval | None
+    reached_target: int = Field(description="How many repeats got there")
+    gpu_hours: Interval | None = Field(description="Slots x leased time, set-up included")
+    speedup: float | None = Field(description="Mean wall_s at the baseline's GPUs over mean wall_s here")
+    throughput_speedup: float | None = Field(description="The same of samples_per_s")
+    efficiency: float | None = Field(description="speedup x baseline GPUs / gpus; 1 is the ideal line")
+    accuracy_agreement: Agreement | None = Field(description="Null for the baseline itself")
+
+
+class Baseline(_Said):
+    """What speed-ups are measured against: the same cell on so many GPUs."""
+
+    gpus: int
+
+
+class Target(_Said):
+    """The validation accuracy that time and GPU-hours are measured to."""
+
+    metric: str = "val_accuracy"
+    value: float
+    chosen_by: str = Field(description="`study`, `request`, or `results`: what most cells reach")
+
+
+class StudyReport(_Said):
+    """How a study came out."""
+
+    study_id: str
+    name: str
+    varied: list[str] = Field(description="The fields of the grid, in its order")
+    complete: bool = Field(description="Every job has ended")
+    baseline: Baseline | None
+    target: Target | None
+    cells: list[CellReport]
+    best: dict[str, int] = Field(description="Position in `cells` of the most accurate, the fastest, ... cell")
+    findings: list[str] = Field(description="What the figures say, a sentence each")
+    notes: list[dict[str, Any]] = Field(description="`{at, author, text}`, oldest first")
