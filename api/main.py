@@ -16,7 +16,7 @@ from api import metrics, openapi, problems
 from api.broker import Broker
 from api.deps import Services, Tokens, only_known_parameters
 from api.requests import BodyLimit, Requests
-from api.routes import catalog, health, hosts, jobs, series
+from api.routes import advice, analysis, catalog, health, hosts, jobs, series, studies
 from jobs.database import engine_for, sessions_for
 from jobs.hints import Hints
 from jobs.logs import configure_logging
@@ -65,7 +65,7 @@ def app_for(configuration: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.registry = registry
-    for part in (jobs, series, hosts, catalog, health):
+    for part in (jobs, analysis, advice, series, hosts, catalog, health, studies):
         app.include_router(part.routes)
     problems.install(app)
     openapi.describe(app)

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from api.problems import MEDIA_TYPE
 from api.views import ProblemView
 from jobs.spec import Spec
+from jobs.studies.shape import StudySpec
 
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 
@@ -35,7 +36,7 @@ def describe(app: FastAPI) -> None:
 def _document(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     schemas = document["components"]["schemas"]
-    for name, model in (("Spec", Spec), ("Problem", ProblemView)):
+    for name, model in (("Spec", Spec), ("StudySpec", StudySpec), ("Problem", ProblemView)):
         _add(schemas, name, model)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)

@@ -34,6 +34,7 @@ from jobs.hosts import HostNotFound
 from jobs.plan import UnworkablePlan
 from jobs.spec import MAX_BYTES, FieldProblem, InvalidSpec
 from jobs.store import IdempotencyConflict, JobEnded, JobNotFound
+from jobs.studies.store import StudyNotFound
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
@@ -155,7 +156,7 @@ def _of_parameters(error: RequestValidationError) -> Problem:
         [
             FieldProblem(
                 field=".".join(map(str, detail["loc"][1:])),
-                message=detail["msg"],
+                message=detail["msg"].removeprefix("Value error, "),
                 received=None if detail["type"] == "missing" else str(detail["input"])[:80],
             )
             for detail in details
@@ -181,7 +182,11 @@ def _of_database(error: SQLAlchemyError) -> Problem:
     return Broken()
 
 
-_NAMES: dict[tuple[str, ...], type[LookupError]] = {("path", "job_id"): JobNotFound, ("path", "name"): HostNotFound}
+_NAMES: dict[tuple[str, ...], type[LookupError]] = {
+    ("path", "job_id"): JobNotFound,
+    ("path", "study_id"): StudyNotFound,
+    ("path", "name"): HostNotFound,
+}
 _MEANINGS: dict[type, Callable[[Any], Problem]] = {
     Problem: lambda error: error,
     InvalidSpec: lambda error: invalid(error.problems),
@@ -189,6 +194,7 @@ _MEANINGS: dict[type, Callable[[Any], Problem]] = {
     InvalidCursor: lambda error: invalid([FieldProblem("cursor", str(error))]),
     RequestValidationError: _of_parameters,
     JobNotFound: lambda error: Problem(404, "job-not-found", "Job not found", f"there is no job {error}"),
+    StudyNotFound: lambda error: Problem(404, "study-not-found", "Study not found", f"there is no study {error}"),
     HostNotFound: lambda error: Problem(404, "host-not-found", "Host not found", f"there is no host {error}"),
     HostInUse: lambda error: Problem(409, "host-in-use", "Host is in use", str(error)),
     JobEnded: lambda error: Problem(409, "job-ended", "Job has ended", str(error)),

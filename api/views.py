@@ -126,7 +126,8 @@ class JobView(_View):
 def _progress_of(job: Job) -> Progress:
     epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
     steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
-    progress = Progress.model_validate({"epochs": epochs, "steps": steps, **(job.progress or {})})
+    told = {"per_gpu_batch": None} if job.spec.get("probe") else {"epochs": epochs, "steps": steps}
+    progress = Progress.model_validate({**told, **(job.progress or {})})
     return progress if job.ended_at is None else progress.model_copy(update={"eta_s": None})
 
 
@@ -201,6 +202,18 @@ class LogView(_View):
     next_after: int
 
 
+class BandView(_View):
+    """What some neighbouring points came to: all that there were, whether they are kept or not."""
+
+    x_from: float = Field(description="Of the first of them")
+    x_to: float
+    count: int = Field(description="Of those that are numbers")
+    min: float
+    max: float
+    mean: float
+    p95: float = Field(description="95 % do not exceed it. Of a series that was thinned: at least that")
+
+
 class MetricSeriesView(_View):
     """One metric of one rank; rank -1 is the mean over all ranks, one point an epoch."""
 
@@ -208,6 +221,7 @@ class MetricSeriesView(_View):
     rank: int
     x: list[float]
     y: list[float | None]
+    bands: list[BandView]
 
 
 class MetricsView(_View):
@@ -217,7 +231,7 @@ class MetricsView(_View):
 
 
 class SampleSeriesView(_View):
-    """What one slot did during one attempt. `x` is seconds since the job's first start."""
+    """What one slot did during one attempt."""
 
     metric: str
     unit: str
@@ -225,15 +239,30 @@ class SampleSeriesView(_View):
     slot: int
     rank: int
     attempt: int
+    limit: float | None = Field(description="The most that the slot, or its host, has of it: of memory")
     x: list[float]
-    step: list[int | None]
+    step: list[int | None] = Field(description="The newest step of the rank at the time")
     y: list[float | None]
+    bands: list[BandView]
+
+
+class JobHostSeriesView(_View):
+    """What a whole host did while the job was on it."""
+
+    metric: str
+    unit: str
+    host: str
+    limit: float | None
+    x: list[float]
+    y: list[float | None]
+    bands: list[BandView]
 
 
 class UtilizationView(_View):
-    """The utilization of a job's slots."""
+    """The utilization of a job's slots and hosts."""
 
     series: Sequence[SampleSeriesView]
+    hosts: Sequence[JobHostSeriesView]
 
 
 class SlotView(_View):
@@ -248,6 +277,25 @@ class SlotView(_View):
     job_id: str | None
     attempt: int | None
     rank: int | None
+    reading: dict[str, Any] | None = Field(
+        description="What its GPU did a few seconds ago, leased or not; `at` says when"
+    )
+
+
+class HostSeriesView(_View):
+    """A metric of a host. `x` is seconds since `start`; a gap in `y` is null."""
+
+    metric: str
+    unit: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+
+
+class HostUtilizationView(_View):
+    """What a whole host did."""
+
+    start: datetime
+    series: Sequence[HostSeriesView]
 
 
 class HostView(_View):

@@ -7,15 +7,17 @@ import argparse
 import sys
 from functools import partial
 
-from bench import articles, dispatch, launch, train
+from bench import articles, dispatch, launch, sampler, series, train
 from bench import input as reading
 
 MEASUREMENTS = {
     "launch": launch.main,
     "dispatch": dispatch.main,
+    "series": series.main,
     "train": train.main,
     "input": reading.main,
     "articles": articles.main,
+    "sampler": sampler.main,
 }
 ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articles.ROWS}
 

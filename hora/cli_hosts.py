@@ -4,25 +4,42 @@ from typing import Annotated
 
 import typer
 
+from hora.cli_options import AsJson
 from hora.output import display, print_json
 
-app = typer.Typer(help="List the hosts and their slots; drain, undrain and forget them.")
+app = typer.Typer(help="List the hosts and their slots; show, drain, undrain and forget them.")
 
 HostName = Annotated[str, typer.Argument(metavar="NAME", help="The host.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 @app.callback(invoke_without_command=True)
 def hosts(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the hosts and their slots; drain, undrain and forget them."""
+    """List the hosts and their slots; show, drain, undrain and forget them."""
     from hora.connection import connect
-    from hora.render import hosts_table
+    from hora.render_hosts import hosts_table
 
     if context.invoked_subcommand is not None:
         return
     with connect() as client:
         found = client.hosts()
     print_json({"items": found}) if as_json else display(hosts_table(found))
+
+
+@app.command()
+def show(name: HostName, as_json: AsJson = False) -> None:
+    """Show one host: what it is, what holds each of its slots, and what its GPUs do."""
+    from hora.connection import connect
+    from hora.render_hosts import host_facts, slots_table
+
+    with connect() as client:
+        host = client.host(name)
+        if as_json:
+            print_json(host)
+            return
+        lately = client.host_utilization(name, minutes=1)
+    display(host_facts(host, lately))
+    display("")
+    display(slots_table(host))
 
 
 @app.command()

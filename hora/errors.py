@@ -1,8 +1,9 @@
 """The errors of the client, as `hora.client` names them to everybody else. Their text is for a person."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx2 as httpx
+if TYPE_CHECKING:
+    import httpx2 as httpx  # which takes its time to import, and is not needed to say what went wrong
 
 Json = dict[str, Any]
 
@@ -16,11 +17,12 @@ class ServiceUnavailable(HoraError):
 
 
 class WaitTimeout(HoraError):
-    """The job had not ended when the time was over; `job` is as it was last seen."""
+    """The job or the study had not ended when the time was over; `seen` is how it was then, `noun` which it is."""
 
-    def __init__(self, job: Json) -> None:
-        self.job = job
-        super().__init__(f"job {job['id']} is still {job['status']}")
+    def __init__(self, seen: Json, noun: str = "job") -> None:
+        self.seen = seen
+        self.noun = noun
+        super().__init__(f"{noun} {seen['id']} is still {seen.get('status', 'running')}")
 
 
 class ProblemError(HoraError):
@@ -42,7 +44,7 @@ class NotAuthorized(ProblemError):
     """The token is missing, unknown, or not allowed to do this."""
 
 
-def problem_of(answer: httpx.Response) -> ProblemError:
+def problem_of(answer: "httpx.Response") -> ProblemError:
     """The error that an answer of the service is, whether it is a problem document or not."""
     try:
         document = answer.json()

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from hora.client import HoraError, NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
+from hora.errors import HoraError, NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
 from hora.home import StackError
 
 SUCCEEDED, ERROR, USAGE, FAILED, NOT_FINISHED, NOT_FOUND, CANCELLED = 0, 1, 2, 100, 101, 102, 103
-OUTCOME = {"succeeded": SUCCEEDED, "failed": FAILED, "cancelled": CANCELLED}
+OUTCOME = {"succeeded": SUCCEEDED, "failed": FAILED, "cancelled": CANCELLED}  # of a job, or a study
 _WRONG_REQUEST = frozenset({400, 413, 415, 422})
 
 
@@ -30,7 +30,8 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
         case ServiceUnavailable():
             return ERROR, [_sentence(str(error)) + " `hora up -d` starts a stack, `hora doctor` looks into it."]
         case WaitTimeout():
-            come_back = f" Come back with `hora show {error.job['id']} --wait`."
+            show = "studies show" if error.noun == "study" else "show"
+            come_back = f" Come back with `hora {show} {error.seen['id']} --wait`."
             return NOT_FINISHED, [_sentence(str(error)) + come_back]
         case HoraError() | StackError():
             return ERROR, [str(error)]

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from hora.client import Json
+from hora.errors import Json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -11,6 +11,11 @@ def plain(value: object) -> str:
     return str(value).translate(_CONTROL)
 
 
+def inside(sentence: str) -> str:
+    """A sentence as it goes on behind a colon: with a small letter, but for a name in capitals."""
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """A figure for a person; a dash for none."""
     return "-" if value is None else f"{value:.{digits}f}"

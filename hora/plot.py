@@ -5,7 +5,7 @@ from itertools import groupby
 
 import plotille
 
-from hora.client import Json
+from hora.errors import Json
 
 OVER_ALL_RANKS = -1
 _ABOUT_SPEED = frozenset({"samples_per_s", "learning_rate", "epoch_s", "data_wait_s", "allreduce_s"})

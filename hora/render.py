@@ -1,4 +1,4 @@
-"""What the command line shows of jobs and hosts: tables and lines, from the API's JSON. Pure."""
+"""What the command line shows of jobs: tables and lines, from the API's JSON. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ from typing import Any, Literal
 from rich.table import Table
 from rich.text import Text
 
-from hora.client import Json
+from hora.errors import Json
 from hora.phrases import ago, count, duration, number, ordinal, percent, plain, ranges
+from hora.render_probe import probe_progress, probe_rows
 
 STATUS_STYLE = {
     "queued": "yellow",
@@ -61,7 +62,7 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
     jobs = list(jobs)
     columns = ["ID", "NAME", "STATUS", "GPUS>", "EPOCH>", "VAL ACCURACY>", "SAMPLES/S>", "SUBMITTED"]
     waits = any(map(standing, jobs))
-    table = _table(*columns, *(["IN QUEUE"] if waits else []))
+    table = table_of(*columns, *(["IN QUEUE"] if waits else []))
     for job in jobs:
         progress, summary = job.get("progress") or {}, job.get("summary") or {}
         metrics = progress.get("metrics") or {}
@@ -81,12 +82,9 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
 
 
 def job_details(
-    job: Json, now: datetime | None = None, *, attempt: Json | None = None, epochs: Iterable[Json] = ()
+    job: Json, now: datetime | None = None, *, attempt: Json | None = None, more: Mapping[str, object] | None = None
 ) -> Table:
-    """Everything about one job that a person asks for first.
-
-    `attempt` is its newest one, `epochs` are its series with one point an epoch.
-    """
+    """Everything about one job that a person asks for first. `attempt` is its newest one; `more` rows come last."""
     attempt = attempt or {}
     plan, progress = job.get("plan") or {}, job.get("progress") or {}
     spec = job.get("spec") or {}
@@ -96,6 +94,7 @@ def job_details(
         "status": status(job),
         "error": plain(job["error"]) if job.get("error") else None,
         "in queue": standing(job),
+        "study": _place_in_study(job),
         "dataset": plain((spec.get("dataset") or {}).get("source", "-")),
         **_data(job.get("dataset")),
         "model": plain((spec.get("model") or {}).get("name", "-")),
@@ -110,14 +109,20 @@ def job_details(
         if plan.get("train_samples")
         else None,
         "set-up": _setup(attempt.get("setup") or {}),
-        "waiting": waiting(epochs, plan),
         "submitted": ago(job.get("created_at"), now),
         "started": ago(job["started_at"], now) if job.get("started_at") else None,
         "ended": ago(job["ended_at"], now) if job.get("ended_at") else None,
     }
     if job.get("attempt") and not job.get("summary"):
         rows["progress"] = progress_line(progress)
-    return _facts({**rows, **_results(job)})
+    return facts({**rows, **_results(job), **(more or {})})
+
+
+def _place_in_study(job: Json) -> str | None:
+    """0abc, cell 3, repeat 2. People count from 1."""
+    if not job.get("study"):
+        return None
+    return f"{plain(job['study'])}, cell {job['study_cell'] + 1}, repeat {job['study_repeat'] + 1}"
 
 
 def _why_preempted(why: str | None) -> str | None:
@@ -128,7 +133,7 @@ def _why_preempted(why: str | None) -> str | None:
 def results_table(job: Json, address: str) -> Table:
     """What a job came to, and where the service has the rest."""
     head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
-    table = _facts({**head, **_results(job), "address": address})
+    table = facts({**head, **_results(job), "address": address})
     table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
     table.title_justify = "left"
     return table
@@ -136,6 +141,8 @@ def results_table(job: Json, address: str) -> Table:
 
 def _results(job: Json) -> dict[str, object]:
     summary = job.get("summary")
+    if job.get("probe"):
+        return probe_rows(job)
     if not summary:
         return {}
     epochs = (job.get("plan") or {}).get("epochs")
@@ -175,23 +182,10 @@ def _setup(phases: Mapping[str, float]) -> str | None:
     return ", ".join(f"{plain(name).replace('_', ' ')} {duration(phases[name])}" for name in names) or None
 
 
-def waiting(epochs: Iterable[Json], plan: Json) -> str | None:
-    """Which shares of their steps the ranks waited for data and for each other; None where that is not known."""
-    over_all = {one["name"]: dict(zip(one["x"], one["y"], strict=True)) for one in epochs if one["rank"] < 0}
-    speeds = over_all.get("samples_per_s", {})
-    samples = (plan.get("steps_per_epoch") or 0) * (plan.get("global_batch") or 0)
-    step_s = {epoch: samples / speed for epoch, speed in speeds.items() if speed}
-    told = []
-    for name, what in (("data_wait_s", "for data"), ("allreduce_s", "in allreduce")):
-        known = {epoch: wait for epoch, wait in over_all.get(name, {}).items() if wait is not None and epoch in step_s}
-        total_s = sum(step_s[epoch] for epoch in known)
-        if total_s:
-            told.append(f"{what} {percent(sum(known.values()) / total_s)}")
-    return f"{', '.join(told)} of the step time" if told else None
-
-
 def progress_line(progress: Mapping[str, Any]) -> str:
     """Progress in one line: epoch 3/30  step 120/1400  5,210 samples/s  val_accuracy 0.9312  ETA 12.0 s."""
+    if "per_gpu_batch" in progress:
+        return probe_progress(progress)
     metrics = progress.get("metrics") or {}
     name = "val_accuracy" if "val_accuracy" in metrics else "accuracy"
     steps = f"/{progress['steps']}" if progress.get("steps") else ""
@@ -215,63 +209,25 @@ def epoch_line(data: Mapping[str, Any], epochs: int | None) -> str:
     return "  ".join(parts)
 
 
-def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
-    """One line a host."""
-    table = _table("HOST", "ALIVE", "SLOTS>", "FREE>", "KIND", "SEEN", "DEVICES", "")
-    for host in hosts:
-        slots = host.get("slots") or []
-        alive = bool(host.get("alive"))
-        table.add_row(
-            plain(host["name"]),
-            Text("yes" if alive else "no", style="green" if alive else "bold red"),
-            str(len(slots)),
-            str(sum(is_free(slot) for slot in slots) if is_usable(host) else 0),
-            plain(", ".join(sorted({slot["kind"] for slot in slots})) or "-"),
-            ago(host.get("heartbeat_at"), now),
-            plain(", ".join(sorted({str(slot.get("name")) for slot in slots})) or "-"),
-            plain(_host_notes(host)),
-        )
-    return table
-
-
-def _host_notes(host: Json) -> str:
-    """What keeps jobs from a host's slots."""
-    quarantined = sum(slot.get("state") == "quarantined" for slot in host.get("slots") or [])
-    notes = [
-        "drained" if host.get("drained_at") else "",
-        f"kept for {host['kept_for']}" if host.get("kept_for") else "",
-        f"{quarantined} quarantined" if quarantined else "",
-    ]
-    return ", ".join(note for note in notes if note)
-
-
 def findings_table(findings: Iterable[Finding]) -> Table:
     """One line a check of `hora doctor`."""
-    table = _table("CHECK", "", "FOUND", "WHAT TO DO")
+    table = table_of("CHECK", "", "FOUND", "WHAT TO DO")
     for one in findings:
         style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[one.level]
         table.add_row(one.check, Text(one.level, style=style), plain(one.found), one.advice)
     return table
 
 
-def is_usable(host: Json) -> bool:
-    """Whether new jobs are placed on the host."""
-    return bool(host.get("alive")) and not host.get("drained_at")
-
-
-def is_free(slot: Json) -> bool:
-    """Whether a job can be placed on the slot."""
-    return slot.get("state") == "free"
-
-
-def _table(*columns: str) -> Table:
+def table_of(*columns: str) -> Table:
+    """A table without lines; a column whose name ends in `>` holds figures."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column.rstrip(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
     return table
 
 
-def _facts(rows: Mapping[str, object]) -> Table:
+def facts(rows: Mapping[str, object]) -> Table:
+    """One line a row, or several where its text has them; none for what is None."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""From a file and options to the document that is submitted. Pure but for reading the file; called by the CLI."""
+"""From a file and options to the spec or study that is submitted. Pure but for reading the file; called by the CLI."""
 
 import json
 import sys
@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hora.client import Json
-from jobs.spec import MAX_BYTES, FieldProblem, InvalidSpec, load_yaml, spec_from
-
-# A plain string may stand for one of these objects: the field of it that the string is.
-_SHORTHAND = {"dataset": "source", "model": "name"}
+from hora.errors import Json
+from jobs.spec import MAX_BYTES, SHORTHAND, FieldProblem, InvalidSpec, field_problems, load_yaml, set_field, spec_from
 
 
 def read_document(name: str) -> Json:
@@ -33,22 +30,27 @@ def read_document(name: str) -> Json:
     return document
 
 
-def with_options(document: Mapping[str, Any], options: Mapping[str, Any], changes: Sequence[str]) -> Json:
+def with_options(
+    document: Mapping[str, Any], options: Mapping[str, Any], changes: Sequence[str], *, whole_below: str | None = None
+) -> Json:
     """`document` with options (those that are not None) and then `a.b=value` changes laid over it.
 
-    Raises `InvalidSpec` for a change that is not of that form.
+    Below the field `whole_below` names are kept whole: a study's `grid.dataset.fraction` is `dataset.fraction` of its
+    grid. Raises `InvalidSpec` for a change that is not of that form.
     """
     result: Json = json.loads(json.dumps(document))
     for field, value in options.items():
         if value is not None:
-            nested = field in _SHORTHAND and isinstance(result.get(field), dict)
-            _set(result, [field, _SHORTHAND[field]] if nested else [field], value)
+            nested = field in SHORTHAND and isinstance(result.get(field), dict)
+            set_field(result, [field, SHORTHAND[field]] if nested else [field], value)
     for change in changes:
         path, equals, text = change.partition("=")
         names = path.strip().split(".")
+        if names[0] == whole_below and all(names):
+            names = [names[0], *filter(None, [".".join(names[1:])])]
         if not equals or not all(names):
             raise InvalidSpec([FieldProblem("--set", "is FIELD=VALUE, such as dataset.validation=0.2", change)])
-        _set(result, names, _parsed(text, path))
+        set_field(result, names, _value(text, path))
     return result
 
 
@@ -58,16 +60,29 @@ def validated(document: Json) -> Json:
     return document
 
 
-def _set(document: Json, names: Sequence[str], value: Any) -> None:
-    *folders, last = names
-    here = document
-    for name in folders:
-        inner = here.get(name)
-        if isinstance(inner, str) and name in _SHORTHAND:
-            inner = {_SHORTHAND[name]: inner}
-        here[name] = inner if isinstance(inner, dict) else {}
-        here = here[name]
-    here[last] = value
+def validated_study(document: Json) -> Json:
+    """`document`, once it is known to have the form of a study; its specs are the service's to check.
+
+    Raises `InvalidSpec`.
+    """
+    from pydantic import ValidationError
+
+    from jobs.studies.shape import StudySpec
+
+    try:
+        StudySpec.model_validate_json(json.dumps(document))
+    except ValidationError as error:
+        raise InvalidSpec(field_problems(error)) from None
+    return document
+
+
+def _value(text: str, path: str) -> Any:
+    value = _parsed(text, path)
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise InvalidSpec([FieldProblem(path, "is not a finite number", text)]) from None
+    return value
 
 
 def _parsed(text: str, what: str) -> Any:

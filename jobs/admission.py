@@ -89,6 +89,8 @@ def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
         why = f"there is no job {job_id}"
     elif job.status is not Status.SUCCEEDED:
         why = f"job {job_id} is {job.status}: only one that has succeeded has weights to start from"
+    elif job.spec.get("probe"):
+        why = f"job {job_id} was a batch probe, which leaves no weights"
     elif job.spec["model"]["name"] != spec.model.name:
         why = f"job {job_id} trained {job.spec['model']['name']}: its weights do not fit {spec.model.name}"
     else:

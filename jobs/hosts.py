@@ -45,6 +45,7 @@ class SlotNow:
     job_id: str | None
     attempt: int | None
     rank: int | None
+    reading: dict[str, Any] | None  # of its GPU, a few seconds ago
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,8 @@ def _hosts(session: Session, wanted: Select[Host], *, host_timeout_s: float) -> 
     ]
 
 
-def lack_of_room(session: Session, spec: Spec) -> str | None:
-    """Why the hosts, were they all there and empty, could not hold a job; None where they could, or none is known yet.
-
-    Lost and drained hosts count: they may come back.
-    """
+def whole_cluster(session: Session) -> Cluster:
+    """Every host with all its slots, as if none were lost, drained or in use; nothing is `free`."""
     peers = case((Host.address.is_not(None), Host.info["peers"].astext))
     rows = session.execute(
         select(Slot.host, Slot.kind, func.count(), peers)
@@ -116,7 +114,15 @@ def lack_of_room(session: Session, spec: Spec) -> str | None:
         .where(Slot.retired_at.is_(None))
         .group_by(Host.name, Slot.host, Slot.kind)
     )
-    cluster = Cluster(HostSlots(name, kind, (), slots, together) for name, kind, slots, together in rows)
+    return Cluster(HostSlots(name, kind, (), slots, together) for name, kind, slots, together in rows)
+
+
+def lack_of_room(session: Session, spec: Spec) -> str | None:
+    """Why the hosts, were they all there and empty, could not hold a job; None where they could, or none is known yet.
+
+    Lost and drained hosts count: they may come back.
+    """
+    cluster = whole_cluster(session)
     if not cluster.hosts and session.scalar(select(Host.name).limit(1)) is None:
         return None
     wish = Wish(spec.gpus, spec.device, spec.placement)
@@ -147,6 +153,7 @@ def _slot_now(slot: Slot, job_id: str | None, number: int | None) -> SlotNow:
         job_id=job_id,
         attempt=number,
         rank=slot.rank,
+        reading=slot.reading,
     )
 
 

@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from jobs.packing import pack
 from jobs.states import EventKind
 from jobs.store import storable
 
@@ -101,7 +102,13 @@ def store_events(session: Session, rows: Sequence[EventRow]) -> None:
 
 
 def store_metrics(session: Session, rows: Sequence[MetricRow]) -> None:
-    """Store metric points; a point that is there already stays as it is."""
+    """Store metric points; a point that is there already stays as it is. Long series are packed meanwhile."""
+    store_unpacked(session, rows)
+    pack(session, (row for row in rows if row.rank != ALL_RANKS and row.name not in RANK_EPOCH_METRICS))
+
+
+def store_unpacked(session: Session, rows: Sequence[MetricRow]) -> None:
+    """Store metric points that are to stay rows."""
     _copy(session, "metric_points", MetricRow._fields, rows)
 
 

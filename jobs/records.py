@@ -159,7 +159,10 @@ class Summarized(_Record):
 
 
 class ProbePoint(BaseModel):
-    """What a batch probe measured with one batch; only `fits` and the batches where it was too large for the memory."""
+    """What a batch probe measured with one batch; only `fits` and the batches where it was too large for the memory.
+
+    Times are means over the ranks of each one's median, in the quickest third of the steps.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -167,25 +170,34 @@ class ProbePoint(BaseModel):
     global_batch: int
     fits: bool
     steps: int = 0  # that were timed
-    step_time_s: float | None = None  # the median of them, without the wait for data
+    step_time_s: float | None = None  # without the wait for data
     samples_per_s: float | None = None  # over all ranks, at that step time
-    data_wait_s: float | None = None  # a step, the median
-    allreduce_s: float | None = None  # a step, the median
+    data_wait_s: float | None = None  # before a step
+    allreduce_s: float | None = None  # of the step time
     memory_bytes: int | None = None  # at its most, of the rank that took most: of the GPU, or resident without one
 
 
 class ProbeFindings(BaseModel):
-    """What a batch probe came to. Batches are one GPU's; only `batch_size` is meant as the spec means its own."""
+    """What a batch probe came to, or has so far. Batches are one GPU's; only `batch_size` is meant as in the spec."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    points: list[ProbePoint]
-    ended_by: Literal["largest", "memory", "data"]  # why no larger batch was tried
-    knee_batch: int | None  # the smallest from which on throughput hardly grows
-    largest_batch: int | None  # the largest that was tried and fits
-    batch_size: int | None  # proposed
-    learning_rate: float | None  # proposed for it
-    why: str  # a sentence with the figures that the proposal rests on
+    points: list[ProbePoint]  # the batches double from one to the next
+    # Why no larger batch was tried; null while the probe goes on. `time`: a step took longer than the spec's `seconds`.
+    ended_by: Literal["largest", "memory", "data", "time"] | None = None
+    knee_batch: int | None = None  # the smallest from which on throughput hardly grows; null where it grew to the end
+    largest_batch: int | None = None  # the largest that was tried and fits
+    batch_size: int | None = None  # proposed
+    learning_rate: float | None = None  # proposed for it
+    why: str | None = None  # the figures that the proposal rests on, in sentences
+
+
+class ProbeStepped(_Record):
+    """Rank 0 of a batch probe: it goes on, with this batch. Written when a batch begins, then about once a second."""
+
+    kind: Literal["probe_steps"] = "probe_steps"
+    per_gpu_batch: int
+    steps: Count  # that were timed with this batch so far
 
 
 class ProbeMeasured(_Record):
@@ -233,6 +245,7 @@ Record = Annotated[
     | EpochEnded
     | CheckpointSaved
     | Summarized
+    | ProbeStepped
     | ProbeMeasured
     | ProbeEnded
     | RankExited,

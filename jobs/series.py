@@ -1,47 +1,33 @@
-"""The reading side of the series: metrics and utilization samples. Called by the api; `jobs.ingest` writes them.
+"""The reading side of the series: a job's metrics. Called by the api; `jobs.ingest` writes them.
 
-The database hands over each series as arrays, one series at a time: a tenth of the work that rows are.
+The database hands over the points of a series in bytes, a thousand or more at a time (`jobs.packing`): a hundredth of
+the work that rows are. `jobs.sample_series` does the same for utilization.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Float,
-    Select,
-    SQLColumnExpression,
-    Subquery,
-    cast,
-    func,
-    literal,
-    or_,
-    select,
-    type_coerce,
-)
-from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
-from sqlalchemy.orm import InstrumentedAttribute, Session
-from sqlalchemy.types import NullType
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from jobs.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scale, start_of, valid_until
+from jobs.bands import Band
+from jobs.downsampling import kept
 from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS
-from jobs.tables import Attempt, Job, MetricPoint, Sample
-from jobs.thinning import kept
+from jobs.packing import finite_or_none, floats, integers, seconds_since, steps_of
+from jobs.rolled import NOT_ROLLED, rolled_up
+from jobs.streaming import streamed
+from jobs.tables import Job
 
-Axis = Literal["step", "epoch", "time"]
+_AT_ONCE = 500_000  # points of a series in memory, unless bands are made of them
 
-UNITS = {
-    "gpu_percent": "percent",
-    "gpu_memory_bytes": "bytes",
-    "gpu_power_w": "watts",
-    "gpu_temperature_c": "celsius",
-    "gpu_sm_clock_mhz": "megahertz",
-    "cpu_percent": "percent",
-    "memory_bytes": "bytes",
-}
-_ONE_AT_A_TIME = {"yield_per": 1}
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+ToX = Callable[[Integers, bytes | None], Places]
 
 
 @dataclass(frozen=True)
@@ -52,118 +38,172 @@ class MetricSeries:
     rank: int
     x: list[float]
     y: list[float | None]
+    bands: Sequence[Band] = ()
 
 
 @dataclass(frozen=True)
-class SampleSeries:
-    """What one slot did under one attempt. `x` is seconds since the job's first start; a gap in `y` is None."""
+class Points:
+    """Points of a series, ascending by step."""
 
-    metric: str
-    unit: str
-    host: str
-    slot: int
+    steps: Integers
+    x: Places
+    y: Numbers
+
+    def at(self, which: npt.NDArray[Any]) -> "Points":
+        """Some of them, by index or mask."""
+        return Points(self.steps[which], self.x[which], self.y[which])
+
+
+class _Part(NamedTuple):
+    """Points of one attempt in a series, in the bytes of `jobs.packing`."""
+
+    name: str
     rank: int
     attempt: int
-    x: list[float]
-    step: list[int | None]
-    y: list[float | None]
+    first_step: int
+    last_step: int
+    steps: bytes | None
+    place: bytes | None  # epochs or times, where the axis needs them
+    numbers: bytes
 
 
 def metrics(
-    session: Session, job: Job, *, names: Sequence[str] = (), axis: Axis = "step", max_points: int = 1000
+    session: Session,
+    job: Job,
+    *,
+    names: Sequence[str] = (),
+    ranks: Sequence[int] = (),
+    axis: Axis = "step",
+    stretch: Stretch = EVERYTHING,
+    max_points: int = 1000,
+    bands: int = 0,
 ) -> list[MetricSeries]:
-    """The metrics of a job, ordered by name and rank; the epoch axis has only those that are one an epoch.
+    """The metrics of a job, ordered by name and rank.
 
-    What an attempt wrote beyond the step from which a later one went on is void and left out.
+    On the epoch axis these are those that are one an epoch; the others too, where they are asked for by name. What an
+    attempt wrote beyond the step from which a later one went on is void and left out.
     """
-    points = _valid_points(job, names, axis).subquery()
-    by_step = points.c.step
-    query = (
-        select(points.c.name, points.c.rank, _array(points.c.x, by_step), _array(points.c.value, by_step))
-        .group_by(points.c.name, points.c.rank)
-        .order_by(points.c.name, points.c.rank)
-    )
-    found = []
-    for name, rank, x, y in session.execute(query, execution_options=_ONE_AT_A_TIME):
-        keep = kept(y, max_points)
-        found.append(MetricSeries(name, rank, [x[i] for i in keep], [_finite(y[i]) for i in keep]))
-    return found
-
-
-def utilization(
-    session: Session, job: Job, *, wanted: Sequence[str] = tuple(UNITS), max_points: int = 1000
-) -> list[SampleSeries]:
-    """The samples of a job's slots, ordered by attempt and rank; a metric that no sample has is left out."""
-    key = (Sample.attempt, Sample.rank, Sample.host, Sample.slot)
-    columns: list[InstrumentedAttribute[Any]] = [getattr(Sample, metric) for metric in wanted]
-    arrays = [_array(column, Sample.at) for column in (_since_start(job, Sample.at), Sample.step, *columns)]
-    query = select(*key, *arrays).where(Sample.job_id == job.id).group_by(*key).order_by(*key)
-    found = []
-    for attempt, rank, host, slot, x, steps, *values in session.execute(query, execution_options=_ONE_AT_A_TIME):
-        for metric, y in zip(wanted, values, strict=True):
-            if any(value is not None for value in y):
-                keep = kept(y, max_points)
-                found.append(
-                    SampleSeries(
-                        metric=metric,
-                        unit=UNITS[metric],
-                        host=host,
-                        slot=slot,
-                        rank=rank,
-                        attempt=attempt,
-                        x=[x[i] for i in keep],
-                        step=[steps[i] for i in keep],
-                        y=[_finite(y[i]) for i in keep],
-                    )
-                )
-    return found
-
-
-def _valid_points(job: Job, names: Sequence[str], axis: Axis) -> Select[Any]:
-    """The points of each name and rank that count, one a step: where two attempts wrote it, the later one's."""
-    point = MetricPoint
     until = valid_until(job.id)
-    query = (
-        select(point.name, point.rank, point.step, point.value, _x(job, axis).label("x"))
-        .outerjoin(until, until.c.number == point.attempt)
-        .where(point.job_id == job.id, or_(until.c.step.is_(None), point.step <= until.c.step))
-        .ext(distinct_on(point.name, point.rank, point.step))
-        .order_by(point.name, point.rank, point.step, point.attempt.desc())
-    )
-    if names:
-        query = query.where(point.name.in_(names))
-    one_an_epoch = or_(point.rank == ALL_RANKS, point.name.in_(RANK_EPOCH_METRICS))
-    return query.where(one_an_epoch) if axis == "epoch" else query
+    void_after = {number: step for number, step in session.execute(select(until)) if step is not None}
+    scale = epoch_scale(session, job) if axis == "epoch" and names else None
+    rolled = rolled_up(session, job, "metric", axis=axis, scale=scale, stretch=stretch) if bands else {}
+    parts = _parts(session, job, names, ranks, axis, _in_steps(axis, stretch, scale))
+    found = []
+    for (name, rank), of_series in groupby(parts, key=lambda part: (part.name, part.rank)):
+        to_x = _to_x(job, axis, None if is_one_an_epoch(name, rank) else scale)
+        readable = (_points(part, to_x, stretch, void_after.get(part.attempt)) for part in of_series)
+        points = _joined(readable, at_once=None if bands else _AT_ONCE)
+        if len(points.y):
+            keep = kept(points.y, max_points)
+            old = rolled.get((name, rank, 0), NOT_ROLLED)
+            told = old.bands(points.steps, points.x, points.y, stretch=stretch, count=bands)
+            found.append(MetricSeries(name, rank, points.x[keep].tolist(), finite_or_none(points.y[keep]), told))
+    return found
 
 
-def valid_until(job_id: str) -> Subquery:
-    """For each attempt the last step that no later attempt ran again; null: all of them.
+def is_one_an_epoch(name: str, rank: int) -> bool:
+    """Whether a series has one point an epoch, and not one a step."""
+    return rank == ALL_RANKS or name in RANK_EPOCH_METRICS
 
-    An attempt says from where it goes on before it writes any point, so one that has not said so voids nothing.
+
+_BLOCKS = "SELECT name, rank, attempt, first_step, last_step, steps, {place}, numbers FROM metric_blocks WHERE {where}"
+_POINTS = """
+    SELECT name, rank, attempt, min(step), max(step), string_agg(int8send(step), '' ORDER BY step), {place},
+        string_agg(float8send(value), '' ORDER BY step)
+    FROM metric_points WHERE {where} GROUP BY name, rank, attempt
+"""
+_PLACES: dict[Axis, tuple[str, str]] = {
+    "step": ("NULL", "NULL"),
+    "epoch": ("epochs", "string_agg(int4send(epoch), '' ORDER BY step)"),
+    "time": ("times", "string_agg(timestamptz_send(at), '' ORDER BY step)"),
+}
+
+
+def _parts(
+    session: Session, job: Job, names: Sequence[str], ranks: Sequence[int], axis: Axis, steps: Stretch
+) -> Iterator[_Part]:
+    """The blocks of each series and attempt, and what is not packed as one more, in the order of their steps.
+
+    In one statement: between two, points could be packed.
     """
-    later = func.min(Attempt.resumed_step).over(order_by=Attempt.number, rows=(1, None))
-    return select(Attempt.number, later.label("step")).where(Attempt.job_id == job_id).subquery()
+    where = "job_id = %(job)s"
+    if names:
+        where += " AND name = ANY(%(names)s)"
+    elif axis == "epoch":
+        where += " AND (rank = %(all_ranks)s OR name = ANY(%(one_an_epoch)s))"
+    if ranks:
+        where += " AND rank = ANY(%(ranks)s)"
+    of_block = of_point = where
+    if steps.start is not None:
+        of_block, of_point = f"{of_block} AND last_step >= %(start)s", f"{of_point} AND step >= %(start)s"
+    if steps.end is not None:
+        of_block, of_point = f"{of_block} AND first_step <= %(end)s", f"{of_point} AND step <= %(end)s"
+    blocks, points = (
+        form.format(place=place, where=only)
+        for form, place, only in zip((_BLOCKS, _POINTS), _PLACES[axis], (of_block, of_point), strict=True)
+    )
+    values = {
+        "job": job.id, "names": list(names), "ranks": list(ranks), "start": steps.start, "end": steps.end,
+        "all_ranks": ALL_RANKS, "one_an_epoch": list(RANK_EPOCH_METRICS),
+    }  # fmt: skip
+    return map(_Part._make, streamed(session, f"{blocks} UNION ALL {points} ORDER BY 1, 2, 3, 4", values))
 
 
-def _x(job: Job, axis: Axis) -> ColumnElement[Any]:
+def _in_steps(axis: Axis, stretch: Stretch, scale: EpochScale | None) -> Stretch:
+    """Where in steps the stretch lies at most, so that the database need not hand over the rest."""
     match axis:
         case "step":
-            return MetricPoint.step.expression
+            return stretch
+        case "epoch" if scale is not None:
+            return scale.steps_in(stretch)
+        case _:
+            return EVERYTHING
+
+
+def _to_x(job: Job, axis: Axis, scale: EpochScale | None) -> ToX:
+    """What makes the place on an axis of steps and of what came with them."""
+    match axis:
+        case "step":
+            return lambda steps, _: steps
+        case "epoch" if scale is not None:
+            return lambda steps, _: scale.epochs_of(steps)
         case "epoch":
-            return MetricPoint.epoch.expression
+            return lambda _, place: integers(place or b"", "i4")
         case "time":
-            return _since_start(job, MetricPoint.at)
+            return lambda _, place: seconds_since(start_of(job), integers(place or b""))
 
 
-def _since_start(job: Job, at: InstrumentedAttribute[datetime]) -> ColumnElement[float]:
-    start = literal(job.started_at or job.created_at)
-    return cast(func.extract("epoch", at - start), Float(53))
+def _points(part: _Part, to_x: ToX, stretch: Stretch, until: int | None) -> Points:
+    """The points of a block, or of what is not packed, that count and that are asked for."""
+    steps = steps_of(part.first_step, part.last_step, part.steps)
+    points = Points(steps, to_x(steps, part.place), floats(part.numbers))
+    inside = stretch.has(points.x)
+    if until is not None:
+        inside &= steps <= until
+    return points if inside.all() else points.at(inside)
 
 
-def _array(column: SQLColumnExpression[Any], order: SQLColumnExpression[Any]) -> ColumnElement[Any]:
-    # Without a type SQLAlchemy leaves the list as psycopg's C code made it, and does not visit each value.
-    return type_coerce(func.array_agg(aggregate_order_by(column, order)), NullType())
+def _joined(parts: Iterable[Points], *, at_once: int | None) -> Points:
+    """All points of a series, one a step: where two attempts wrote it, the later one's.
+
+    Of more than `at_once` only those are kept that a chart would need.
+    """
+    held: list[Points] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += len(part.y)
+        if at_once is not None and count > at_once:
+            points = _in_order(held)
+            held, count = [points.at(kept(points.y, at_once // 4))], at_once // 4
+    return _in_order(held)
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _in_order(parts: Sequence[Points]) -> Points:
+    steps = np.concatenate([part.steps for part in parts])
+    x = steps if all(part.x is part.steps for part in parts) else np.concatenate([part.x for part in parts])
+    points = Points(steps, x, np.concatenate([part.y for part in parts]))
+    if (steps[1:] > steps[:-1]).all():
+        return points
+    points = points.at(np.argsort(steps, kind="stable"))
+    return points.at(np.append(points.steps[1:] > points.steps[:-1], True))

@@ -8,6 +8,7 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -96,12 +97,12 @@ class CheckpointSpec(_Part):
 class ProbeSpec(_Part):
     """Short runs over doubling batches instead of a training: where throughput stops growing, and what fits.
 
-    A batch is one GPU's. The probe ends at `largest`, or sooner where memory or the data is at its end.
+    A batch is one GPU's. The probe ends at `largest`, or sooner where memory, the data or patience is at its end.
     """
 
     smallest: Annotated[int, Field(ge=1, le=1_048_576)] = 8
     largest: Annotated[int, Field(ge=1, le=1_048_576)] = 4096
-    seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0  # of timed steps with each batch, about
+    seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0  # of timed steps with each batch; a step may take as long
 
     @field_validator("largest")
     @classmethod
@@ -111,9 +112,19 @@ class ProbeSpec(_Part):
             raise ValueError(f"largest is {largest}, less than smallest ({smallest})")
         return largest
 
+    @property
+    def batches(self) -> list[int]:
+        """The batches to try, each twice the one before."""
+        return [self.smallest << doublings for doublings in range((self.largest // self.smallest).bit_length())]
 
-def _named(field: str, part: type[_Part]) -> BeforeValidator:
-    """Let a plain string stand for a `part` with only `field` set."""
+
+# A plain string may stand for one of these objects: the field of it that the string is.
+SHORTHAND = {"dataset": "source", "model": "name"}
+
+
+def _named(name: str, part: type[_Part]) -> BeforeValidator:
+    """Let a plain string stand for the `part` of this name."""
+    field = SHORTHAND[name]
     return BeforeValidator(
         lambda value: {field: value} if isinstance(value, str) else value, json_schema_input_type=str | part
     )
@@ -123,8 +134,8 @@ class Spec(_Part):
     """A training job as a person asks for it; a field left out has the default written here."""
 
     name: Name = "job"
-    dataset: Annotated[DatasetSpec, _named("source", DatasetSpec)]
-    model: Annotated[ModelSpec, _named("name", ModelSpec)] = ModelSpec(name="lenet5")
+    dataset: Annotated[DatasetSpec, _named("dataset", DatasetSpec)]
+    model: Annotated[ModelSpec, _named("model", ModelSpec)] = ModelSpec(name="lenet5")
     gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = 1
     min_gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None  # None: `gpus`
     device: Literal["auto", "gpu", "cpu"] = "auto"
@@ -237,6 +248,32 @@ def load_yaml(text: str | bytes) -> Any:
 def spec_from(document: dict[str, Any]) -> Spec:
     """Read a spec from a parsed document, such as a stored spec. Raises `InvalidSpec`."""
     return _validated(json.dumps(document))
+
+
+def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> None:
+    """Set the field at the path `names` of a spec's document, which may have plain strings for objects."""
+    *folders, last = names
+    here = document
+    for name in folders:
+        inner = here.get(name)
+        if isinstance(inner, str) and name in SHORTHAND:
+            inner = {SHORTHAND[name]: inner}
+        here[name] = inner if isinstance(inner, dict) else {}
+        here = here[name]
+    here[last] = value
+
+
+def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with changes laid over it: objects are merged, every other value replaces the old one.
+
+    Null is a value, as in a spec: `{"early_stopping": None}` turns early stopping off.
+    """
+    result = dict(document)
+    for key, value in changes.items():
+        before = result.get(key)
+        both = isinstance(before, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(before, value) if both else value  # type: ignore[arg-type]
+    return result
 
 
 def is_plain_url(url: str) -> bool:

@@ -12,7 +12,8 @@ Every function works in the caller's transaction; the caller commits.
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, insert, select, update
@@ -98,26 +99,45 @@ def submit(
     return Submission(job, created=True)
 
 
-def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, place: StudyPlace | None = None) -> Job:
-    """Write a queued job and its first event; `place` is its place in a study, if it is part of one."""
-    job = Job(
-        id=new_id(),
-        name=spec.name,
-        owner=owner,
-        status=Status.QUEUED,
-        spec=spec.model_dump(mode="json"),
-        plan=plan.model_dump(mode="json"),
-        labels=spec.labels,
-        gpus=spec.gpus,
-        priority=spec.priority,
-        run_key=key_of(spec),
-        work_key=work_key_of(spec),
-        **({} if place is None else {f"study_{name}": value for name, value in asdict(place).items()}),
-    )
+def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str) -> Job:
+    """Write a queued job and its first event."""
+    job = Job(**_columns(spec, plan, owner))
     session.add(job)
     session.flush()
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
     return job
+
+
+def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], *, owner: str) -> list[str]:
+    """Write the jobs of a study and their first events; their ids. They are queued in this order."""
+    rows = [
+        {**_columns(spec, plan, owner), "study_id": place.id, "study_cell": place.cell, "study_repeat": place.repeat}
+        for spec, plan, place in jobs
+    ]
+    if rows:
+        now = session.execute(select(func.now())).scalar_one()
+        for position, row in enumerate(rows):
+            row["created_at"] = now + timedelta(microseconds=position)  # of equal ones the ids would be the order
+        session.execute(insert(Job), rows)
+        events = [{"job_id": row["id"], "kind": EventKind.SUBMITTED, "data": {"owner": owner}} for row in rows]
+        session.execute(insert(JobEvent), events)
+    return [row["id"] for row in rows]
+
+
+def _columns(spec: Spec, plan: Plan, owner: str) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "name": spec.name,
+        "owner": owner,
+        "status": Status.QUEUED,
+        "spec": spec.model_dump(mode="json"),
+        "plan": plan.model_dump(mode="json"),
+        "labels": spec.labels,
+        "gpus": spec.gpus,
+        "priority": spec.priority,
+        "run_key": key_of(spec),
+        "work_key": work_key_of(spec),
+    }
 
 
 def new_id() -> str:
@@ -243,8 +263,15 @@ def move(
 
 def touch(session: Session, job_id: str, **values: Any) -> None:
     """Change other columns of a job than its status."""
+    touch_all(session, [job_id], **values)
+
+
+def touch_all(session: Session, job_ids: Sequence[str], **values: Any) -> None:
+    """Change other columns of jobs than their status."""
     session.execute(
-        update(Job).where(Job.id == job_id).values(storable({"revision": Job.revision + 1, **values})),
+        update(Job)
+        .where(Job.id == func.any(cast(job_ids, ARRAY(String))))
+        .values(storable({"revision": Job.revision + 1, **values})),
         execution_options=_UNSYNCHRONIZED,
     )
 

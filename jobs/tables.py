@@ -25,7 +25,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from jobs.states import EndReason, EventKind, Status
@@ -129,9 +129,10 @@ class Study(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     name: Mapped[str] = mapped_column(String(128))
     owner: Mapped[str] = mapped_column(String(128))
-    base: Mapped[dict[str, Any]]  # the spec that the grid varies, with every default
-    grid: Mapped[dict[str, Any]]  # values by dotted field, as given
-    cells: Mapped[list[Any]] = mapped_column(JSONB)  # values by dotted field of each cell, in the order of the grid
+    # JSON and not JSONB, which would forget the order of the fields.
+    base: Mapped[dict[str, Any]] = mapped_column(JSON)  # as given: it may lack what the grid has
+    grid: Mapped[dict[str, Any]] = mapped_column(JSON)  # values by dotted field, as given
+    cells: Mapped[list[Any]] = mapped_column(JSON)  # values by dotted field of each cell, in the order of the grid
     repeats: Mapped[int]
     target: Mapped[float | None]  # the val_accuracy that time and GPU-hours are measured to; null: from the results
     cancel_requested_at: Mapped[datetime | None]
@@ -271,7 +272,7 @@ class JobEvent(Base):
 
 
 class MetricPoint(Base):
-    """One value of a named series of a job. `axis` is step or epoch: what the point is one per."""
+    """One value of a named series of a job: one that is one an epoch, or one of the newest steps (`MetricBlock`)."""
 
     __tablename__ = "metric_points"
 
@@ -284,6 +285,29 @@ class MetricPoint(Base):
     epoch: Mapped[int]
     at: Mapped[datetime]
     value: Mapped[float]
+
+
+class MetricBlock(Base):
+    """Points of one attempt in a series of every step, which left `metric_points` for here: see `jobs.packing`.
+
+    Where there are bytes, they are one big-endian number a point, in the order of the steps.
+    """
+
+    __tablename__ = "metric_blocks"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(32))
+    name: Mapped[str] = mapped_column(String(64))
+    rank: Mapped[int] = mapped_column()
+    attempt: Mapped[int] = mapped_column()
+    first_step: Mapped[int] = mapped_column(BigInteger)
+    last_step: Mapped[int] = mapped_column(BigInteger)
+    steps: Mapped[bytes | None]  # int64; null: each one from the first to the last
+    epochs: Mapped[bytes]  # int32
+    times: Mapped[bytes]  # int64, microseconds since 2000
+    numbers: Mapped[bytes]  # float64
+
+    __table_args__ = (Index("ix_metric_blocks_series", job_id, name, rank, attempt, first_step),)
 
 
 class LogLine(Base):
@@ -336,7 +360,7 @@ class HostSample(Base):
     at: Mapped[datetime] = mapped_column(primary_key=True)
     cpu_percent: Mapped[float | None]  # of all cores, 0..100
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # in use: what is not available to a new process
-    network_received_bytes_per_s: Mapped[float | None]  # all interfaces but loopback
+    network_received_bytes_per_s: Mapped[float | None]  # see `worker.host_readings` for what is counted
     network_sent_bytes_per_s: Mapped[float | None]
     disk_read_bytes_per_s: Mapped[float | None]
     disk_written_bytes_per_s: Mapped[float | None]

@@ -76,20 +76,20 @@ def _run_to_exit(
 
         launch = Launch.model_validate(told)
         per_gpu_batch = resolve_plan(launch.spec, None, gpus=launch.gpus).per_gpu_batch
-        session = _import_session()
-        return exits.of_outcome(session.run(launch, started_at, recorder, watch))
+        runner = _import_runner("trainer.probe" if launch.spec.probe else "trainer.session")
+        return exits.of_outcome(runner.run(launch, started_at, recorder, watch))
     except BaseException as error:
         return exits.of_error(error, stop_asked=watch.asked_by_file, per_gpu_batch=per_gpu_batch)
 
 
-def _import_session() -> ModuleType:
-    """TensorFlow, Keras, Horovod and all that stands on them."""
+def _import_runner(name: str) -> ModuleType:
+    """What runs the job, with TensorFlow, Keras, Horovod and all that stands on them."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # Keras imports scikit-learn, and with it SciPy, for wrappers that nothing here uses: a third of the start.
     # None in its place makes that import fail, which Keras allows for.
     sys.modules["sklearn"] = None  # type: ignore[assignment]
     try:
-        return import_module("trainer.session")
+        return import_module(name)
     finally:
         del sys.modules["sklearn"]
 

@@ -58,7 +58,7 @@ def of_error(
     if isinstance(error, BadData):
         return "bad_data", str(error), BAD_DATA_CODE
     sys.excepthook(type(error), error, error.__traceback__)  # as `traceback` prints, without importing it
-    if _is_out_of_memory(error):
+    if is_out_of_memory(error):
         return "out_of_memory", _memory_advice(per_gpu_batch), 1
     if isinstance(error, PeerFailed) or _is_lost_peer(error):
         if stop_asked:  # the peer saw the stop file a moment earlier
@@ -69,7 +69,8 @@ def of_error(
 
 
 # TensorFlow's errors are told by name: the import of TensorFlow itself may be what failed.
-def _is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, on the host or on the GPU."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"ResourceExhaustedError", "MemoryError"}:
         return True

@@ -48,6 +48,15 @@ class Phases:
 
 
 @dataclass(frozen=True)
+class Opened:
+    """What a run and a probe begin with."""
+
+    ranks: Ranks
+    dataset: Dataset
+    plan: Plan
+
+
+@dataclass(frozen=True)
 class Session:
     """All that is there once the set-up is over; `best_weights` on rank 0 alone, from an earlier attempt."""
 
@@ -86,16 +95,8 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     """Everything before the first step."""
     spec = launch.spec
     phases = Phases(recorder, started_at)
-    phases.end("import")
-
-    ranks = distributed.connect(launch)
-    together(lambda: distributed.claim_devices(launch, ranks.local_rank))
-    phases.end("connect")
-
-    dataset = open_dataset(launch, ranks)
-    plan = together(lambda: settle_plan(spec, dataset.facts.sizes, ranks=ranks.size))
-    distributed.agree("the plan", plan.model_dump(mode="json"))
-    phases.end("data")
+    opened = open_all(launch, phases)
+    ranks, dataset, plan = opened.ranks, opened.dataset, opened.plan
 
     trained = together(lambda: build(launch, plan, dataset.facts))
     phases.end("build")
@@ -110,6 +111,21 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     job_recorder.write(data_opened(dataset.facts, dataset.facts.damaged))
     job_recorder.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
     return Session(launch, ranks, dataset, plan, trained, store, state, best_weights, phases, recorder, job_recorder)
+
+
+def open_all(launch: Launch, phases: Phases) -> Opened:
+    """What comes before the network is built: meet the other ranks, open the data, agree on the plan."""
+    phases.end("import")
+
+    ranks = distributed.connect(launch)
+    together(lambda: distributed.claim_devices(launch, ranks.local_rank))
+    phases.end("connect")
+
+    dataset = open_dataset(launch, ranks)
+    plan = together(lambda: settle_plan(launch.spec, dataset.facts.sizes, ranks=ranks.size))
+    distributed.agree("the plan", plan.model_dump(mode="json"))
+    phases.end("data")
+    return Opened(ranks, dataset, plan)
 
 
 def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:

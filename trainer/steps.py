@@ -9,6 +9,7 @@ import tensorflow as tf
 from trainer import distributed
 
 StepFunction = Callable[..., tf.Tensor]
+Average = Callable[[list[tf.Tensor]], tuple[list[tf.Tensor], tf.Tensor]]  # tensors -> averaged ones, and the seconds
 
 
 class Tally(NamedTuple):
@@ -23,7 +24,11 @@ class Tally(NamedTuple):
 
 
 def make_train_step(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer, statistics: Sequence[keras.Variable]
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    statistics: Sequence[keras.Variable],
+    *,
+    average: Average = distributed.average_in_step,
 ) -> StepFunction:
     """A step: (features, labels, wish to stop) -> a tensor of the figures of `Tally`.
 
@@ -48,7 +53,7 @@ def make_train_step(
         own = tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
         # Read here, and so after the forward pass has assigned them: TensorFlow keeps the order of a variable's uses.
         moved = [tf.convert_to_tensor(variable.value) for variable in statistics]
-        averaged, allreduce_s = distributed.average_in_step([*gradients, *moved, tf.concat([own, [wish]], 0)])
+        averaged, allreduce_s = average([*gradients, *moved, tf.concat([own, [wish]], 0)])
         optimizer.apply(averaged[: len(weights)], weights)
         for variable, value in zip(statistics, averaged[len(weights) : -1], strict=True):
             variable.assign(value)

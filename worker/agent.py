@@ -29,7 +29,7 @@ from jobs.store import Lease
 from jobs.tables import Attempt, Slot
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.dispatcher import Dispatcher
-from worker.giving_back import give_back, gpus_are_free, gpus_held
+from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus
 from worker.gpus import Gpu
 from worker.intake import Intake, last_words
 from worker.inventory import Place, host_info
@@ -37,6 +37,7 @@ from worker.launcher import Launcher
 from worker.leftovers import store_leftovers
 from worker.processes import sweep
 from worker.sshd import Sshd
+from worker.topology import gpu_info
 from worker.verdict import Verdict, verdict
 
 _log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Agent(threading.Thread):
         self._launcher = launcher
         self._dispatcher = dispatcher
         self._gpus = gpus
+        self._gpu_info = gpu_info(gpus)
         self._door = door
         self._place: Place | None = None  # as it is registered
         self._stopped = threading.Event()
@@ -157,7 +159,8 @@ class Agent(threading.Thread):
 
     def _register(self) -> None:
         self._place = self._door.place if self._door is not None else None
-        info, address = host_info(self._settings, self._place), self._place.address if self._place else None
+        info = host_info(self._settings, self._place) | self._gpu_info
+        address = self._place.address if self._place else None
         slots = slots_of(self._gpus, self._settings.cpu_slots)
         with self._sessions.begin() as session:
             registration.register(session, self._settings.host, info, slots, address=address)
@@ -202,8 +205,9 @@ class Agent(threading.Thread):
         clean = clean and gpus_are_free(gpus, within_s=_STUCK_S)
         if not clean:
             _log.warning("a process of attempt %d stays: its slots are kept", attempt.id, extra=self._tags(attempt))
+        lost = lost_gpus(gpus)
         with self._sessions.begin() as session:
-            give_back(session, attempt.id, host=here, clean=clean)
+            give_back(session, attempt.id, host=here, clean=clean, lost=lost)
 
     def _end_abandoned(self) -> None:
         with self._sessions() as session:

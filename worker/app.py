@@ -44,7 +44,14 @@ class Worker:
         self.agent = Agent(
             sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, door=self.sshd
         )
-        self.sampler = Sampler(sessions, host=settings.host, gpus=gpus, period_s=settings.sample_period_s)
+        self.sampler = Sampler(
+            sessions,
+            host=settings.host,
+            gpus=gpus,
+            runs_dir=settings.runs_dir,
+            period_s=settings.sample_period_s,
+            tell_s=settings.heartbeat_period_s,
+        )
         self.retention = Retention(sessions, settings)
         self.app = self._celery()
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs import leases
+from jobs import leases, registration
 from jobs.tables import Slot
 
 _PERIOD_S = 0.1
@@ -36,9 +36,22 @@ def gpus_are_free(uuids: Sequence[str], *, within_s: float = _SETTLED_S) -> bool
     return True
 
 
-def give_back(session: Session, attempt_id: int, *, host: str, clean: bool) -> None:
-    """Release the slots of an ended attempt on a host, or quarantine them where something is left on them."""
+def lost_gpus(uuids: Sequence[str]) -> list[str]:
+    """Those of these GPUs of this host that are off the bus."""
+    if not uuids:
+        return []
+    from worker.gpus import is_lost
+
+    return [uuid for uuid in uuids if is_lost(uuid)]
+
+
+def give_back(session: Session, attempt_id: int, *, host: str, clean: bool, lost: Sequence[str] = ()) -> None:
+    """Release the slots of an ended attempt on a host, or quarantine them where something is left on them.
+
+    Those of `lost` GPUs are not for the next attempt: the sampler puts them back into service when they are back.
+    """
     if clean:
+        registration.retire(session, host, lost)
         leases.release(session, attempt_id, host=host)
     else:
         leases.quarantine(session, attempt_id, host=host)

@@ -1,10 +1,14 @@
-"""The GPUs of this host, through NVML. Opened once by the agent; a host without NVML has none.
+"""The GPUs of this host, through NVML. Opened once, when the worker starts; a host without NVML has none.
 
-Every metric is read by itself: on some cards one call is unsupported, and that metric alone becomes None.
+The sampler reads them, the agent registers them, and `worker.giving_back` asks whether they are free. Whatever NVML
+answers, reading a card raises nothing: every metric is read by itself, and one that is not supported, fails, or cannot
+be true is None. That is logged once a card and metric.
 """
 
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from ctypes import byref, c_uint
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,79 +17,202 @@ import pynvml
 _log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 
+_REOPEN_S = 10.0  # how often a lost card is looked for
+_MOST_GPUS = 256  # of a host; a driver that tells of more gives garbage
+_LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_GPU_NOT_FOUND)
+# What one metric may answer for reasons of its own, but all of them only where the handle is no longer good.
+_MAY_BE_LOST = (*_LOST, pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_UNINITIALIZED)
+
+
+class _Implausible(ValueError):
+    """NVML gave a figure that cannot be true."""
+
+
+class _GpuLost(Exception):
+    """The card is off the bus."""
+
 
 @dataclass(frozen=True)
 class GpuReading:
     """One look at one GPU; what it cannot tell is None. `percent` is the share of time in which a kernel ran."""
 
     percent: float | None = None
-    memory_bytes: int | None = None
+    memory_bytes: int | None = None  # in use
     power_w: float | None = None
     temperature_c: float | None = None
     sm_clock_mhz: float | None = None
+    throttle: int | None = None  # NVML's bits of why the clock is lower than it could be
+    processes: int | None = None  # that compute on it
+    is_lost: bool = False  # off the bus: it tells nothing at all
 
 
-@dataclass(frozen=True)
+NO_GPU = GpuReading()
+LOST = GpuReading(is_lost=True)
+
+
+def _most(value: int, limit: int) -> int:
+    if value > limit:
+        raise _Implausible(f"{value}, of at most {limit}")
+    return value
+
+
+def _memory(handle: Any) -> int:
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    return _most(int(memory.used), int(memory.total))
+
+
+def _throttle(handle: Any) -> int:
+    try:
+        reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    except pynvml.NVMLError_FunctionNotFound:  # a driver from before the new name
+        reasons = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    return _most(int(reasons), 2**63 - 1)
+
+
+def _processes(handle: Any) -> int:
+    """Only their number: the binding would believe it, and make room for them all in memory."""
+    number = c_uint(0)
+    for version in ("_v3", "_v2", ""):
+        try:
+            function = getattr(pynvml.nvmlLib, f"nvmlDeviceGetComputeRunningProcesses{version}")
+        except AttributeError:
+            continue
+        code = function(handle, byref(number), None)
+        if code not in (pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_INSUFFICIENT_SIZE):
+            raise pynvml.NVMLError(code)
+        return _most(number.value, 100_000)
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+
+_METRICS: Mapping[str, Callable[[Any], float]] = {
+    "percent": lambda handle: float(_most(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, 100)),
+    "memory_bytes": _memory,
+    "power_w": lambda handle: _most(pynvml.nvmlDeviceGetPowerUsage(handle), 10_000_000) / 1000,
+    "temperature_c": lambda handle: float(
+        _most(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU), 200)
+    ),
+    "sm_clock_mhz": lambda handle: float(_most(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM), 10_000)),
+    "throttle": _throttle,
+    "processes": _processes,
+}
+
+
 class Gpu:
-    """A card as NVML found it."""
+    """A card as NVML found it, and its handle."""
 
-    index: int
-    uuid: str
-    name: str
-    memory_bytes: int | None
-    handle: Any
+    def __init__(self, index: int, uuid: str, handle: Any) -> None:
+        self.index = index
+        self.uuid = uuid
+        self.handle = handle
+        self.is_lost = False
+        self._told: set[str] = set()
+        self._looked_for_at = 0.0
+        self.name: str = self.ask("name", pynvml.nvmlDeviceGetName) or "GPU"
+        self.memory_bytes: int | None = self.ask("memory", lambda of: int(pynvml.nvmlDeviceGetMemoryInfo(of).total))
+        self.mig: bool | None = self.ask("MIG mode", lambda of: bool(_most(pynvml.nvmlDeviceGetMigMode(of)[0], 1)))
+        if self.mig:
+            _log.warning("GPU %d (%s) is in MIG mode: its utilization cannot be told", index, uuid)
+
+    def ask(self, what: str, question: Callable[[Any], _Value]) -> _Value | None:
+        """Put a question to NVML; None where it cannot be answered."""
+        try:
+            return question(self.handle)
+        except Exception as error:
+            self._tell_once(what, error)
+            return None
+
+    def read(self) -> GpuReading:
+        """Read every metric. A card that is lost is looked for every few seconds, and is `LOST` until it is back."""
+        if self.is_lost and not self._is_open_again():
+            return LOST
+        try:
+            reading = self._read()
+        except _GpuLost:
+            if not self.is_lost:
+                _log.error("GPU %d (%s) is lost", self.index, self.uuid)
+                self.is_lost, self._looked_for_at = True, time.monotonic()
+            return LOST
+        if self.is_lost:
+            _log.warning("GPU %d (%s) is back", self.index, self.uuid)
+            self.is_lost = False
+        return reading
+
+    def _read(self) -> GpuReading:
+        """Raises `_GpuLost`."""
+        found: dict[str, Any] = {}
+        may_be_lost = False
+        for metric, read in _METRICS.items():
+            if self.mig and metric == "percent":
+                continue
+            try:
+                found[metric] = read(self.handle)
+            except pynvml.NVMLError as error:
+                if error.value == pynvml.NVML_ERROR_GPU_IS_LOST:
+                    raise _GpuLost from None
+                may_be_lost = may_be_lost or error.value in _MAY_BE_LOST
+                self._tell_once(metric, error)
+            except Exception as error:
+                self._tell_once(metric, error)
+        if may_be_lost and not found:
+            raise _GpuLost
+        return GpuReading(**found)
+
+    def _is_open_again(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked_for_at < _REOPEN_S:
+            return False
+        self._looked_for_at = now
+        try:
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(self.uuid)
+        except Exception:  # the same as before
+            return False
+        return True
+
+    def _tell_once(self, what: str, error: Exception) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            level = logging.INFO if isinstance(error, pynvml.NVMLError) else logging.WARNING
+            _log.log(level, "GPU %d (%s) does not tell its %s: %s", self.index, self.uuid, what, error)
 
 
 def find_gpus() -> list[Gpu]:
     """The GPUs of this host in NVML's order; none where the driver or its library is not there."""
     try:
         pynvml.nvmlInit()
-        count = pynvml.nvmlDeviceGetCount()
-    except pynvml.NVMLError as error:
+        count = _most(pynvml.nvmlDeviceGetCount(), _MOST_GPUS)
+    except Exception as error:
         _log.info("no GPUs: %s", error)
         return []
-    return [gpu for index in range(count) if (gpu := _gpu(index)) is not None]
-
-
-def _gpu(index: int) -> Gpu | None:
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        uuid = pynvml.nvmlDeviceGetUUID(handle)
-    except pynvml.NVMLError as error:
-        _log.warning("GPU %d cannot be opened and is left out: %s", index, error)
-        return None
-    name = _guarded(lambda: pynvml.nvmlDeviceGetName(handle))
-    memory = _guarded(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
-    return Gpu(index, _text(uuid), _text(name or "GPU"), memory, handle)
-
-
-def read(gpu: Gpu) -> GpuReading:
-    """Read every metric of a GPU."""
-    handle = gpu.handle
-    return GpuReading(
-        percent=_guarded(lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-        memory_bytes=_guarded(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
-        power_w=_guarded(lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-        temperature_c=_guarded(lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))),
-        sm_clock_mhz=_guarded(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))),
-    )
+    found: dict[str, Gpu] = {}
+    for index in range(count):
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = str(pynvml.nvmlDeviceGetUUID(handle))
+            if not uuid or uuid in found:
+                raise _Implausible(f"its UUID is {uuid!r}")
+        except Exception as error:
+            _log.warning("GPU %d cannot be opened and is left out: %s", index, error)
+            continue
+        found[uuid] = Gpu(index, uuid, handle)
+    return list(found.values())
 
 
 def is_in_use(uuid: str) -> bool:
     """Whether a process computes on the GPU, of whatever user; False where NVML does not tell."""
     try:
         pynvml.nvmlInit()
-        return bool(pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByUUID(uuid)))
-    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter: a driver from before this question
+        return _processes(pynvml.nvmlDeviceGetHandleByUUID(uuid)) > 0
+    except Exception:
         return False
 
 
-def _guarded(read_one: Callable[[], _Value]) -> _Value | None:
+def is_lost(uuid: str) -> bool:
+    """Whether the GPU of this host is off the bus; False where NVML does not tell."""
     try:
-        return read_one()
-    except pynvml.NVMLError:
-        return None
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        pynvml.nvmlInit()
+        pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+    except pynvml.NVMLError as error:
+        return error.value in _LOST
+    except Exception:
+        return False
+    return False

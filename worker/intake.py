@@ -23,6 +23,9 @@ from jobs.records import (
     EpochEnded,
     PhaseEnded,
     Planned,
+    ProbeEnded,
+    ProbeMeasured,
+    ProbeStepped,
     RankEpochEnded,
     RankExited,
     RankStarted,
@@ -33,10 +36,12 @@ from jobs.records import (
     rank_log_name,
     rank_records_name,
 )
+from jobs.spec import spec_from
 from jobs.states import EventKind, Status
 from jobs.store import Lease, get_job, touch
 from jobs.tables import Attempt
 from worker.attempt_paths import AttemptPaths
+from worker.probing import ProbeIntake, ProbeRecord
 from worker.tail import MAX_READ_BYTES, Tail
 
 
@@ -57,8 +62,9 @@ class Batch:
 class Intake:
     """Reads an attempt's files and stores what is new.
 
-    `exits`, `pids`, `steps_seen` and `plan` are what the supervision judges by. `fenced_by` is the lease of a later
-    attempt that stores what this one has left; then nothing is said of the job, which has moved on.
+    `exits`, `pids`, `steps_seen` and `plan` are what the supervision judges by; a word from a probe counts as a step.
+    `fenced_by` is the lease of a later attempt that stores what this one has left; then nothing is said of the job,
+    which has moved on.
     """
 
     def __init__(
@@ -82,6 +88,8 @@ class Intake:
         for name, tail in self._tails():
             tail.offset = int(attempt.offsets.get(name, 0))
         self._progress: dict[str, Any] = {"epochs": self.plan.epochs, "steps": _steps(self.plan)}
+        probe = spec_from(job.spec).probe
+        self._probe = ProbeIntake(probe, job.probe) if probe else None
         self._step_time_s: float | None = None
         self._running = job.status is Status.RUNNING
         self._first_step_seen = any(tail.offset for tail in self._records.values())
@@ -160,9 +168,8 @@ class Intake:
             case PhaseEnded():
                 if rank == 0:
                     batch.setup[record.name] = record.duration_s
-            case DataOpened():
-                batch.columns["dataset"] = record.model_dump(mode="json", exclude={"at", "kind", "classes"})
-                batch.columns["classes"] = record.classes
+            case DataOpened() | Summarized():
+                batch.columns |= _columns_of(record)
             case StepEnded():
                 self._take_step(rank, record, batch)
             case RankEpochEnded():
@@ -172,8 +179,8 @@ class Intake:
             case CheckpointSaved():
                 data = {"epoch": record.epoch, "step": record.step, "duration_s": record.duration_s}
                 self._add_event(EventKind.CHECKPOINT_SAVED, record.at, data, batch)
-            case Summarized():
-                batch.columns["summary"] = record.summary.model_dump(mode="json")
+            case ProbeStepped() | ProbeMeasured() | ProbeEnded():
+                self._take_probe(record, batch)
             case RankExited():
                 self.exits[rank] = record
 
@@ -183,8 +190,21 @@ class Intake:
         batch.columns["plan"] = record.plan.model_dump(mode="json")
         self._progress |= {"epochs": record.plan.epochs, "steps": _steps(record.plan)}
         self._progress |= {"epoch": record.start_epoch, "step": record.start_step}
-        if record.start_step:  # there may be nothing left to train that would say so
+        if self._probe is not None:
+            self._probe.begin_anew()
+            batch.columns |= {"progress": self._probe.progress, "probe": self._probe.findings.model_dump(mode="json")}
+        elif record.start_step:  # there may be nothing left to train that would say so
             batch.columns["progress"] = self._progress
+
+    def _take_probe(self, record: ProbeRecord, batch: Batch) -> None:
+        if self._probe is None:
+            return
+        self.steps_seen += 1
+        if not self._first_step_seen and not batch.first_step:
+            batch.first_step = True
+            self._add_event(EventKind.FIRST_STEP, record.at, {"rank": 0}, batch)
+        self._probe.take(record)
+        batch.columns |= {"progress": self._probe.progress, "probe": self._probe.findings.model_dump(mode="json")}
 
     def _take_step(self, rank: int, record: StepEnded, batch: Batch) -> None:
         self.steps_seen += 1
@@ -269,6 +289,13 @@ def last_words(paths: AttemptPaths, *, ranks: int) -> tuple[dict[int, RankExited
         if isinstance(record, RankExited):
             exits[rank] = record
     return exits, started
+
+
+def _columns_of(record: DataOpened | Summarized) -> dict[str, Any]:
+    if isinstance(record, Summarized):
+        return {"summary": record.summary.model_dump(mode="json")}
+    dataset = record.model_dump(mode="json", exclude={"at", "kind", "classes"})
+    return {"dataset": dataset, "classes": record.classes}
 
 
 def _steps(plan: Plan) -> int:

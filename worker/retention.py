@@ -19,8 +19,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from jobs import retention
+from jobs.analysis.keeping import Keeping
 from jobs.database import Sessions
-from jobs.rollup import Rollup
+from jobs.host_series import OldHostSamples
+from jobs.rollup import Thinning
 from jobs.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -59,11 +61,13 @@ class Retention(threading.Thread):
     def tidy(self) -> None:
         """One pass over this host's files and everybody's rows."""
         config = self._settings
-        rollup = Rollup(keep_days=config.keep_steps_days)
+        keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
         self._in_batches(self._files.remove_some)
         self._in_batches(self._alone(self._forget_hosts))
+        self._in_batches(self._alone(OldHostSamples(config.keep_steps_days).remove_some))
         self._in_batches(self._alone(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days)))
-        self._in_batches(self._alone(rollup.batch))
+        # A job is thinned only when it has been analysed: what is told of it rests on every step.
+        self._in_batches(self._alone(lambda session: keeping.keep_one(session) or thinning.batch(session)))
 
     def _in_batches(self, batch: Callable[[], bool]) -> None:
         """Run `batch` until it says that nothing is left, for a while."""

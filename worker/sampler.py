@@ -1,107 +1,85 @@
-"""The sampler: once a second, what every leased slot of this host does. A thread of the host's agent.
+"""The sampler: once a second, what every GPU of this host, its ranks and the host itself do. A thread of the worker.
 
-One sampler a host, never one a rank: GPUs through NVML, and each rank's CPU and memory from /proc. A sample is
-stored under the lease that holds the slot at that moment, with the newest step of the job.
+One sampler a host, never one a rank. What was read of a slot is stored under the attempt that holds it, in a
+transaction that keeps this attempt from ending: a job that is over gets no more rows. While the database is away, the
+newest readings are kept, with the attempts that held the slots, and stored when it is back for those that still do.
+
+Times are those of the host's clock, as in the ranks' own records; rates and shares are measured by a clock that nobody
+sets.
 """
 
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
-import psutil
-from sqlalchemy import BigInteger, select
+from sqlalchemy import BigInteger, Integer, bindparam, select
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
+from jobs import registration
 from jobs.database import Sessions
-from jobs.ingest import SampleRow, store_samples
-from jobs.processes import MARK, environment, mark_of, pids
+from jobs.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
+from jobs.processes import mark_of
 from jobs.tables import Attempt, Job, Slot
-from worker.gpus import Gpu, GpuReading, read
+from worker.gpus import NO_GPU, Gpu, GpuReading
+from worker.host_readings import HostReading, HostReadings
+from worker.rank_processes import RankKey, RankProcesses, RankReading
+from worker.rank_steps import NO_STEP, RankOnHost, RankSteps, Step
 
 _log = logging.getLogger(__name__)
-_SETTLED_S = 5.0  # after which a process does not become another program any more
+_KEPT = 60  # readings, while the database is away: the attempts themselves last for a lease without it
+_AWAY_S = 5.0  # how long it is left alone then: each try to reach it may take as long
 
 
 @dataclass(frozen=True)
-class RankReading:
-    """CPU (percent of one core, since the last reading) and resident memory of a rank's processes."""
+class LeasedSlot:
+    """A slot of this host, and the live attempt that holds it."""
 
-    cpu_percent: float | None
-    memory_bytes: int
+    index: int
+    uuid: str | None
+    on_host: RankOnHost
+    progress: Step  # of the job, as it is stored
 
-
-class RankProcesses:
-    """The ranks that run on this host, by (mark, rank), found by their environment."""
-
-    def __init__(self) -> None:
-        self._ranks: dict[int, tuple[str, int]] = {}
-        self._strangers: set[int] = set()
-        self._first_seen: dict[int, float] = {}  # of those that may still become a rank
-        self._cpu_s: dict[int, float] = {}
-        self._read_at = time.monotonic()
-
-    def read(self) -> dict[tuple[str, int], RankReading]:
-        """One reading of every rank. The first reading of a process has no CPU share yet."""
-        self._find()
-        now = time.monotonic()
-        elapsed_s, self._read_at = now - self._read_at, now
-        readings: dict[tuple[str, int], RankReading] = {}
-        cpu_s: dict[int, float] = {}
-        for pid, key in self._ranks.items():
-            try:
-                process = psutil.Process(pid)
-                with process.oneshot():
-                    times, memory = process.cpu_times(), process.memory_info().rss
-            except psutil.Error:
-                continue
-            cpu_s[pid] = times.user + times.system
-            used = cpu_s[pid] - self._cpu_s[pid] if pid in self._cpu_s else None
-            percent = None if used is None else 100 * used / elapsed_s
-            readings[key] = _sum(readings.get(key), RankReading(percent, memory))
-        self._cpu_s = cpu_s
-        return readings
-
-    def _find(self) -> None:
-        """Look at the environment of processes not seen before; those of an attempt may still become a rank.
-
-        So may a young one without a mark: over ssh a rank begins as a shell that has nothing of an attempt.
-        """
-        present, now = set(pids()), time.monotonic()
-        self._first_seen = {pid: seen for pid, seen in self._first_seen.items() if pid in present}
-        self._ranks = {pid: key for pid, key in self._ranks.items() if pid in present}
-        self._strangers &= present
-        for pid in present - self._ranks.keys() - self._strangers:
-            variables = dict(item.split(b"=", 1) for item in environment(pid) if b"=" in item)
-            if not variables:  # in the middle of an exec: the next look will tell
-                continue
-            mark, rank = variables.get(MARK.encode()), variables.get(b"HOROVOD_RANK")
-            if mark is None:
-                if now - self._first_seen.setdefault(pid, now) > _SETTLED_S:
-                    self._strangers.add(pid)
-                    del self._first_seen[pid]
-            elif rank is not None:
-                self._ranks[pid] = (mark.decode(), int(rank))
+    @property
+    def key(self) -> RankKey:
+        """By which its rank's processes are known."""
+        return mark_of(self.on_host.job_id, self.on_host.attempt), self.on_host.rank
 
 
-def _sum(so_far: RankReading | None, more: RankReading) -> RankReading:
-    if so_far is None:
-        return more
-    shares = [share for share in (so_far.cpu_percent, more.cpu_percent) if share is not None]
-    return RankReading(sum(shares) if shares else None, so_far.memory_bytes + more.memory_bytes)
+@dataclass(frozen=True)
+class Reading:
+    """All that was read at one moment."""
+
+    at: datetime
+    gpus: Mapping[str, GpuReading]  # by UUID
+    ranks: Mapping[RankKey, RankReading]
+    steps: Mapping[RankOnHost, Step]
+    host: HostReading
 
 
 class Sampler(threading.Thread):
     """Samples until it is stopped."""
 
-    def __init__(self, sessions: Sessions, *, host: str, gpus: list[Gpu], period_s: float) -> None:
+    def __init__(
+        self, sessions: Sessions, *, host: str, gpus: Sequence[Gpu], runs_dir: Path, period_s: float, tell_s: float
+    ) -> None:
         super().__init__(name="sampler", daemon=True)
         self._sessions = sessions
         self._host = host
         self._gpus = gpus
         self._period_s = period_s
+        self._tell_s = tell_s
         self._ranks = RankProcesses()
+        self._steps = RankSteps(runs_dir, host=host)
+        self._host_readings = HostReadings()
+        self._leased: Sequence[LeasedSlot] = ()  # when the database was last asked
+        self._unstored: deque[tuple[Reading, Sequence[LeasedSlot]]] = deque(maxlen=_KEPT)
+        self._told_at = self._away_until = float("-inf")
         self._stopped = threading.Event()
 
     def run(self) -> None:
@@ -110,7 +88,7 @@ class Sampler(threading.Thread):
             try:
                 self.sample()
             except OperationalError as error:
-                _log.warning("samples not stored, the database is away: %s", error.orig)
+                _log.warning("samples are kept for later, the database is away: %s", error.orig)
             except Exception:
                 _log.exception("a sample failed; the next one is tried")
 
@@ -119,46 +97,115 @@ class Sampler(threading.Thread):
         self._stopped.set()
 
     def sample(self) -> int:
-        """Read everything once and store the rows of leased slots; returns how many there were."""
-        at = datetime.now(UTC)
-        gpus = {gpu.uuid: read(gpu) for gpu in self._gpus}
-        ranks = self._ranks.read()
+        """Read everything once and store what is of the host and of leased slots; returns how many rows those had.
+
+        Raises `OperationalError` where the database is away; a reading is kept then.
+        """
+        reading = self._read()
+        if time.monotonic() < self._away_until:
+            self._unstored.append((reading, self._leased))
+            return 0
+        try:
+            return self._store(reading)
+        except OperationalError:
+            self._away_until = time.monotonic() + _AWAY_S
+            self._unstored.append((reading, self._leased))
+            raise
+        except Exception:
+            self._unstored.clear()  # what cannot be stored must not stop what comes after it
+            raise
+
+    def _read(self) -> Reading:
+        return Reading(
+            at=datetime.now(UTC),
+            gpus={gpu.uuid: gpu.read() for gpu in self._gpus},
+            ranks=self._ranks.read({slot.key for slot in self._leased}),
+            steps=self._steps.read([slot.on_host for slot in self._leased]),
+            host=self._host_readings.read(),
+        )
+
+    def _store(self, reading: Reading) -> int:
         with self._sessions.begin() as session:
-            leased = session.execute(
-                select(Slot.index, Slot.uuid, Slot.rank, Attempt.job_id, Attempt.number, _STEP)
-                .join(Attempt, Attempt.id == Slot.attempt_id)
-                .join(Job, Job.id == Attempt.job_id)
-                .where(Slot.host == self._host, Attempt.ended_at.is_(None))
-                .with_for_update(read=True, of=Attempt)
-            ).all()
+            self._leased = leased_slots(session, self._host)
+            held = {(slot.on_host, slot.index) for slot in self._leased}
             rows = []
-            for index, uuid, rank, job_id, number, step in leased:
-                gpu = gpus.get(uuid, _NO_GPU)
-                process = ranks.get((mark_of(job_id, number), rank))
-                rows.append(
-                    SampleRow(
-                        job_id=job_id,
-                        attempt=number,
-                        rank=rank,
-                        at=at,
-                        host=self._host,
-                        slot=index,
-                        step=step,
-                        epoch=None,
-                        gpu_percent=gpu.percent,
-                        gpu_memory_bytes=gpu.memory_bytes,
-                        gpu_power_w=gpu.power_w,
-                        gpu_temperature_c=gpu.temperature_c,
-                        gpu_sm_clock_mhz=gpu.sm_clock_mhz,
-                        gpu_throttle=None,
-                        gpu_processes=None,
-                        cpu_percent=process.cpu_percent if process else None,
-                        memory_bytes=process.memory_bytes if process else None,
-                    )
-                )
+            for earlier, leased in self._unstored:
+                rows += sample_rows(self._host, earlier, [one for one in leased if (one.on_host, one.index) in held])
+            rows += sample_rows(self._host, reading, self._leased)
             store_samples(session, rows)
+            readings = [*(earlier for earlier, _ in self._unstored), reading]
+            store_host_samples(session, [HostSampleRow(self._host, one.at, *one.host) for one in readings])
+            told = self._tell(session, reading)
+        self._unstored.clear()
+        self._told_at = told
         return len(rows)
 
+    def _tell(self, session: Session, reading: Reading) -> float:
+        """Store what the slots' GPUs do, if it is time; at once where one is lost: nothing is to be placed on it."""
+        now = time.monotonic()
+        if not reading.gpus:
+            return self._told_at
+        if now - self._told_at < self._tell_s and not any(gpu.is_lost for gpu in reading.gpus.values()):
+            return self._told_at
+        at = reading.at.isoformat()
+        registration.tell_readings(
+            session, self._host, {uuid: {"at": at, **asdict(gpu)} for uuid, gpu in reading.gpus.items()}
+        )
+        return now
 
-_NO_GPU = GpuReading()
-_STEP = Job.progress["step"].astext.cast(BigInteger)
+
+def leased_slots(session: Session, host: str) -> list[LeasedSlot]:
+    """The slots of a host that live attempts hold; none of these ends before the caller's commit."""
+    return [
+        LeasedSlot(index, uuid, RankOnHost(job_id, number, rank, lead == host), Step(step, epoch))
+        for index, uuid, rank, job_id, number, lead, step, epoch in session.execute(_LEASED, {"name": host})
+    ]
+
+
+_LEASED = (
+    select(
+        Slot.index,
+        Slot.uuid,
+        Slot.rank,
+        Attempt.job_id,
+        Attempt.number,
+        Attempt.host,
+        Job.progress["step"].astext.cast(BigInteger),
+        Job.progress["epoch"].astext.cast(Integer),
+    )
+    .join(Attempt, Attempt.id == Slot.attempt_id)
+    .join(Job, Job.id == Attempt.job_id)
+    .where(Slot.host == bindparam("name"), Attempt.ended_at.is_(None))
+    .with_for_update(read=True, of=Attempt)
+)
+
+
+def sample_rows(host: str, reading: Reading, leased: Sequence[LeasedSlot]) -> list[SampleRow]:
+    """What is stored of a reading for the slots that were leased then."""
+    rows = []
+    for slot in leased:
+        on_host, gpu = slot.on_host, reading.gpus.get(slot.uuid or "", NO_GPU)
+        step = reading.steps.get(on_host, NO_STEP)
+        rank = reading.ranks.get(slot.key)
+        rows.append(
+            SampleRow(
+                job_id=on_host.job_id,
+                attempt=on_host.attempt,
+                rank=on_host.rank,
+                at=reading.at,
+                host=host,
+                slot=slot.index,
+                step=(slot.progress if step is NO_STEP else step).step,
+                epoch=(slot.progress if step is NO_STEP else step).epoch,
+                gpu_percent=gpu.percent,
+                gpu_memory_bytes=gpu.memory_bytes,
+                gpu_power_w=gpu.power_w,
+                gpu_temperature_c=gpu.temperature_c,
+                gpu_sm_clock_mhz=gpu.sm_clock_mhz,
+                gpu_throttle=gpu.throttle,
+                gpu_processes=gpu.processes,
+                cpu_percent=rank.cpu_percent if rank else None,
+                memory_bytes=rank.memory_bytes if rank else None,
+            )
+        )
+    return rows

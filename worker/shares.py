@@ -21,6 +21,9 @@ from worker.members import MembersOrder
 
 LOCALHOST = "localhost"
 LOOPBACK = "lo"
+# Gloo gives an exchange up after 30 s, so one rank that stood still for longer would end them all. How long that may
+# be is the job's own to say: the supervisor watches its `stall_timeout_s`, and ranks that nobody watches have a lease.
+_EXCHANGE_TIMEOUT_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ def horovodrun_argv(
     return [
         python, "-m", "worker.horovodrun", *ssh,
         "-np", str(layout.ranks), "-H", ",".join(f"{share.address}:{len(share.ranks)}" for share in layout.shares),
-        "--gloo", "--disable-cache", "--network-interfaces", layout.interface,
+        "--gloo", "--gloo-timeout-seconds", str(_EXCHANGE_TIMEOUT_S),
+        "--disable-cache", "--network-interfaces", layout.interface,
         python, "-m", "trainer", str(launch_dir),
     ]  # fmt: skip
 

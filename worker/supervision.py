@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
@@ -28,7 +28,7 @@ from jobs.states import EndReason
 from jobs.store import Lease, get_job
 from jobs.tables import Attempt
 from worker.attempt_paths import AttemptPaths, paths_of
-from worker.giving_back import give_back, gpus_are_free, gpus_held
+from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus
 from worker.intake import Intake
 from worker.launcher import SupervisorOrder
 from worker.leftovers import store_leftovers
@@ -119,7 +119,8 @@ class Supervision:
         _log.info("attempt ended: %s %s", ended.reason, ended.error or "")
         shutil.rmtree(self._paths.scratch, ignore_errors=True)
         clean = clean and gpus_are_free(self._gpus)
-        self._renewal.patiently(lambda: self._store_end(ended, clean=clean))
+        lost = lost_gpus(self._gpus)
+        self._renewal.patiently(lambda: self._store_end(ended, clean=clean, lost=lost))
 
     def kill_when_over(self) -> None:
         """Kill everything once the lease is over, and this process too: its main thread may wait for the database."""
@@ -281,7 +282,7 @@ class Supervision:
             self._look()
             time.sleep(_PERIOD_S)
 
-    def _store_end(self, ended: Verdict, *, clean: bool) -> None:
+    def _store_end(self, ended: Verdict, *, clean: bool, lost: Sequence[str]) -> None:
         with self._sessions.begin() as session:
             leases.end(
                 session,
@@ -291,7 +292,7 @@ class Supervision:
                 backoff_s=self._config.restart_backoff_s,
                 backoff_limit_s=self._config.restart_backoff_limit_s,
             )
-            give_back(session, self._lease.attempt_id, host=self._config.host, clean=clean)
+            give_back(session, self._lease.attempt_id, host=self._config.host, clean=clean, lost=lost)
             for host in self._members.clean():
                 leases.release(session, self._lease.attempt_id, host=host)
 

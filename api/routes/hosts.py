@@ -1,19 +1,30 @@
 """The hosts that jobs run on, and what an operator asks of them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import Body, Depends
+from fastapi import Body, Depends, Query
 from sqlalchemy.orm import Session
 
 from api.deps import HostName, Services, ServicesHere, only_json, router
 from api.openapi import problems
-from api.views import Drain, HostView, Listed
-from jobs import draining
+from api.routes.series import MaxPoints
+from api.views import Drain, HostUtilizationView, HostView, Listed
+from jobs import draining, host_series
 from jobs.hosts import host, hosts
 
 routes = router("hosts")
 
+HostMetric = Literal[
+    "cpu_percent",
+    "memory_bytes",
+    "network_received_bytes_per_s",
+    "network_sent_bytes_per_s",
+    "disk_read_bytes_per_s",
+    "disk_written_bytes_per_s",
+]
+
 _NO_SUCH_HOST = problems(s404="No such host")
+_WEEK_MINUTES = 7 * 24 * 60
 
 
 @routes.get("/hosts")
@@ -29,6 +40,21 @@ def get_host(name: HostName, services: ServicesHere) -> HostView:
     """Look a host up."""
     with services.sessions() as session:
         return _view(session, services, name)
+
+
+@routes.get("/hosts/{name}/utilization", responses=_NO_SUCH_HOST)
+def get_host_utilization(
+    name: HostName,
+    services: ServicesHere,
+    metric: Annotated[list[HostMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
+    minutes: Annotated[float, Query(gt=0, le=_WEEK_MINUTES, description="The last so many")] = 60,
+    max_points: MaxPoints = 1000,
+) -> HostUtilizationView:
+    """Read what the whole host was doing, about once a second: its processors, memory, network and disks."""
+    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(host_series.HOST_UNITS)
+    with services.sessions() as session:
+        found = host_series.host_utilization(session, name, wanted=wanted, minutes=minutes, max_points=max_points)
+    return HostUtilizationView.model_validate(found)
 
 
 @routes.post(

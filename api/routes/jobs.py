@@ -1,6 +1,6 @@
 """Submit, look up, cancel, pause and clone jobs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Response
@@ -22,18 +22,16 @@ from api.deps import (
     router,
     schema_body,
 )
+from api.drafts import accepted, draft_of
 from api.openapi import NO_SUCH_JOB, problems
 from api.problems import invalid
 from api.views import JobView, Listed, Preview
 from api.waiting import etag, standings_of
 from jobs import store
-from jobs.admission import absent, unsupported, unusable_weights
-from jobs.catalog import sizes_of
-from jobs.hosts import lack_of_room
+from jobs.advice.quote import preview
 from jobs.listing import JobFilter, Order, list_jobs, revision_of
-from jobs.plan import UnworkablePlan, resolve_plan
 from jobs.queue import standings
-from jobs.spec import FieldProblem, InvalidSpec, Spec, parse_spec, spec_from
+from jobs.spec import FieldProblem, InvalidSpec, Spec, merged, parse_spec, spec_from
 from jobs.states import Status
 from jobs.store import Idempotency
 from jobs.tables import Job
@@ -113,32 +111,25 @@ def clone_job(
     """
     with services.sessions() as session:
         original = store.get_job(session, job_id).spec
-    spec = spec_from(_merged(original, _changes(body)))
+    spec = spec_from(merged(original, _changes(body)))
     return _submitted(services, spec, caller, dry_run, idempotency_key, body_sha256("clone", job_id, body))
 
 
 def _submitted(
     services: Services, spec: Spec, owner: str, dry_run: bool, key: str | None, request_sha256: str
 ) -> Response:
-    if problems := unsupported(spec, services.site):
-        raise InvalidSpec(problems)
-    not_there = absent(spec, services.site)
-    try:
-        plan = resolve_plan(spec, sizes_of(spec))
-    except UnworkablePlan as error:
+    draft = draft_of(spec, services.site)
+    if dry_run or draft.plan is None:
         with services.sessions() as session:
-            lacks = [*not_there, *_lacks(session, spec)]
-        raise InvalidSpec([*lacks, FieldProblem(error.field, str(error))]) from None
-    if dry_run:
-        with services.sessions() as session:
-            _require([*not_there, *_lacks(session, spec)])
-        return as_json(Preview(spec=spec, plan=plan))
+            plan = accepted(session, draft)
+            outlook = preview(session, spec, plan)
+        return as_json(Preview(spec=spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
     idempotency = Idempotency(key, request_sha256) if key else None
     with services.sessions.begin() as session:
-        submission = store.submit(session, spec=spec, plan=plan, owner=owner, idempotency=idempotency)
+        submission = store.submit(session, spec=spec, plan=draft.plan, owner=owner, idempotency=idempotency)
         created = submission.created
         if created:  # a replay gets its first answer, whatever became of hosts and data
-            _require([*not_there, *_lacks(session, spec)])
+            accepted(session, draft)
         job = JobView.of(submission.job)
     headers = {"Location": f"/v1/jobs/{job.id}", "ETag": etag(job.revision)}
     if created:
@@ -146,22 +137,6 @@ def _submitted(
     else:
         headers["Idempotency-Replayed"] = "true"
     return as_json(job, 201, headers)
-
-
-def _require(problems: list[FieldProblem]) -> None:
-    if problems:
-        raise InvalidSpec(problems)
-
-
-def _lacks(session: Session, spec: Spec) -> list[FieldProblem]:
-    """What the spec asks for and this service does not have now."""
-    return [*unusable_weights(session, spec), *_lack_of_room(session, spec)]
-
-
-def _lack_of_room(session: Session, spec: Spec) -> list[FieldProblem]:
-    """What is wrong with asking for slots that the hosts do not have, or not so that a job can take them."""
-    why = lack_of_room(session, spec)
-    return [] if why is None else [FieldProblem("gpus", why, str(spec.gpus))]
 
 
 def _changes(body: bytes) -> dict[str, Any]:
@@ -172,17 +147,6 @@ def _changes(body: bytes) -> dict[str, Any]:
     if not isinstance(changes, dict):
         raise InvalidSpec([FieldProblem("", "Input should be an object")])
     return changes
-
-
-def _merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(document)
-    for key, value in changes.items():
-        before = merged.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            merged[key] = _merged(before, value)
-        else:
-            merged[key] = value
-    return merged
 
 
 @routes.get("/jobs")

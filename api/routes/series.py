@@ -3,32 +3,45 @@
 from typing import Annotated, Literal
 
 from fastapi import Query
+from pydantic import Field
 
 from api.deps import JobId, SafeText, ServicesHere, router
 from api.openapi import NO_SUCH_JOB
 from api.views import AttemptView, EventView, Listed, LogView, MetricsView, UtilizationView
-from jobs import history, series
+from jobs import history, sample_series, series
+from jobs.axes import Axis, Stretch
+from jobs.downsampling import FEWEST_POINTS
 from jobs.spec import MAX_GPUS
 from jobs.store import get_job
-from jobs.thinning import FEWEST_POINTS
 
 routes = router("series")
 
 _BIGINT = 2**63 - 1
 
 MaxPoints = Annotated[
-    int, Query(ge=FEWEST_POINTS, le=10_000, description="Of each series; extremes and the newest point are kept")
+    int,
+    Query(ge=FEWEST_POINTS, le=10_000, description="Of each series; spikes and the newest point are kept"),
 ]
+Bands = Annotated[int, Query(ge=0, le=500, description="Of each series, so many stretches in figures")]
+From = Annotated[float | None, Query(alias="from", allow_inf_nan=False, description="On the axis; included")]
+To = Annotated[float | None, Query(allow_inf_nan=False, description="On the axis; included")]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Cursor = Annotated[str | None, Query(max_length=1000)]
+Rank = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
 SampleMetric = Literal[
     "gpu_percent",
     "gpu_memory_bytes",
     "gpu_power_w",
     "gpu_temperature_c",
     "gpu_sm_clock_mhz",
+    "gpu_throttle",
+    "gpu_processes",
     "cpu_percent",
     "memory_bytes",
+    "network_received_bytes_per_s",
+    "network_sent_bytes_per_s",
+    "disk_read_bytes_per_s",
+    "disk_written_bytes_per_s",
 ]
 
 
@@ -37,16 +50,29 @@ def get_metrics(
     job_id: JobId,
     services: ServicesHere,
     name: Annotated[list[SafeText], Query(description="Only these; repeated", max_length=100)] = [],  # noqa: B006
-    axis: series.Axis = "step",
+    rank: Annotated[list[Rank], Query(description="Only these; repeated. -1 is over all", max_length=100)] = [],  # noqa: B006
+    axis: Axis = "step",
+    start: From = None,
+    to: To = None,
     max_points: MaxPoints = 1000,
+    bands: Bands = 0,
 ) -> MetricsView:
-    """Read the metrics. The time axis is seconds since the job's first start.
+    """Read the metrics. The time axis is seconds since the job's first start; an epoch ends at its number.
 
     Series of rank -1 are over all ranks, with one point an epoch. The epoch axis has those, and of each rank
-    `step_time_p50_s`, `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s`.
+    `step_time_p50_s`, `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s`; and what is named, step by step.
     """
     with services.sessions() as session:
-        found = series.metrics(session, get_job(session, job_id), names=name, axis=axis, max_points=max_points)
+        found = series.metrics(
+            session,
+            get_job(session, job_id),
+            names=name,
+            ranks=rank,
+            axis=axis,
+            stretch=Stretch(start, to),
+            max_points=max_points,
+            bands=bands,
+        )
     return MetricsView.model_validate({"series": found})
 
 
@@ -55,13 +81,28 @@ def get_utilization(
     job_id: JobId,
     services: ServicesHere,
     metric: Annotated[list[SampleMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
+    axis: Axis = "time",
+    start: From = None,
+    to: To = None,
     max_points: MaxPoints = 1000,
+    bands: Bands = 0,
 ) -> UtilizationView:
-    """Read what each slot of the job was doing, about once a second."""
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(series.UNITS)
+    """Read what each slot of the job was doing, about once a second, and its hosts.
+
+    On the axes of steps and epochs a sample lies where its rank was then; what came before the first step is left out.
+    """
+    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or sample_series.EVERY_METRIC
     with services.sessions() as session:
-        found = series.utilization(session, get_job(session, job_id), wanted=wanted, max_points=max_points)
-    return UtilizationView.model_validate({"series": found})
+        found = sample_series.utilization(
+            session,
+            get_job(session, job_id),
+            wanted=wanted,
+            axis=axis,
+            stretch=Stretch(start, to),
+            max_points=max_points,
+            bands=bands,
+        )
+    return UtilizationView.model_validate(found)
 
 
 @routes.get("/jobs/{job_id}/logs", responses=NO_SUCH_JOB)

@@ -58,10 +58,15 @@ class Quote(_Said):
         "the same batch, or the same work on other numbers"
     )
     jobs: list[str] = Field(description="The ids of the past jobs that it rests on, the newest first")
+    epochs: str | None = Field(description="With how many epochs it reckons, and why; null: with none")
     wall_s: Range | None = Field(description="Of the training alone")
     setup_s: Range | None
     samples_per_s: Range | None
     gpu_hours: Range | None
-    speedup: float | None = Field(description="Over one GPU, in throughput; null where one GPU was never measured")
+    speedup: float | None = Field(
+        description="In throughput, over the same spec on one GPU; null where that was never measured"
+    )
     efficiency: float | None = Field(description="speedup / gpus")
-    doubling_gain: float | None = Field(description="Throughput over that of half as many GPUs; 2 is the ideal")
+    doubling_gain: float | None = Field(
+        description="Throughput over that of the same spec on half as many GPUs; 2 is the ideal"
+    )

@@ -25,7 +25,7 @@ class Spread(_Said):
 
 
 class SlotUse(_Said):
-    """How busy one slot was while its job trained: between the first step of an attempt and its last one."""
+    """How busy one slot was while its job trained: from the first step of an attempt to its last, without stalls."""
 
     metric: str = Field(description="`gpu_percent`, or `cpu_percent` of one core where the slot is a CPU share")
     host: str
@@ -60,15 +60,26 @@ class Imbalance(_Said):
     text: str
 
 
+class StallCause(StrEnum):
+    """What a stalled job waited for, as far as its ranks could tell."""
+
+    DATA = "data"
+    RANK = "rank"  # one that did not come to the allreduce
+    COMMUNICATION = "communication"  # all of them were in the allreduce
+    UNKNOWN = "unknown"  # between two steps, or nobody was left to tell
+
+
 class Stall(_Said):
     """A stretch without a step, far longer than steps take."""
 
     attempt: int
     began_at: datetime
-    length_s: float
+    length_s: float = Field(description="Without what usually takes its place: a step, a validation, a checkpoint")
     after_step: int
     usual_step_s: float = Field(description="The median step of the attempt")
     ongoing: bool
+    cause: StallCause
+    rank: int | None = Field(description="The one that the others waited for")
     use_percent: float | None = Field(description="Mean utilization of the slots meanwhile")
 
 

@@ -1,12 +1,30 @@
 """What a study is and what its report says, as the API takes and answers them."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
 
+from jobs.plan import Plan
 from jobs.spec import Name
+from jobs.states import EndReason, Status
 
 MAX_JOBS = 1000
+
+
+def _plain(text: str) -> str:
+    if any((ord(letter) < 32 and letter not in "\n\t") or 127 <= ord(letter) < 160 for letter in text):
+        raise ValueError("control characters but line ends and tabs are not taken")
+    return text
+
+
+# Line ends are those of Unix, whatever the sender's.
+Note = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000),
+    AfterValidator(_plain),
+    BeforeValidator(lambda text: text.replace("\r\n", "\n") if isinstance(text, str) else text),
+]
 
 
 class StudySpec(BaseModel):
@@ -20,11 +38,91 @@ class StudySpec(BaseModel):
     repeats: Annotated[int, Field(ge=1, le=100, description="Jobs of each cell; their seeds differ")] = 1
     max_jobs: Annotated[int, Field(ge=1, le=MAX_JOBS, description="A larger grid is refused")] = 100
     target: Annotated[float | None, Field(gt=0, le=1, description="A val_accuracy to measure time and cost to")] = None
-    note: Annotated[str | None, Field(max_length=10_000)] = None
+    note: Note | None = None
+
+
+class NoteText(BaseModel):
+    """A note as a person sends it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    text: Note
 
 
 class _Said(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NoteView(_Said):
+    """What somebody wrote down about a study."""
+
+    id: int
+    at: datetime
+    author: str
+    text: str
+
+
+class CellJob(_Said):
+    """The newest job of one repeat of a cell."""
+
+    id: str
+    repeat: int = Field(description="From 0")
+    status: Status
+    end_reason: EndReason | None
+    paused: bool
+    replaced: list[str] = Field(description="Jobs that ended in its place before it, oldest first")
+
+
+class CellView(_Said):
+    """One combination of the grid's values, and its jobs."""
+
+    values: dict[str, Any]
+    gpus: int
+    jobs: list[CellJob] = Field(description="By repeat")
+
+
+class StudyLine(_Said):
+    """A study in a list. Counts are of the newest job of each cell and repeat."""
+
+    id: str
+    name: str
+    owner: str
+    varied: list[str] = Field(description="The fields of the grid, in its order")
+    repeats: int
+    target: float | None
+    jobs: int = Field(description="Cells x repeats")
+    counts: dict[Status, int]
+    paused: int = Field(description="Of those that have not ended")
+    complete: bool = Field(description="Every job has ended")
+    cancel_requested_at: datetime | None
+    created_at: datetime
+    revision: int = Field(description="Grows with what is asked of it, not with its jobs")
+
+
+class StudyView(StudyLine):
+    """A study with its jobs."""
+
+    base: dict[str, Any] = Field(description="As given")
+    grid: dict[str, list[Any]] = Field(description="As given")
+    cells: list[CellView] = Field(description="The last field's values vary fastest")
+    notes: list[NoteView] = Field(description="Oldest first")
+
+
+class CellPreview(_Said):
+    """What a cell would be."""
+
+    values: dict[str, Any]
+    plan: Plan
+
+
+class StudyPreview(_Said):
+    """What a study would be."""
+
+    name: str
+    jobs: int
+    repeats: int
+    varied: list[str]
+    cells: list[CellPreview]
 
 
 class Interval(_Said):
@@ -60,8 +158,10 @@ class CellReport(_Said):
     samples_per_s: Interval | None
     val_accuracy: Interval | None
     epochs_run: Interval | None
-    time_to_target_s: Interval | None = Field(description="Of the training; null where not every repeat got there")
-    gpu_hours_to_target: Interval | None
+    time_to_target_s: Interval | None = Field(
+        description="Of the training: the epochs up to the first that got there; null where not every repeat did"
+    )
+    gpu_hours_to_target: Interval | None = Field(description="GPUs x that time")
     reached_target: int = Field(description="How many repeats got there")
     gpu_hours: Interval | None = Field(description="Slots x leased time, set-up included")
     speedup: float | None = Field(description="Mean wall_s at the baseline's GPUs over mean wall_s here")
@@ -90,10 +190,14 @@ class StudyReport(_Said):
     study_id: str
     name: str
     varied: list[str] = Field(description="The fields of the grid, in its order")
+    repeats: int = Field(description="That were asked for")
     complete: bool = Field(description="Every job has ended")
+    scaling: Literal["weak", "strong"] | None = Field(
+        description="strong: more GPUs share a global batch that stays; weak: each keeps its batch"
+    )
     baseline: Baseline | None
     target: Target | None
     cells: list[CellReport]
     best: dict[str, int] = Field(description="Position in `cells` of the most accurate, the fastest, ... cell")
     findings: list[str] = Field(description="What the figures say, a sentence each")
-    notes: list[dict[str, Any]] = Field(description="`{at, author, text}`, oldest first")
+    notes: list[NoteView] = Field(description="Oldest first")

@@ -16,14 +16,15 @@ def upgrade() -> None:
     now = sa.text("now()")
     timestamp = sa.DateTime(timezone=True)
     jsonb = postgresql.JSONB(astext_type=sa.Text())
+    json = postgresql.JSON(astext_type=sa.Text())  # keeps the order of the fields
     op.create_table(
         "studies",
         sa.Column("id", sa.String(32), nullable=False),
         sa.Column("name", sa.String(128), nullable=False),
         sa.Column("owner", sa.String(128), nullable=False),
-        sa.Column("base", jsonb, nullable=False),
-        sa.Column("grid", jsonb, nullable=False),
-        sa.Column("cells", jsonb, nullable=False),
+        sa.Column("base", json, nullable=False),
+        sa.Column("grid", json, nullable=False),
+        sa.Column("cells", json, nullable=False),
         sa.Column("repeats", sa.Integer(), nullable=False),
         sa.Column("target", sa.Float(53), nullable=True),
         sa.Column("cancel_requested_at", timestamp, nullable=True),
@@ -87,6 +88,24 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("host", "at", name=op.f("pk_host_samples")),
     )
     op.create_table(
+        "metric_blocks",
+        sa.Column("id", sa.BigInteger(), sa.Identity(), nullable=False),
+        sa.Column("job_id", sa.String(32), nullable=False),
+        sa.Column("name", sa.String(64), nullable=False),
+        sa.Column("rank", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("first_step", sa.BigInteger(), nullable=False),
+        sa.Column("last_step", sa.BigInteger(), nullable=False),
+        sa.Column("steps", sa.LargeBinary(), nullable=True),
+        sa.Column("epochs", sa.LargeBinary(), nullable=False),
+        sa.Column("times", sa.LargeBinary(), nullable=False),
+        sa.Column("numbers", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_metric_blocks")),
+    )
+    op.create_index("ix_metric_blocks_series", "metric_blocks", ["job_id", "name", "rank", "attempt", "first_step"])
+    for column in ("times", "numbers"):  # they hardly shrink, and unpacking takes time
+        op.execute(f"ALTER TABLE metric_blocks ALTER COLUMN {column} SET STORAGE EXTERNAL")
+    op.create_table(
         "rollups",
         sa.Column("job_id", sa.String(32), nullable=False),
         sa.Column("source", sa.String(8), nullable=False),
@@ -122,6 +141,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("job_analyses")
     op.drop_table("rollups")
+    op.drop_table("metric_blocks")
     op.drop_table("host_samples")
     for column in ("gpu_processes", "gpu_throttle", "epoch"):
         op.drop_column("samples", column)

@@ -5,14 +5,8 @@ waiting.
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -20,27 +14,15 @@ from jobs.records import (
     CheckpointSaved,
     EpochEnded,
     ExitReason,
-    Launch,
     PhaseEnded,
     Planned,
     RankEpochEnded,
     RankExited,
     RankStarted,
-    Record,
     StepEnded,
     Summarized,
-    launch_file_name,
-    parse_record,
-    rank_log_name,
-    rank_records_name,
 )
-from jobs.spec import spec_from
-from worker.shares import horovodrun_argv, on_this_host
-
-T = TypeVar("T", bound=Record)
-
-ROOT = Path(__file__).parents[2]
-LIMIT_S = 120
+from tests.acceptance.ranks import LIMIT_S, Run, wait_until
 
 SPEC = {
     "dataset": "digits",
@@ -53,7 +35,7 @@ SPEC = {
 # What makes a run hard to repeat: random numbers in the network and in the data, and statistics that no gradient moves.
 RANDOM: dict[str, Any] = {
     "dataset": {"source": "digits", "augment": ["flip_horizontal"]},
-    "model": "random_network:build",
+    "model": "own_network:build",
     "epochs": 25,
     "early_stopping": None,
 }
@@ -68,105 +50,14 @@ def build(shape, classes):
 """
 
 
-class Run:
-    """A job's folder, and what its ranks wrote there."""
-
-    def __init__(self, folder: Path, gpus: int, *, ranks: int | None = None, **fields: Any) -> None:
-        self.folder, self.ranks = folder, ranks or gpus
-        self.stop_path = folder / "stop"
-        self.launch_dir = folder
-        folder.mkdir()
-        (folder / "random_network.py").write_text(RANDOM_NETWORK)
-        self._launch = Launch(
-            job_id="job",
-            attempt=0,
-            spec=spec_from({**SPEC, "gpus": gpus, **fields}),
-            gpus=self.ranks,
-            device="cpu",
-            threads_per_rank=1,
-            data_roots=[],
-            cache_dir=str(folder / "cache"),
-            weights_dir=str(folder / "weights"),
-            models=["random_network:build"],
-            records_dir=str(folder / "records"),
-            logs_dir=str(folder / "logs"),
-            checkpoints_dir=str(folder / "checkpoints"),
-            artifacts_dir=str(folder / "artifacts"),
-            stop_path=str(self.stop_path),
-        )
-
-    def start(self) -> "subprocess.Popen[bytes]":
-        """Start the ranks of the next attempt as the service does; one rank needs no launcher."""
-        self._launch = self._launch.model_copy(update={"attempt": self._launch.attempt + 1})
-        (self.launch_dir / launch_file_name()).write_text(self._launch.model_dump_json())
-        alone = [sys.executable, "-m", "trainer", str(self.launch_dir)]
-        return subprocess.Popen(
-            horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir) if self.ranks > 1 else alone,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}:{self.folder}"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def train(self) -> int:
-        """Run to the end; horovodrun's exit code."""
-        with self.start() as process:
-            return process.wait(LIMIT_S)
-
-    def records(self, rank: int) -> list[Record]:
-        """What a rank has recorded, every line of it valid."""
-        path = self.folder / "records" / rank_records_name(rank)
-        records = [parse_record(line) for line in path.read_bytes().splitlines()] if path.exists() else []
-        assert None not in records
-        return [record for record in records if record is not None]
-
-    def of_job(self, kind: type[T]) -> list[T]:
-        """The records of one kind that rank 0 has written."""
-        return [record for record in self.records(0) if isinstance(record, kind)]
-
-    def exits(self) -> list[RankExited]:
-        """The last record of each rank."""
-        last = [self.records(rank)[-1] for rank in range(self.ranks)]
-        assert all(isinstance(record, RankExited) for record in last)
-        return [record for record in last if isinstance(record, RankExited)]
-
-    def losses(self) -> dict[int, float]:
-        """The loss of each step, averaged over the ranks; of a step that was made again, the later one."""
-        of_rank: list[dict[int, float]] = []
-        for rank in range(self.ranks):
-            steps = [record for record in self.records(rank) if isinstance(record, StepEnded)]
-            of_rank.append({record.step: record.metrics["loss"] for record in steps})
-            assert all(later.step == before.step + 1 or later.step <= before.step for before, later in pairwise(steps))
-        assert all(losses.keys() == of_rank[0].keys() for losses in of_rank)
-        return {step: sum(losses[step] for losses in of_rank) / self.ranks for step in of_rank[0]}
-
-    def epochs(self) -> list[dict[str, float]]:
-        """The metrics of each epoch, with none left out; of one that was made again, the later ones."""
-        ended = {record.epoch: record.metrics for record in self.of_job(EpochEnded)}
-        assert list(ended) == list(range(1, len(ended) + 1))
-        return list(ended.values())
-
-    def kill_at_some_step(self, *, rank: int) -> None:
-        """SIGKILL a rank while it trains, at no step in particular, after the next checkpoint but one."""
-        before = len(self.of_job(CheckpointSaved))
-        with self.start() as process:
-            wait_until(lambda: len(self.of_job(CheckpointSaved)) >= before + 2)
-            pid = [record.pid for record in self.records(rank) if isinstance(record, RankStarted)][-1]
-            os.kill(pid, signal.SIGKILL)
-            assert process.wait(LIMIT_S) != 0
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, with a limit."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def run_in(folder: Path, gpus: int, *, ranks: int | None = None, **fields: Any) -> Run:
+    """A run of the spec with these fields."""
+    return Run(folder, {**SPEC, "gpus": gpus, **fields}, ranks=ranks, network=RANDOM_NETWORK)
 
 
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    run = Run(tmp_path_factory.mktemp("two") / "job", gpus=2)
+    run = run_in(tmp_path_factory.mktemp("two") / "job", gpus=2)
     assert run.train() == 0
     return run
 
@@ -183,7 +74,7 @@ def test_a_run_tells_its_story_in_order(two_ranks: Run) -> None:
         RankStarted, PhaseEnded, StepEnded, RankEpochEnded, RankExited,
     }  # fmt: skip
     assert [record.reason for record in two_ranks.exits()] == [ExitReason.COMPLETED] * 2
-    log = (two_ranks.folder / "logs" / rank_log_name(1)).read_text()
+    log = two_ranks.log(1)
     assert log.startswith("rank 1 of 2 started on ")
 
 
@@ -219,7 +110,7 @@ def test_a_run_leaves_a_network_and_a_summary(two_ranks: Run) -> None:
 
 
 def test_two_ranks_converge_as_one(two_ranks: Run, tmp_path: Path) -> None:
-    one_rank = Run(tmp_path / "job", gpus=1)
+    one_rank = run_in(tmp_path / "job", gpus=1)
     assert one_rank.train() == 0
     assert one_rank.losses() == pytest.approx(two_ranks.losses(), rel=1e-4)
     for alone, together in zip(one_rank.epochs(), two_ranks.epochs(), strict=True):
@@ -227,7 +118,7 @@ def test_two_ranks_converge_as_one(two_ranks: Run, tmp_path: Path) -> None:
 
 
 def test_fewer_ranks_go_on_from_a_checkpoint_of_more(two_ranks: Run, tmp_path: Path) -> None:
-    run = Run(tmp_path / "job", gpus=2, ranks=1)
+    run = run_in(tmp_path / "job", gpus=2, ranks=1)
     (run.folder / "checkpoints").mkdir()
     oldest = min((two_ranks.folder / "checkpoints/attempt-1").iterdir())
     shutil.copy(oldest, run.folder / "checkpoints")
@@ -236,15 +127,15 @@ def test_fewer_ranks_go_on_from_a_checkpoint_of_more(two_ranks: Run, tmp_path: P
     assert (planned.start_epoch, planned.plan.gpus, planned.plan.per_gpu_batch) == (11, 1, 64)
     last = [record.metrics for record in run.of_job(EpochEnded)]
     assert last == [pytest.approx(two_ranks.epochs()[11], rel=1e-4)]
-    log = (run.folder / "logs" / rank_log_name(0)).read_text()
+    log = run.log(0)
     assert "on 1 ranks instead of 2: the global batch was 64 and is now 64" in log
 
 
 def test_a_stopped_and_a_killed_run_go_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    undisturbed = Run(tmp_path / "undisturbed", gpus=2, **RANDOM)
+    undisturbed = run_in(tmp_path / "undisturbed", gpus=2, **RANDOM)
     assert undisturbed.train() == 0
 
-    run = Run(tmp_path / "job", gpus=2, **RANDOM)
+    run = run_in(tmp_path / "job", gpus=2, **RANDOM)
     with run.start() as process:
         wait_until(lambda: bool(run.of_job(EpochEnded)))
         run.stop_path.touch()
@@ -271,9 +162,9 @@ def test_a_stopped_and_a_killed_run_go_on_as_if_nothing_had_been(tmp_path: Path)
 def test_one_killed_rank_goes_on_bit_for_bit_whatever_its_optimizer_keeps(tmp_path: Path) -> None:
     fields = {**RANDOM, "optimizer": "nadam", "precision": "mixed_float16"}
     fields |= {"base_batch": 32, "lr_scaling": "linear", "warmup_epochs": 10}
-    undisturbed = Run(tmp_path / "undisturbed", gpus=1, **fields)
+    undisturbed = run_in(tmp_path / "undisturbed", gpus=1, **fields)
     assert undisturbed.train() == 0
-    run = Run(tmp_path / "job", gpus=1, **fields)
+    run = run_in(tmp_path / "job", gpus=1, **fields)
     run.kill_at_some_step(rank=0)
     assert run.train() == 0
     assert run.losses() == undisturbed.losses()
@@ -284,7 +175,7 @@ def test_one_killed_rank_goes_on_bit_for_bit_whatever_its_optimizer_keeps(tmp_pa
 
 
 def test_bad_data_ends_every_rank_with_the_same_sentence(tmp_path: Path) -> None:
-    run = Run(tmp_path / "job", gpus=2, dataset="chips")
+    run = run_in(tmp_path / "job", gpus=2, dataset="chips")
     assert run.train() != 0
     sentence = "dataset.source: 'chips' is not on this host below the data roots (HORA_DATA_ROOTS is not set)"
     assert [(record.reason, record.message) for record in run.exits()] == [(ExitReason.BAD_DATA, sentence)] * 2

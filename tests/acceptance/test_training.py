@@ -14,13 +14,6 @@ def two_ranks(client: Client) -> Json:
     return client.wait(client.submit(SMALLEST)["id"], timeout_s=150)
 
 
-@pytest.fixture(scope="module")
-def one_rank(client: Client) -> Json:
-    """The same with the same global batch, trained on one rank."""
-    spec = {**SMALLEST, "batch_size": 128, "gpus": 1}
-    return client.wait(client.submit(spec)["id"], timeout_s=150)
-
-
 def test_digits_on_two_ranks_learns(two_ranks: Json) -> None:
     assert (two_ranks["status"], two_ranks["error"]) == ("succeeded", None)
     assert two_ranks["end_reason"] in ("completed", "early_stopped")
@@ -75,18 +68,8 @@ def test_both_slots_were_sampled_over_the_whole_run(client: Client, two_ranks: J
     assert len(events) > 0
 
 
-def test_one_and_two_ranks_agree_at_the_same_global_batch(client: Client, two_ranks: Json, one_rank: Json) -> None:
-    assert one_rank["status"] == "succeeded"
-    assert one_rank["plan"]["global_batch"] == two_ranks["plan"]["global_batch"]
-    assert abs(one_rank["summary"]["val_accuracy"] - two_ranks["summary"]["val_accuracy"]) <= 0.02
-    both = zip(points(client, one_rank["id"], "loss").values(), points(client, two_ranks["id"], "loss").values())  # noqa: B905
-    for one, two in list(both)[:5]:
-        assert one == pytest.approx(two, rel=1e-3)
-
-
-def test_nothing_is_left_running(client: Client, two_ranks: Json, one_rank: Json) -> None:
+def test_nothing_is_left_running(client: Client, two_ranks: Json) -> None:
     no_process_left(client, two_ranks["id"])
-    no_process_left(client, one_rank["id"])
 
 
 def test_a_loss_that_is_no_number_ends_the_job_with_a_sentence(client: Client) -> None:

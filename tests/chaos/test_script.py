@@ -1,9 +1,11 @@
 """What a seed stands for."""
 
-from collections import Counter
+from itertools import product
+
+import pytest
 
 from jobs.spec import spec_from
-from tests.chaos.script import Harm, script_of
+from tests.chaos.script import Harm, Moment, script_of
 
 
 def test_a_seed_gives_the_same_round_again_and_another_seed_another() -> None:
@@ -12,15 +14,17 @@ def test_a_seed_gives_the_same_round_again_and_another_seed_another() -> None:
     assert script_of(7).disturbances != script_of(8).disturbances
 
 
-def test_a_round_has_every_harm_every_wish_and_jobs_of_one_and_two_ranks() -> None:
+@pytest.mark.parametrize("jobs", [40, 20], ids=["by hand", "in the suite"])
+def test_a_round_has_every_harm_every_wish_and_jobs_of_one_and_two_ranks(jobs: int) -> None:
     for seed in range(20):
-        script = script_of(seed)
+        script = script_of(seed, jobs=jobs)
         assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
-        wishes = Counter(job.wish.what for job in script.jobs if job.wish is not None)
-        assert wishes["cancel"] >= 5
-        assert wishes["pause"] >= 5
+        wishes = [job.wish for job in script.jobs if job.wish is not None]
+        assert {(wish.what, wish.moment) for wish in wishes} == set(product(("cancel", "pause"), Moment))
+        pauses = [wish.resume_after_s for wish in wishes if wish.what == "pause"]
+        assert (pauses.count(None), len(pauses) >= jobs // 7) == (1, True)
         assert {job.spec["gpus"] for job in script.jobs} == {1, 2}
-        assert len({job.spec["priority"] for job in script.jobs}) == 3
+        assert {90} < {job.spec["priority"] for job in script.jobs}
         assert any(job.again for job in script.jobs)
 
 

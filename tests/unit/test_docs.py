@@ -12,12 +12,15 @@ from pydantic import BaseModel
 
 from jobs.admission import Site, unsupported
 from jobs.settings import Settings
-from jobs.spec import Spec, parse_spec
+from jobs.spec import Spec, load_yaml, parse_spec
 from jobs.states import NEXT, EndReason, EventKind
+from jobs.studies.grid import cells_of
+from jobs.studies.shape import StudySpec
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-EXAMPLES = sorted(ROOT.glob("examples/*"))
+EXAMPLES = sorted(path for path in ROOT.glob("examples/*") if path.is_file())
+STUDIES = sorted(ROOT.glob("examples/studies/*"))
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
@@ -77,6 +80,9 @@ def _default(value: Any) -> str:
 
 def test_the_fields_of_the_spec_are_those_of_the_code() -> None:
     assert [(code(field)[0], default) for field, default, _ in rows("spec.md", "Fields")] == list(fields_of(Spec))
+    assert [(code(field)[0], default) for field, default, _ in rows("studies.md", "Fields")] == list(
+        fields_of(StudySpec)
+    )
 
 
 def test_the_environment_is_that_of_the_settings() -> None:
@@ -99,6 +105,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_examples_can_be_submitted(path: Path) -> None:
     spec = parse_spec(path.read_text(), syntax="json" if path.suffix == ".json" else "yaml")
     assert unsupported(spec, Site()) == []
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
+def test_examples_of_studies_can_be_submitted(path: Path) -> None:
+    study = StudySpec.model_validate_json(json.dumps(load_yaml(path.read_text())))
+    cells = cells_of(study)
+    assert len(cells) * study.repeats <= study.max_jobs
+    assert [problem for cell in cells for problem in unsupported(cell.spec, Site())] == []
 
 
 def snippets(page: Path) -> list[str]:

@@ -4,13 +4,16 @@ from collections.abc import Callable
 from math import inf, nan
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from jobs.database import Sessions
+from jobs.ingest import HostSampleRow, store_host_samples
 from jobs.states import EventKind
 from jobs.store import add_event
-from tests.integration.api.given import an_attempt, log_lines, metric_points, samples
+from jobs.tables import Host, Slot
+from tests.integration.api.given import an_attempt, log_lines, metric_points, samples, seconds
 
 Submit = Callable[..., str]
 
@@ -26,7 +29,7 @@ def test_a_job_without_points_has_no_series(api: TestClient, submitted: Submit) 
     job_id = submitted()
 
     assert metrics(api, job_id) == []
-    assert api.get(f"/v1/jobs/{job_id}/utilization").json() == {"series": []}
+    assert api.get(f"/v1/jobs/{job_id}/utilization").json() == {"series": [], "hosts": []}
 
 
 def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -40,9 +43,12 @@ def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submitted
 
     assert [(s["name"], s["rank"]) for s in metrics(api, job_id)] == [("accuracy", -1), ("loss", 0), ("loss", 1)]
     loss = metrics(api, job_id, name="loss")
-    assert loss[1] == {"name": "loss", "rank": 1, "x": [*range(1, 9)], "y": [*range(2, 10)]}
+    assert loss[1] == {"name": "loss", "rank": 1, "x": [*range(1, 9)], "y": [*range(2, 10)], "bands": []}
+    assert [s["rank"] for s in metrics(api, job_id, rank=[1, -1])] == [-1, 1]
     assert metrics(api, job_id, axis="time", name="accuracy")[0]["x"] == [2.0, 4.0]
-    assert metrics(api, job_id, axis="epoch") == [{"name": "accuracy", "rank": -1, "x": [1, 2], "y": [0.5, 0.75]}]
+    assert metrics(api, job_id, axis="epoch") == [
+        {"name": "accuracy", "rank": -1, "x": [1, 2], "y": [0.5, 0.75], "bands": []}
+    ]
     assert len(metrics(api, job_id, name=["loss", "accuracy"])) == 3
     assert metrics(api, job_id, name="nothing") == []
 
@@ -59,7 +65,7 @@ def test_what_a_later_attempt_ran_again_is_left_out(api: TestClient, submitted: 
     metric_points(sessions, job_id, [(step, 400 + step) for step in range(7, 9)], attempt=4)
 
     assert metrics(api, job_id) == [
-        {"name": "loss", "rank": 0, "x": [*range(1, 9)], "y": [101, 102, 103, 104, 105, 106, 407, 408]}
+        {"name": "loss", "rank": 0, "x": [*range(1, 9)], "y": [101, 102, 103, 104, 105, 106, 407, 408], "bands": []}
     ]
 
 
@@ -70,7 +76,7 @@ def test_a_step_never_appears_twice(api: TestClient, submitted: Submit, sessions
     metric_points(sessions, job_id, [(1, 1.0), (2, 1.0)], attempt=1)
     metric_points(sessions, job_id, [(2, 2.0), (3, 2.0)], attempt=2)
 
-    assert metrics(api, job_id)[0] == {"name": "loss", "rank": 0, "x": [1, 2, 3], "y": [1, 2, 2]}
+    assert metrics(api, job_id)[0] == {"name": "loss", "rank": 0, "x": [1, 2, 3], "y": [1, 2, 2], "bands": []}
 
 
 def test_a_value_that_is_no_number_is_null(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -99,10 +105,41 @@ def test_spikes_and_the_newest_point_survive_thinning(api: TestClient, submitted
     assert len(metrics(api, job_id, max_points=10_000)[0]["x"]) > 5000
 
 
+def test_spikes_are_all_there_with_their_true_values(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    random = np.random.default_rng(5)
+    ground = random.normal(2, 0.1, 100_000)
+    at = random.choice(len(ground), 50, replace=False)
+    ground[at] += random.choice([1, -1], 50) * random.uniform(2, 20, 50)
+    values = dict(enumerate(ground.tolist(), start=1))
+    spikes = {step: values[step] for step in (at + 1).tolist()}
+    metric_points(sessions, job_id, values.items())
+    (loss,) = metrics(api, job_id, max_points=500)
+    points = dict(zip(loss["x"], loss["y"], strict=True))
+
+    assert len(points) <= 500
+    assert spikes.items() <= points.items() <= values.items()
+    assert loss["x"][-1] == 100_000
+
+
 def test_a_wrong_query_is_refused(api: TestClient, submitted: Submit, subtests: pytest.Subtests) -> None:
     wrong = {
-        "metrics": ["max_points=3", "max_points=10001", "axis=rank", "name=%00", "names=loss", "max_points=1e3"],
-        "utilization": ["max_points=0", "metric=noise", "metric=cpu_percent&metric=%00"],
+        "metrics": [
+            "from=x",
+            "to=nan",
+            "from=inf",
+            "bands=-1",
+            "bands=501",
+            "rank=-2",
+            "max_points=3",
+            "max_points=10001",
+            "axis=rank",
+            "name=%00",
+            "names=loss",
+            "max_points=1e3",
+        ],
+        "utilization": ["axis=rank", "to=x", "max_points=0", "metric=noise", "metric=cpu_percent&metric=%00"],
         "logs": ["after=-1", f"after={2**63}", "tail=0", "limit=10001", "rank=-2", "rank=x"],
         "events": ["limit=0", "cursor=x", "kind=ended"],
         "attempts": ["limit=0", "cursor=x", f"cursor={'x' * 1001}"],
@@ -124,6 +161,7 @@ def test_utilization_has_a_series_for_each_metric_and_slot(
     series = api.get(f"/v1/jobs/{job_id}/utilization").json()["series"]
 
     first = {"metric": "cpu_percent", "unit": "percent", "host": "ha", "slot": 0, "rank": 0, "attempt": 1}
+    first |= {"limit": None, "bands": []}
     assert series[0] == first | {"x": [0, 1, 2], "step": [0, 1, 2], "y": [90, None, 110]}
     assert [(s["metric"], s["rank"], s["y"]) for s in series[1:]] == [
         ("cpu_percent", 1, [50]),
@@ -131,6 +169,91 @@ def test_utilization_has_a_series_for_each_metric_and_slot(
     ]
     only = api.get(f"/v1/jobs/{job_id}/utilization", params={"metric": "memory_bytes"}).json()["series"]
     assert [(s["metric"], s["rank"]) for s in only] == [("memory_bytes", 1)]
+
+
+def test_samples_lie_on_every_axis(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    metric_points(sessions, job_id, [(4, 0.5), (8, 0.4)], rank=-1)
+    steps = [None, None, 0, 2, 4, 6, 8]
+    samples(sessions, job_id, [{"cpu_percent": 10.0 * i, "step": step} for i, step in enumerate(steps)])
+
+    def read(**parameters: object) -> tuple[list[float], list[float]]:
+        answer = api.get(f"/v1/jobs/{job_id}/utilization", params=parameters)
+        assert answer.status_code == 200, answer.text
+        (series,) = answer.json()["series"]
+        return series["x"], series["y"]
+
+    assert read() == ([*range(7)], [0, 10, 20, 30, 40, 50, 60])
+    assert read(axis="step") == ([0, 2, 4, 6, 8], [20, 30, 40, 50, 60])
+    assert read(axis="epoch") == ([0, 0.5, 1, 1.5, 2], [20, 30, 40, 50, 60])
+    assert read(**{"from": 1, "to": 3.5}) == ([1, 2, 3], [10, 20, 30])
+    assert read(axis="step", to=2) == ([0, 2], [20, 30])
+    assert read(axis="epoch", **{"from": 1.5}) == ([1.5, 2], [50, 60])
+    far = api.get(f"/v1/jobs/{job_id}/utilization", params={"from": 1e300}).json()
+    assert far == {"series": [], "hosts": []}
+
+
+def test_memory_is_told_with_what_there_is_of_it(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    with sessions.begin() as session:
+        session.add(Host(name="ha", info={"memory_bytes": 2**36}))
+        session.flush()
+        session.add(Slot(host="ha", index=0, kind="gpu", name="gpu", memory_bytes=2**34))
+    samples(
+        sessions, job_id, [{"gpu_memory_bytes": 2**30, "memory_bytes": 2**31, "gpu_throttle": 4, "gpu_processes": 2}]
+    )
+    series = api.get(f"/v1/jobs/{job_id}/utilization").json()["series"]
+
+    assert [(one["metric"], one["unit"], one["limit"], one["y"]) for one in series] == [
+        ("gpu_memory_bytes", "bytes", 2**34, [2**30]),
+        ("gpu_throttle", "bits", None, [4]),
+        ("gpu_processes", "processes", None, [2]),
+        ("memory_bytes", "bytes", 2**36, [2**31]),
+    ]
+
+
+def test_what_the_hosts_did_meanwhile_comes_with_it(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    with sessions.begin() as session:
+        session.add(Host(name="ha", info={"memory_bytes": 100}))
+        rows = [HostSampleRow("ha", seconds(i), 10.0 * i, 2 * i, None, None, 5.5, None) for i in range(-3, 9)]
+        rows.append(HostSampleRow("hb", seconds(2), 99.0, 99, 99.0, 99.0, 99.0, 99.0))
+        store_host_samples(session, rows)
+    samples(sessions, job_id, [{"cpu_percent": 1.0, "step": None if i < 2 else 10 * i} for i in range(6)])
+
+    def hosts(**parameters: object) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = api.get(f"/v1/jobs/{job_id}/utilization", params=parameters).json()["hosts"]
+        return found
+
+    cpu = {"metric": "cpu_percent", "unit": "percent", "host": "ha", "limit": None, "bands": []}
+    memory = {"metric": "memory_bytes", "unit": "bytes", "host": "ha", "limit": 100, "bands": []}
+    disk = {"metric": "disk_read_bytes_per_s", "unit": "bytes per second", "host": "ha", "limit": None, "bands": []}
+    assert hosts() == [
+        cpu | {"x": [*range(6)], "y": [0, 10, 20, 30, 40, 50]},
+        memory | {"x": [*range(6)], "y": [0, 2, 4, 6, 8, 10]},
+        disk | {"x": [*range(6)], "y": [5.5] * 6},
+    ]
+    assert hosts(metric="memory_bytes", axis="step") == [memory | {"x": [20, 30, 40, 50], "y": [4, 6, 8, 10]}]
+    assert hosts(metric="disk_read_bytes_per_s", **{"from": 4}) == [disk | {"x": [4, 5], "y": [5.5, 5.5]}]
+
+
+def test_a_stretch_in_figures(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    metric_points(sessions, job_id, [(step, nan if step == 7 else float(step)) for step in range(1, 2001)])
+    (loss,) = metrics(api, job_id, bands=2, max_points=4, **{"from": 1, "to": 1000})
+    first, second = loss["bands"]
+
+    assert len(loss["x"]) <= 4
+    assert first == {"x_from": 1, "x_to": 500, "count": 499, "min": 1, "max": 500,
+                     "mean": pytest.approx((500 * 501 / 2 - 7) / 499), "p95": 476}  # fmt: skip
+    assert (second["x_from"], second["x_to"], second["count"]) == (501, 1000, 500)
+    samples(sessions, job_id, [{"cpu_percent": float(i)} for i in range(40)])
+    utilization = api.get(f"/v1/jobs/{job_id}/utilization?bands=4").json()["series"][0]
+    assert [band["max"] for band in utilization["bands"]] == [9, 19, 29, 39]
 
 
 def test_a_spike_of_utilization_survives_thinning(api: TestClient, submitted: Submit, sessions: Sessions) -> None:

@@ -59,8 +59,9 @@ def test_a_dry_run_says_the_plan_and_stores_nothing(api: TestClient, sessions: S
     answer = api.post("/v1/jobs", params={"dry_run": True}, json=SPEC)
 
     assert answer.status_code == 200
-    assert set(answer.json()) == {"spec", "plan"}
+    assert set(answer.json()) == {"spec", "plan", "quote", "warnings"}
     assert answer.json()["plan"]["train_samples"] == 1350
+    assert (answer.json()["quote"], answer.json()["warnings"]) == (None, [])
     assert how_many_jobs(sessions) == 0
 
 
@@ -123,7 +124,7 @@ def test_a_replay_is_answered_although_its_data_is_gone(with_data: TestClient, t
 def test_the_weights_of_a_job_are_there_once_it_has_succeeded(
     api: TestClient, sessions: Sessions, submitted: Callable[..., str]
 ) -> None:
-    job_id = submitted(model="mlp")
+    job_id, probe_id = submitted(model="mlp"), submitted(model="mlp", probe={})
 
     def why_not(weights: str, **parameters: bool) -> str:
         answer = api.post("/v1/jobs", params=parameters, json=SPEC | {"model": {"name": "mlp", "weights": weights}})
@@ -137,6 +138,8 @@ def test_the_weights_of_a_job_are_there_once_it_has_succeeded(
     with sessions.begin() as session:
         for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
             transition(session, job_id, status)
+            transition(session, probe_id, status)
+    assert why_not(f"job:{probe_id}") == f"job {probe_id} was a batch probe, which leaves no weights"
     assert submitted(model={"name": "mlp", "weights": f"job:{job_id}"})
     other = api.post("/v1/jobs", json=SPEC | {"model": {"name": "lenet5", "weights": f"job:{job_id}"}})
     assert fields(other) == ["model.weights"]

@@ -22,7 +22,7 @@ def point(step: int, value: float = 1.0, *, name: str = "loss") -> MetricRow:
 
 
 def sample(second: int, **values: float) -> SampleRow:
-    nothing = SampleRow("j", 1, 0, AT + timedelta(seconds=second), "ha", 0, None, *[None] * 7)
+    nothing = SampleRow("j", 1, 0, AT + timedelta(seconds=second), "ha", 0, *[None] * 11)
     return nothing._replace(**values)
 
 

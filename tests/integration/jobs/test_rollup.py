@@ -2,19 +2,25 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs import ingest, rollup, series
+from jobs import ingest, rollup, sample_series, series
+from jobs.axes import Axis
+from jobs.bands import Band, combined
 from jobs.database import Sessions
 from jobs.ingest import MetricRow, SampleRow
-from jobs.rollup import BINS, Rollup
-from jobs.series import MetricSeries, SampleSeries
+from jobs.packing import BLOCK
+from jobs.rollup import BINS, Thinning
+from jobs.sample_series import SampleSeries
+from jobs.series import MetricSeries
 from jobs.states import Status
-from jobs.tables import Attempt, Job, MetricPoint, Sample
+from jobs.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
+from jobs.tables import Rollup as RolledUp
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 
@@ -66,7 +72,7 @@ def store_samples(sessions: Sessions, job_id: str, count: int, cpu: Callable[[in
 
 def thin(sessions: Sessions, *, batches: int = 10**6) -> int:
     """Thin all that is due, or so many batches; says how many there were."""
-    some = Rollup(keep_days=KEEP_DAYS)
+    some = Thinning(keep_days=KEEP_DAYS)
     for number in range(batches):
         with sessions.begin() as session:
             if not some.batch(session):
@@ -82,8 +88,8 @@ def metrics(sessions: Sessions, job_id: str) -> dict[tuple[str, int], MetricSeri
 
 def samples(sessions: Sessions, job_id: str) -> dict[str, SampleSeries]:
     with sessions() as session:
-        found = series.utilization(session, session.get_one(Job, job_id), max_points=10**6)
-    return {one.metric: one for one in found}
+        found = sample_series.utilization(session, session.get_one(Job, job_id), max_points=10**6)
+    return {one.metric: one for one in found.series}
 
 
 def thinned_at(sessions: Sessions, job_id: str) -> datetime | None:
@@ -174,10 +180,10 @@ def test_a_rollup_that_died_is_finished_by_another_as_if_nothing_was(sessions: S
     store_points(sessions, torn, range(1, 3001), noisy)
     assert thin(sessions, batches=batches) == batches
     assert thinned_at(sessions, torn) is None
-    points_left = given.count(sessions, MetricPoint)
+    assert given.count(sessions, MetricPoint) + BLOCK * given.count(sessions, MetricBlock) > 4 * BINS
     thin(sessions)
 
-    assert given.count(sessions, MetricPoint) < points_left
+    assert given.count(sessions, MetricBlock) == 0
     assert metrics(sessions, torn) == metrics(sessions, whole)
 
 
@@ -203,3 +209,70 @@ def test_many_short_jobs_share_a_batch_and_are_looked_at_once(
     assert None not in first.values()
     assert thin(sessions) == 0
     assert {job_id: thinned_at(sessions, job_id) for job_id in jobs} == first
+
+
+def bands(sessions: Sessions, job_id: str, count: int, *, axis: Axis = "step") -> Sequence[Band]:
+    with sessions() as session:
+        (loss,) = series.metrics(session, session.get_one(Job, job_id), names=["loss"], axis=axis, bands=count)
+    return loss.bands
+
+
+def same_but_for_p95(before: Sequence[Band], after: Sequence[Band]) -> bool:
+    expected = [replace(one, p95=0, mean=pytest.approx(one.mean)) for one in before]
+    at_least = all(one.p95 <= other.p95 <= one.max for one, other in zip(before, after, strict=True))
+    return expected == [replace(one, p95=0) for one in after] and at_least
+
+
+@pytest.mark.parametrize("axis", ["step", "time"])
+def test_figures_of_what_goes_stay(sessions: Sessions, axis: Axis) -> None:
+    job_id = a_job_that_ended(sessions)
+    store_points(sessions, job_id, range(1, 5_001), lambda step: math.nan if step % 50 == 0 else noisy(step))
+    before = bands(sessions, job_id, 25, axis=axis)
+    assert [band.count for band in before] == [196] * 25
+    thin(sessions)
+
+    assert len(metrics(sessions, job_id)["loss", 0].x) <= 4 * BINS
+    assert same_but_for_p95(before, bands(sessions, job_id, 25, axis=axis))
+    whole, after = bands(sessions, job_id, 1, axis=axis)[0], combined(before)
+    assert (whole.count, whole.min, whole.max) == (after.count, after.min, after.max)
+    assert whole.mean == pytest.approx(after.mean)
+
+
+@pytest.mark.parametrize("batches", [1, 3, 5])
+def test_a_thinning_that_died_counts_nothing_twice(sessions: Sessions, batches: int) -> None:
+    job_id = a_job_that_ended(sessions)
+    store_points(sessions, job_id, range(1, 5_001), noisy)
+    before = bands(sessions, job_id, 25)
+    assert thin(sessions, batches=batches) == batches
+    assert same_but_for_p95(before, bands(sessions, job_id, 25))
+    thin(sessions)
+
+    assert same_but_for_p95(before, bands(sessions, job_id, 25))
+
+
+def test_what_is_void_is_in_no_figure(sessions: Sessions) -> None:
+    job_id = a_job_that_ended(sessions)
+    an_ended_attempt(sessions, job_id, 1, resumed_step=0)
+    an_ended_attempt(sessions, job_id, 2, resumed_step=2000)
+    store_points(sessions, job_id, range(1, 3001), lambda step: 100.0 if step > 2000 else noisy(step), attempt=1)
+    store_points(sessions, job_id, range(2001, 4001), noisy, attempt=2)
+    thin(sessions)
+    (everything,) = bands(sessions, job_id, 1)
+
+    assert (everything.count, everything.x_from, everything.x_to) == (4000, 1, 4000)
+    assert everything.max < 2
+
+
+def test_samples_have_figures_for_each_metric(sessions: Sessions) -> None:
+    job_id = a_job_that_ended(sessions)
+    store_samples(sessions, job_id, 3000, lambda i: 100 + i % 13)
+    thin(sessions)
+    with sessions() as session:
+        found = sample_series.utilization(session, session.get_one(Job, job_id), bands=25)
+        rolled = {row.name for row in session.scalars(select(RolledUp))}
+
+    assert rolled == {"cpu_percent", "memory_bytes"}
+    cpu, memory = found.series
+    assert [band.count for band in cpu.bands] == [120] * 25
+    assert [band.max for band in memory.bands] == [10 * (120 * number + 119) for number in range(25)]
+    assert all((band.min, band.max) == (100, 112) for band in cpu.bands)

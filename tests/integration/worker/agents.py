@@ -1,6 +1,7 @@
 """Agents, and what they find on their host: for the tests of the agent."""
 
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 from jobs import leases
@@ -11,11 +12,18 @@ from jobs.settings import Settings
 from jobs.store import Lease
 from worker.agent import Agent
 from worker.dispatcher import Dispatcher
+from worker.gpus import Gpu
 from worker.launcher import Launcher
 
 
 def agent_of(
-    sessions: Sessions, settings: Settings, hints: Hints, *, launcher: Launcher | None = None, **values: Any
+    sessions: Sessions,
+    settings: Settings,
+    hints: Hints,
+    *,
+    launcher: Launcher | None = None,
+    gpus: Sequence[Gpu] = (),
+    **values: Any,
 ) -> Agent:
     settings = settings.model_copy(update=values)
     return Agent(
@@ -23,7 +31,7 @@ def agent_of(
         settings,
         launcher=launcher or Launcher(sessions, settings),
         dispatcher=Dispatcher(sessions, hints, settings),
-        gpus=[],
+        gpus=list(gpus),
     )
 
 

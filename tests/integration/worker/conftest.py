@@ -1,11 +1,13 @@
-"""Real child processes that carry an attempt's mark, and none left after the test; and an agent."""
+"""Real child processes that carry an attempt's mark, and none left after the test; an agent; and GPUs of a stub."""
 
+import ctypes
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import pynvml
 import pytest
 
 from jobs.database import Sessions
@@ -68,3 +70,29 @@ def hints(broker: str) -> Iterator[Hints]:
 @pytest.fixture
 def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
     return agent_of(sessions, settings, hints)
+
+
+@pytest.fixture(scope="session")
+def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with a `libnvidia-ml.so.1` that stands in for the driver's: a `new` one and an `old` one."""
+    source, found = Path(__file__).with_name("nvml_stub.c"), {}
+    for name, options in (("new", []), ("old", ["-DOLD"])):
+        found[name] = tmp_path_factory.mktemp(name)
+        library = found[name] / "libnvidia-ml.so.1"
+        argv = ["cc", *options, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", str(library), str(source)]
+        subprocess.run(argv, check=True)
+    return found
+
+
+@pytest.fixture
+def cards(drivers: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make this process a host of the stub's cards, a letter each (see nvml_stub.c); again, while they are open."""
+
+    def cards(letters: str, *, driver: str = "new") -> None:
+        monkeypatch.setenv("NVML_STUB", letters)
+        library = str(drivers[driver] / "libnvidia-ml.so.1")
+        if pynvml.nvmlLib is None or pynvml.nvmlLib._name != library:
+            monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(library))
+            monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+
+    return cards

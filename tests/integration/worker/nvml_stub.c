@@ -1,80 +1,169 @@
-/* The part of NVML that Hora reads, for four cards: 0 is well, 1 does not support power and has a process on it, 2 cannot
- * be opened, and 3 is opened and then lost. Built by test_gpus.py and loaded by the real binding in place of the driver's library. */
+/* The part of NVML that Hora reads, as a library that the real binding loads in place of the driver's. `NVML_STUB` holds a
+ * letter for each card, and is looked at in every call, so a card may change while it is open:
+ *
+ *     w  well                    u  supports nothing but its name      m  well, in MIG mode
+ *     p  a process is on it      l  lost                               x  cannot be opened
+ *     g  gives garbage           z  has no UUID
+ *
+ * NVLinks 0 and 1 of cards 0 and 1 lead to each other, links 0 to 3 of all others to a switch. Built with -DOLD it is the
+ * library of a driver from before several of the functions. */
 
-enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+enum { MOST = 64 };
 
 struct memory { unsigned long long total, free, used; };
-struct process { unsigned pid; unsigned long long memory; unsigned instances[2]; };
 struct utilization { unsigned gpu, memory; };
+struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 
-static int cards[] = {0, 1, 2, 3};
+static int cards[MOST];
 
-static int card(void *handle) { return *(int *)handle; }
+static const char *letters(void) { const char *set = getenv("NVML_STUB"); return set ? set : "w"; }
+static int count(void) { return (int)strlen(letters()); }
+static int card(void *handle) { return (int)((int *)handle - cards); }
+static char letter(void *handle) { return card(handle) < count() ? letters()[card(handle)] : 'l'; }
+
+/* What a call answers that only the letters in `without` do not support. */
+static int answer(void *handle, const char *without) {
+    char is = letter(handle);
+    return is == 'l' ? GPU_IS_LOST : is == 'u' || strchr(without, is) ? NOT_SUPPORTED : SUCCESS;
+}
 
 static int copied(const char *text, char *to, unsigned size) {
-    unsigned i = 0;
-    for (; text[i] && i + 1 < size; i++) to[i] = text[i];
-    to[i] = 0;
+    strncpy(to, text, size - 1);
+    to[size - 1] = 0;
     return SUCCESS;
 }
 
+static void two_digits(char *to, int number) { to[0] = (char)('0' + number / 10); to[1] = (char)('0' + number % 10); }
+
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return SUCCESS; }
 const char *nvmlErrorString(int code) { (void)code; return "an error of the stub"; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 4; return SUCCESS; }
+int nvmlSystemGetDriverVersion(char *to, unsigned size) { return copied("550.54.15", to, size); }
+
+int nvmlDeviceGetCount_v2(unsigned *number) {
+    *number = getenv("NVML_STUB_COUNT") ? 0xFFFFFFFF : (unsigned)count();
+    return SUCCESS;
+}
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
     *handle = &cards[index];
-    return index == 2 ? GPU_IS_LOST : SUCCESS;
+    return strchr("lx", letter(*handle)) ? GPU_IS_LOST : SUCCESS;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
+    int index = (uuid[4] - '0') * 10 + uuid[5] - '0';
+    return index >= 0 && index < count() ? nvmlDeviceGetHandleByIndex_v2((unsigned)index, handle) : NOT_FOUND;
 }
 
 int nvmlDeviceGetUUID(void *handle, char *to, unsigned size) {
-    char uuid[] = "GPU-0";
-    uuid[4] = (char)('0' + card(handle));
-    return copied(uuid, to, size);
+    char uuid[] = "GPU-00";
+    two_digits(uuid + 4, card(handle));
+    return copied(letter(handle) == 'z' ? "" : uuid, to, size);
 }
 
 int nvmlDeviceGetName(void *handle, char *to, unsigned size) {
-    return card(handle) == 3 ? GPU_IS_LOST : copied("Stub H200", to, size);
+    return copied(letter(handle) == 'g' ? "\xff\xfe bad" : "Stub H200", to, size);
 }
 
 int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
     memory->total = 150ull << 30;
-    memory->used = 7ull << 30;
+    memory->used = letter(handle) == 'g' ? ~0ull : 7ull << 30;
     memory->free = memory->total - memory->used;
-    return card(handle) == 3 ? GPU_IS_LOST : SUCCESS;
+    return answer(handle, "");
 }
 
 int nvmlDeviceGetUtilizationRates(void *handle, struct utilization *rates) {
-    rates->gpu = 97;
+    rates->gpu = letter(handle) == 'g' ? 4000000000u : 97;
     rates->memory = 40;
-    return card(handle) == 3 ? GPU_IS_LOST : SUCCESS;
+    return answer(handle, "m");
 }
 
 int nvmlDeviceGetPowerUsage(void *handle, unsigned *milliwatts) {
-    *milliwatts = 412500;
-    return card(handle) == 1 ? NOT_SUPPORTED : card(handle) == 3 ? GPU_IS_LOST : SUCCESS;
+    *milliwatts = letter(handle) == 'g' ? ~0u : 412500;
+    return answer(handle, "");
 }
 
 int nvmlDeviceGetTemperature(void *handle, unsigned sensor, unsigned *celsius) {
-    *celsius = sensor == 0 ? 61 : 0;
-    return card(handle) == 3 ? GPU_IS_LOST : SUCCESS;
+    *celsius = letter(handle) == 'g' ? 4294967200u : sensor == 0 ? 61 : 0;
+    return answer(handle, "");
 }
 
 int nvmlDeviceGetClockInfo(void *handle, unsigned type, unsigned *mhz) {
-    *mhz = type == 1 ? 1980 : 0; /* 1: the SM clock */
-    return card(handle) == 3 ? GPU_IS_LOST : SUCCESS;
+    *mhz = letter(handle) == 'g' ? ~0u : type == 1 ? 1980 : 0; /* 1: the SM clock */
+    return answer(handle, "");
 }
 
-int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
-    unsigned index = (unsigned)(uuid[4] - '0');
-    return index < 4 ? nvmlDeviceGetHandleByIndex_v2(index, handle) : NOT_FOUND;
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *handle, unsigned long long *reasons) {
+    *reasons = 8; /* hardware slowdown */
+    return answer(handle, "");
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, struct process *processes) {
-    unsigned room = *count;
-    *count = card(handle) == 1;
-    if (card(handle) == 3) return GPU_IS_LOST;
-    if (room < *count) return INSUFFICIENT_SIZE;
-    if (*count) processes[0] = (struct process){.pid = 1};
-    return SUCCESS;
+static int processes(void *handle, unsigned *number) {
+    *number = letter(handle) == 'g' ? ~0u : letter(handle) == 'p';
+    int code = answer(handle, "");
+    return code ? code : *number ? INSUFFICIENT_SIZE : SUCCESS;
 }
+
+#ifdef OLD
+int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *number, void *to) { (void)to; return processes(handle, number); }
+#else
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *number, void *to) { (void)to; return processes(handle, number); }
+
+int nvmlDeviceGetCurrentClocksEventReasons(void *handle, unsigned long long *reasons) {
+    *reasons = letter(handle) == 'g' ? ~0ull : 4; /* the power cap */
+    return answer(handle, "");
+}
+
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12040; return SUCCESS; }
+
+int nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending) {
+    *current = *pending = letter(handle) == 'g' ? 77 : letter(handle) == 'm';
+    return answer(handle, "");
+}
+
+int nvmlDeviceGetPciInfo_v3(void *handle, struct pci *pci) {
+    memset(pci, 0, sizeof *pci);
+    strcpy(pci->bus_id, "00000000:00:00.0");
+    two_digits(pci->bus_id + 9, card(handle));
+    return answer(handle, "");
+}
+
+int nvmlDeviceGetTopologyCommonAncestor(void *one, void *other, unsigned *level) {
+    *level = card(one) / 8 == card(other) / 8 ? 20 : 50; /* several switches; across the sockets */
+    return answer(one, "") ? answer(one, "") : answer(other, "g");
+}
+
+int nvmlDeviceGetNvLinkState(void *handle, unsigned link, unsigned *active) {
+    *active = link < (card(handle) < 2 ? 2 : 4);
+    if (link >= 18) return INVALID_ARGUMENT;
+    return answer(handle, "");
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *handle, unsigned link, struct pci *pci) {
+    if (card(handle) < 2) return nvmlDeviceGetPciInfo_v3(&cards[1 - card(handle)], pci);
+    memset(pci, 0, sizeof *pci);
+    strcpy(pci->bus_id, "00000000:AA:00.0");
+    return link < 18 ? answer(handle, "") : INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, unsigned *type) {
+    *type = card(handle) < 2 ? 0 : 2; /* a GPU; a switch */
+    return link < 18 ? answer(handle, "") : INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetCpuAffinity(void *handle, unsigned size, unsigned long *set) {
+    memset(set, 0, size * sizeof *set);
+    set[card(handle) / 8] = 0xFFFFul;
+    return answer(handle, "");
+}
+
+int nvmlDeviceGetMemoryAffinity(void *handle, unsigned size, unsigned long *set, unsigned scope) {
+    (void)scope;
+    memset(set, 0, size * sizeof *set);
+    set[0] = 1ul << (card(handle) / 8);
+    return answer(handle, "");
+}
+#endif

@@ -1,89 +1,216 @@
 """The GPUs of a host, through the real NVML binding and a library that stands in for the driver's."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
-STUB = Path(__file__).with_name("nvml_stub.c")
+from worker import gpus as gpus_module
+from worker.agent import slots_of
+from worker.gpus import LOST, GpuReading, find_gpus, is_in_use, is_lost
+from worker.topology import gpu_info, ranges
+
+Cards = Callable[..., None]
+
 LOOK = """
 import json
 from dataclasses import asdict
-from worker.agent import slots_of
-from worker.gpus import find_gpus, is_in_use, read
+from worker.gpus import find_gpus, is_in_use
 gpus = find_gpus()
-in_use = [uuid for uuid in ("GPU-0", "GPU-1", "GPU-3", "GPU-9") if is_in_use(uuid)]
-slots = [asdict(slot) for slot in slots_of(gpus, 3)]
-print(json.dumps({"in_use": in_use, "slots": slots, "read": [asdict(read(gpu)) for gpu in gpus]}))
+found = [gpu.uuid for gpu in gpus]
+print(json.dumps({"found": found, "in_use": is_in_use("GPU-00"), "read": [asdict(gpu.read()) for gpu in gpus]}))
 """
-WELL = {
-    "percent": 97.0,
-    "memory_bytes": 7 << 30,
-    "power_w": 412.5,
-    "temperature_c": 61.0,
-    "sm_clock_mhz": 1980.0,
-}
+WELL = GpuReading(
+    percent=97.0,
+    memory_bytes=7 << 30,
+    power_w=412.5,
+    temperature_c=61.0,
+    sm_clock_mhz=1980.0,
+    throttle=4,
+    processes=0,
+)
+NOTHING = GpuReading()
 
 
-def looked(folder: Path) -> dict[str, Any]:
+def looked(folder: Path, letters: str = "") -> dict[str, Any]:
     """What a worker sees whose libraries are searched for in `folder`."""
-    environment = os.environ | {"LD_LIBRARY_PATH": str(folder)}
+    environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": letters}
     done = subprocess.run([sys.executable, "-c", LOOK], env=environment, capture_output=True, timeout=60, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a `libnvidia-ml.so.1`."""
-    folder = tmp_path_factory.mktemp("driver")
-    library = folder / "libnvidia-ml.so.1"
-    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, STUB], check=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def host(driver: Path) -> dict[str, Any]:
-    """What a worker sees on the host of the stub."""
-    return looked(driver)
-
-
-def test_every_card_that_can_be_opened_is_a_slot(host: dict[str, Any]) -> None:
-    memory = 150 << 30
-    assert [(slot["index"], slot["kind"], slot["uuid"], slot["memory_bytes"]) for slot in host["slots"]] == [
-        (0, "gpu", "GPU-0", memory),
-        (1, "gpu", "GPU-1", memory),
-        (3, "gpu", "GPU-3", None),
-    ]
-    assert [slot["name"] for slot in host["slots"]] == ["Stub H200", "Stub H200", "GPU"]
-
-
-def test_a_card_that_is_well_is_read_whole(host: dict[str, Any]) -> None:
-    assert host["read"][0] == WELL
-
-
-def test_what_a_card_does_not_support_is_null_and_the_rest_is_there(host: dict[str, Any]) -> None:
-    assert host["read"][1] == WELL | {"power_w": None}
-
-
-def test_a_card_that_is_lost_gives_nulls_and_no_error(host: dict[str, Any]) -> None:
-    assert host["read"][2] == dict.fromkeys(WELL)
-
-
-def test_a_card_on_which_a_process_computes_is_in_use(host: dict[str, Any]) -> None:
-    assert host["in_use"] == ["GPU-1"]
+def test_the_binding_loads_the_library_that_the_system_finds(drivers: dict[str, Path]) -> None:
+    host = looked(drivers["new"], "wp")
+    assert host["found"] == ["GPU-00", "GPU-01"]
+    assert host["read"] == [asdict(WELL), asdict(replace(WELL, processes=1))]
 
 
 def test_a_host_without_the_library_has_cpu_slots(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
-    host = looked(tmp_path)
-    assert [(slot["index"], slot["kind"], slot["uuid"]) for slot in host["slots"]] == [
+    assert looked(tmp_path) == {"found": [], "in_use": False, "read": []}
+    assert [(slot.index, slot.kind, slot.uuid) for slot in slots_of([], 3)] == [
         (0, "cpu", None),
         (1, "cpu", None),
         (2, "cpu", None),
     ]
-    assert host["read"] == host["in_use"] == []
+
+
+def test_every_card_that_can_be_opened_is_a_slot(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+    cards("wxlzug" + "w" * 10)
+    gpus = find_gpus()
+    assert [gpu.index for gpu in gpus] == [0, 4, 5, *range(6, 16)]
+    assert [(slot.uuid, slot.name, slot.memory_bytes) for slot in slots_of(gpus[:3], 0)] == [
+        ("GPU-00", "Stub H200", 150 << 30),
+        ("GPU-04", "Stub H200", None),
+        ("GPU-05", "GPU", 150 << 30),  # its name is no text
+    ]
+    for index in (1, 2, 3):
+        assert f"GPU {index} cannot be opened and is left out" in caplog.text
+
+
+def test_a_driver_that_counts_wildly_has_no_gpus(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards("w")
+    monkeypatch.setenv("NVML_STUB_COUNT", "")
+    assert find_gpus() == []
+
+
+def test_what_a_card_does_not_support_is_unknown_and_said_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    cards("wu")
+    well, unsupported = find_gpus()
+    for _ in range(3):
+        assert (well.read(), unsupported.read()) == (WELL, NOTHING)
+    said = [message for message in caplog.messages if "GPU 1 (GPU-01) does not tell its" in message]
+    assert len(said) == len(set(said)) == 9
+    assert "GPU 0" not in caplog.text
+
+
+def test_garbage_is_unknown_and_said_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+    cards("gw")
+    garbage, well = find_gpus()
+    for _ in range(3):
+        assert (garbage.read(), well.read()) == (NOTHING, WELL)
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(said) == len(set(said)) == 9  # the name, the MIG mode, and seven metrics
+    assert any("does not tell its percent: 4000000000, of at most 100" in message for message in said)
+    assert not is_in_use("GPU-00")
+
+
+def test_a_failure_of_the_binding_itself_costs_one_metric(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards("w")
+    [gpu] = find_gpus()
+    for failure in (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), pynvml.NVMLLibraryMismatchError(), TypeError()):
+
+        def fails(_handle: object, failure: Exception = failure) -> int:
+            raise failure
+
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", fails)
+        assert gpu.read() == replace(WELL, power_w=None)
+
+
+def test_a_lost_card_is_picked_up_again_when_it_is_back(
+    cards: Cards, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(gpus_module.time, "monotonic", lambda: now)
+    cards("ww")
+    stays, goes = find_gpus()
+    cards("wl")
+    for _ in range(3):
+        assert (stays.read(), goes.read()) == (WELL, LOST)
+    assert [is_lost(gpu.uuid) for gpu in (stays, goes)] == [False, True]
+    now += 11
+    assert goes.read() == LOST  # looked for, and still away
+    cards("ww")
+    now += 9
+    assert goes.read() == LOST  # it is not looked for in every sample
+    now += 2
+    assert goes.read() == WELL
+    assert not is_lost(goes.uuid)
+    assert [message for message in caplog.messages if "GPU-01" in message] == [
+        "GPU 1 (GPU-01) is lost",
+        "GPU 1 (GPU-01) is back",
+    ]
+
+
+def test_a_card_whose_handle_is_no_longer_good_is_lost(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards("w")
+    [gpu] = find_gpus()
+
+    def refuses(_handle: object) -> float:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+
+    monkeypatch.setattr(gpus_module, "_METRICS", {**gpus_module._METRICS, "power_w": refuses})
+    assert gpu.read() == replace(WELL, power_w=None)
+    monkeypatch.setattr(gpus_module, "_METRICS", dict.fromkeys(gpus_module._METRICS, refuses))
+    assert gpu.read() == LOST
+
+
+def test_a_card_in_mig_mode_says_so_and_tells_no_utilization(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+    cards("wm")
+    gpus = find_gpus()
+    assert [gpu.mig for gpu in gpus] == [False, True]
+    assert [gpu.read() for gpu in gpus] == [WELL, replace(WELL, percent=None)]
+    assert "GPU 1 (GPU-01) is in MIG mode: its utilization cannot be told" in caplog.messages
+
+
+def test_a_card_on_which_a_process_computes_is_in_use(cards: Cards) -> None:
+    cards("wpl")
+    assert [is_in_use(uuid) for uuid in ("GPU-00", "GPU-01", "GPU-02", "GPU-03", "")] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_an_old_driver_is_asked_by_the_old_names(cards: Cards) -> None:
+    cards("wp", driver="old")
+    gpus = find_gpus()
+    old = replace(WELL, throttle=8)
+    assert [gpu.read() for gpu in gpus] == [old, replace(old, processes=1)]
+    assert is_in_use("GPU-01")
+    info = gpu_info(gpus)
+    assert info["driver"] == {"version": "550.54.15", "cuda": None}
+    assert info["topology"] == [{"gpus": [0, 1], "nvlinks": None, "pcie": None}]
+    assert (info["gpus"][0]["mig"], info["gpus"][0]["cpus"], info["gpus"][0]["numa_node"]) == (None, None, None)
+
+
+def test_a_host_tells_how_its_cards_are_connected(cards: Cards) -> None:
+    cards("w" * 15 + "u")
+    info = gpu_info(find_gpus())
+    assert info["driver"] == {"version": "550.54.15", "cuda": "12.4"}
+    assert info["gpus"][8] == {
+        "index": 8,
+        "uuid": "GPU-08",
+        "name": "Stub H200",
+        "memory_bytes": 150 << 30,
+        "mig": False,
+        "cpus": "64-79",
+        "numa_node": 1,
+    }
+    pairs = {tuple(pair["gpus"]): (pair["nvlinks"], pair["pcie"]) for pair in info["topology"]}
+    assert len(info["topology"]) == len(pairs) == 16 * 15 // 2
+    assert pairs[0, 1] == (2, "multiple")  # to each other
+    assert pairs[0, 2] == (0, "multiple")  # one has direct links, the other a switch
+    assert pairs[2, 3] == (4, "multiple")  # through the switch
+    assert pairs[2, 8] == (4, "system")
+    assert pairs[2, 15] == (0, None)
+
+
+def test_a_host_without_cards_tells_of_none() -> None:
+    assert gpu_info([]) == {}
+
+
+def test_ranges_are_written_as_linux_does() -> None:
+    assert [ranges(numbers) for numbers in ([], [3], [0, 1, 2, 3, 8, 10, 11])] == ["", "3", "0-3,8,10-11"]

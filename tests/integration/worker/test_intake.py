@@ -19,6 +19,11 @@ from jobs.records import (
     ExitReason,
     PhaseEnded,
     Planned,
+    ProbeEnded,
+    ProbeFindings,
+    ProbeMeasured,
+    ProbePoint,
+    ProbeStepped,
     RankEpochEnded,
     RankExited,
     RankStarted,
@@ -318,6 +323,59 @@ def test_the_summary_and_what_the_ranks_said_last(
     intake.drain()
     assert intake.exits == {0: RankExited(at=9.0, reason=ExitReason.COMPLETED), 1: long}
     assert given.the_job(sessions, lease.job_id).summary == SUMMARY.model_dump() | {"val_loss": None}
+
+
+def point(batch: int, *, fits: bool = True) -> ProbeMeasured:
+    figures = {"steps": 9, "step_time_s": 0.1, "samples_per_s": 20.0 * batch, "memory_bytes": 10**8} if fits else {}
+    measured = ProbePoint(per_gpu_batch=batch, global_batch=2 * batch, fits=fits, **figures)
+    return ProbeMeasured(at=1.0, point=measured)
+
+
+def probed(sessions: Sessions, lease: Lease) -> tuple[list[int], Any]:
+    """The batches that a job's probe has tried, and why it ended."""
+    found = given.the_job(sessions, lease.job_id).probe or {}
+    return [one["per_gpu_batch"] for one in found["points"]], found["ended_by"]
+
+
+def test_a_probe_is_told_of_batch_by_batch_and_begins_anew(sessions: Sessions, tmp_path: Path) -> None:
+    lease = given.a_claimed_attempt(sessions, probe={"smallest": 8, "largest": 64})
+    paths = paths_of(tmp_path, lease.job_id, lease.number)
+    paths.create()
+    intake = Intake(sessions, lease, paths, ranks=2)
+    write(paths, 0, started(0), Planned(at=1.0, plan=PLAN))
+    intake.store_new()
+    assert intake.steps_seen == 0
+    write(paths, 0, ProbeStepped(at=2.0, per_gpu_batch=8, steps=0), point(8))
+    intake.store_new()
+    assert intake.steps_seen == 2
+    assert given.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
+    working = {"epochs": None, "step": 1, "steps": 4, "per_gpu_batch": 8, "samples_per_s": 160.0}
+    assert progress(sessions, lease) == working
+    assert probed(sessions, lease) == ([8], None)
+
+    successor = Intake(sessions, lease, paths, ranks=2)  # the first one was killed
+    ended = ProbeFindings(points=[point(8).point, point(16, fits=False).point], ended_by="memory", batch_size=8)
+    write(paths, 0, point(16, fits=False))
+    successor.store_new()
+    assert probed(sessions, lease) == ([8, 16], None)
+    write(paths, 0, ProbeEnded(at=3.0, findings=ended))
+    successor.store_new()
+    assert given.the_job(sessions, lease.job_id).probe == ended.model_dump(mode="json")
+    assert progress(sessions, lease) == working | {"step": 2, "per_gpu_batch": None}
+
+    write(paths, 0, Planned(at=4.0, plan=PLAN))  # as the ranks of a next attempt begin
+    successor.store_new()
+    assert probed(sessions, lease) == ([], None)
+    assert progress(sessions, lease)["step"] == 0
+
+
+def test_a_training_takes_no_word_of_a_probe(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, point(8))
+    intake.store_new()
+    assert intake.steps_seen == 0
+    assert given.the_job(sessions, lease.job_id).probe is None
 
 
 def test_lines_are_stored_as_postgresql_can_hold_them(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:

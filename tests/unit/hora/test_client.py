@@ -1,12 +1,12 @@
 """The client against a service that is played."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 
 import httpx2 as httpx
 import pytest
 
-import hora.client
 from hora.client import (
     Client,
     HoraError,
@@ -23,7 +23,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hora.client.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
 
 
 def playing(answer: Answer) -> Client:
@@ -134,6 +134,83 @@ def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
     assert client.wait("a", on_update=lambda seen: told.append(seen["status"]))["status"] == "succeeded"
     assert told == ["queued", "running", "succeeded"]
     assert asked[1].headers["If-None-Match"] == "1"
+
+
+def test_waiting_for_a_study_ends_when_it_is_complete() -> None:
+    def study(ended: int, *, complete: bool) -> httpx.Response:
+        return httpx.Response(200, json={"id": "s", "complete": complete, "ended": ended}, headers={"ETag": str(ended)})
+
+    client, asked = in_turn(
+        study(0, complete=False), httpx.Response(304), study(1, complete=False), study(2, complete=True)
+    )
+    told: list[int] = []
+    assert client.wait_study("s", on_update=lambda seen: told.append(seen["ended"]))["ended"] == 2
+    assert told == [0, 1, 2]
+    assert [request.headers.get("If-None-Match") for request in asked] == [None, "0", "0", "1"]
+    with pytest.raises(WaitTimeout, match="study s is still running"):
+        playing(lambda _: study(0, complete=False)).wait_study("s", timeout_s=0)
+
+
+def test_what_is_asked_of_studies() -> None:
+    client, asked = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(12)])
+    client.submit_study({"base": {}}, idempotency_key="k")
+    client.dry_run_study({"base": {}})
+    client.study("s")
+    assert list(client.studies()) == [{"number": 1}]
+    client.cancel_study("s")
+    client.pause_study("s")
+    client.resume_study("s")
+    client.note_study("s", "again")
+    client.dry_run_clone("x", {"gpus": 2})
+    client.analysis("x")
+    assert client.advice("x") == [{"number": 1}]
+    client.host_utilization("a b", metric="cpu_percent")
+    assert [f"{request.method} {request.url.raw_path.decode()}" for request in asked] == [
+        "POST /v1/studies",
+        "POST /v1/studies?dry_run=true",
+        "GET /v1/studies/s",
+        "GET /v1/studies?limit=100",
+        "POST /v1/studies/s/cancel",
+        "POST /v1/studies/s/pause",
+        "POST /v1/studies/s/resume",
+        "POST /v1/studies/s/notes",
+        "POST /v1/jobs/x/clone?dry_run=true",
+        "GET /v1/jobs/x/analysis",
+        "GET /v1/jobs/x/advice",
+        "GET /v1/hosts/a%20b/utilization?metric=cpu_percent",
+    ]
+    assert asked[0].headers["Idempotency-Key"] == "k"
+    assert json.loads(asked[7].content) == {"text": "again"}
+
+
+def test_a_note_that_got_no_answer_is_not_written_twice() -> None:
+    client, asked = in_turn(httpx.ReadTimeout("late"))
+    with pytest.raises(ServiceUnavailable):
+        client.note_study("s", "again")
+    assert len(asked) == 1
+
+
+def test_a_report_is_a_mapping_a_text_or_a_picture() -> None:
+    client, asked = in_turn(
+        httpx.Response(200, json={"cells": []}),
+        httpx.Response(200, text="gpus,time\n", headers={"Content-Type": "text/csv; charset=utf-8"}),
+        httpx.Response(200, content=b"\x89PNG"),
+    )
+    assert client.report("s", target=0.9) == {"cells": []}
+    assert client.report("s", format="csv") == "gpus,time\n"
+    assert client.report("s", format="png") == b"\x89PNG"
+    assert [request.url.query for request in asked] == [b"target=0.9&format=json", b"format=csv", b"format=png"]
+
+
+def test_a_name_that_is_no_text_is_an_error_of_ours() -> None:
+    client, asked = in_turn(httpx.Response(404, json={"title": "Job not found"}))
+    with pytest.raises(NotFound):
+        client.job("\udcff")
+    with pytest.raises(HoraError, match="not text"):
+        list(client.jobs(name="\udcff"))
+    with pytest.raises(HoraError, match="not text"):
+        client.note_study("s", "\udcff")
+    assert len(asked) == 1
 
 
 def test_what_is_asked_of_jobs_and_hosts() -> None:

@@ -19,6 +19,7 @@ from jobs.spec import FieldProblem, InvalidSpec
         (ProblemError(413, "Body too large"), 2, "Body too large."),
         (ServiceUnavailable("http://x gives no answer"), 1, "http://x gives no answer."),
         (WaitTimeout({"id": "x", "status": "running"}), 101, "Job x is still running. Come back with `hora show x"),
+        (WaitTimeout({"id": "x"}, "study"), 101, "Study x is still running. Come back with `hora studies show x"),
         (StackError("Port 1 is taken."), 1, "Port 1 is taken."),
     ],
 )

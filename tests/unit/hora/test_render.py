@@ -1,23 +1,20 @@
-"""What a person sees of jobs, epochs and hosts."""
+"""What a person sees of jobs and epochs."""
 
-import io
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from rich.console import Console, RenderableType
 
 from hora.phrases import duration, ordinal, plain, ranges
 from hora.render import (
     Finding,
     epoch_line,
     findings_table,
-    hosts_table,
     job_details,
     jobs_table,
     progress_line,
     results_table,
-    waiting,
 )
+from tests.printed import facts_of, shown
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 JOB = {
@@ -45,13 +42,6 @@ JOB = {
     "started_at": (NOW - timedelta(seconds=80)).isoformat(),
     "ended_at": None,
 }
-
-
-def shown(what: RenderableType, width: int = 200) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    console.print(what)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in text.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -100,13 +90,24 @@ def test_a_job_that_is_asked_to_pause_says_so_until_it_ends() -> None:
 def test_a_job_is_shown_with_its_slots_and_why_it_made_room() -> None:
     shares = [{"host": "ha", "slots": [0, 1, 2]}, {"host": "hb", "slots": [1]}]
     attempt = {"shares": shares, "preempted_for": "job 0def"}
-    lines = shown(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt)).splitlines()
-    told = {line[:14].strip(): line[14:].strip() for line in lines}
+    told = facts_of(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt))
     assert (told["slots"], told["preempted"]) == ("ha 0-2, hb 1", "for job 0def")
     assert told["in queue"] == "1st: is next"
     assert told["lost"].startswith("2 attempts")
     drained = shown(job_details(JOB, NOW, attempt={"preempted_for": "host ha is drained"}))
     assert "preempted      host ha is drained" in drained
+
+
+def test_a_job_of_a_study_says_which_of_its_jobs_it_is() -> None:
+    told = facts_of(job_details({**JOB, "study": "0stu", "study_cell": 2, "study_repeat": 0}, NOW))
+    assert told["study"] == "0stu, cell 3, repeat 1"
+    assert "study" not in facts_of(job_details({**JOB, "study": None}, NOW))
+
+
+def test_what_else_is_known_of_a_job_comes_last() -> None:
+    told = facts_of(job_details(JOB, NOW, more={"findings": None, "advice": "1. Stop early.\n   It pays."}))
+    assert list(told)[-2:] == ["epochs run", "advice"]
+    assert told["advice"] == "1. Stop early.\n   It pays."
 
 
 def test_the_results_of_a_job() -> None:
@@ -147,12 +148,10 @@ DATA = {
 
 def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
     setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
-    lines = shown(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup})).splitlines()
-    told = {line[:14].strip(): line[14:].strip() for line in lines}
+    told = facts_of(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup}))
     assert told["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
     assert told["damaged"] == "2 left out: bee/7.png, emu/�[31m.png"
     assert told["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
-    assert "waiting" not in told
     whole = shown(job_details({**JOB, "dataset": {**DATA, "damaged": 0, "damaged_files": []}}, NOW))
     assert "damaged" not in whole
 
@@ -166,21 +165,6 @@ def test_the_best_epoch_is_shown_with_what_came_after_it() -> None:
     assert told(0.4286) == "4, with 43 % of the time after it"
     assert told(0.0) == "4"
     assert told(None) == "4"
-
-
-def of_epochs(name: str, *values: float | None, rank: int = -1) -> dict[str, object]:
-    return {"name": name, "rank": rank, "x": [*range(1, len(values) + 1)], "y": [*values]}
-
-
-def test_waiting_is_a_share_of_the_time_of_the_steps() -> None:
-    plan = {"steps_per_epoch": 10, "global_batch": 100}  # 1000 samples an epoch
-    speeds = of_epochs("samples_per_s", 0.0, 500.0, 1000.0)  # the first epoch was not timed; then 2 s and 1 s
-    waits = [of_epochs("data_wait_s", 9.0, 0.2, 0.1), of_epochs("allreduce_s", 9.0, 0.6, None)]
-    others = [of_epochs("data_wait_s", 5.0, 5.0, 5.0, rank=0), of_epochs("loss", 1.0, 1.0, 1.0)]
-    assert waiting([speeds, *waits, *others], plan) == "for data 10 %, in allreduce 30 % of the step time"
-    assert waiting([speeds, *others], plan) is None
-    assert waiting([*waits], plan) is None
-    assert waiting([speeds, *waits], {}) is None
 
 
 def test_progress_says_only_what_is_known() -> None:
@@ -212,28 +196,6 @@ def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
     assert plain("a\x1b[31mb\x07\rc\td\n") == "a�[31mb��c\td�"
     job = {**JOB, "name": "[bold]x\x1b]0;y\x07"}
     assert "\x1b" not in shown(jobs_table([job], NOW))
-
-
-def test_slots_of_a_host_that_is_not_alive_are_not_free() -> None:
-    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "leased", "quarantined")]
-    hosts = [
-        {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots},
-        {"name": "b", "alive": False, "heartbeat_at": NOW.isoformat(), "slots": slots},
-    ]
-    _, first, second = shown(hosts_table(hosts, NOW)).splitlines()
-    assert first.split()[:4] == ["a", "yes", "3", "1"]
-    assert second.split()[:4] == ["b", "no", "3", "0"]
-
-
-def test_what_keeps_jobs_from_a_host_is_noted() -> None:
-    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "quarantined", "quarantined")]
-    base = {"alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots}
-    hosts = [{**base, "name": "a", "drained_at": NOW.isoformat()}, {**base, "name": "b", "kept_for": "0abc"}]
-    _, drained, kept = shown(hosts_table(hosts, NOW)).splitlines()
-    assert drained.split()[3] == "0"
-    assert drained.endswith("drained, 2 quarantined")
-    assert kept.split()[3] == "1"
-    assert kept.endswith("kept for 0abc, 2 quarantined")
 
 
 def test_findings_say_what_to_do() -> None:

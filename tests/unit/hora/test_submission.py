@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hora.submission import read_document, validated, with_options
+from hora.submission import read_document, validated, validated_study, with_options
 from jobs.spec import InvalidSpec
 
 
@@ -80,3 +80,29 @@ def test_every_wrong_field_is_named() -> None:
 def test_a_yaml_date_is_text_and_not_an_error_of_ours() -> None:
     document = with_options({}, {}, ["dataset=digits", "name=2024-01-01"])
     assert validated(document)["name"] == "2024-01-01"
+
+
+def test_a_change_that_is_no_finite_number_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match=r"learning_rate: is not a finite number"):
+        with_options({}, {}, ["learning_rate=.nan"])
+
+
+def test_a_field_of_a_grid_keeps_its_dots_and_one_of_the_base_does_not() -> None:
+    study = {"base": {"dataset": "digits"}, "grid": {"gpus": [1]}}
+    changes = ["base.dataset.validation=0.2", "grid.dataset.fraction=[0.5, 1.0]", "grid.gpus=[1, 2]", "repeats=3"]
+    assert with_options(study, {}, changes, whole_below="grid") == {
+        "base": {"dataset": {"source": "digits", "validation": 0.2}},
+        "grid": {"gpus": [1, 2], "dataset.fraction": [0.5, 1.0]},
+        "repeats": 3,
+    }
+    assert with_options(study, {}, ["grid={}"], whole_below="grid")["grid"] == {}
+    with pytest.raises(InvalidSpec):
+        with_options(study, {}, ["grid.=1"], whole_below="grid")
+
+
+def test_the_form_of_a_study_is_checked() -> None:
+    good = {"base": {"dataset": "digits"}, "grid": {"gpus": [1, 2]}}
+    assert validated_study(good) is good
+    with pytest.raises(InvalidSpec) as caught:
+        validated_study({"grid": {"gpus": 2}, "repeats": 0, "colour": "red"})
+    assert {problem.field for problem in caught.value.problems} == {"base", "grid.gpus", "repeats", "colour"}

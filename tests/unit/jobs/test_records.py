@@ -17,6 +17,11 @@ from jobs.records import (
     Launch,
     PhaseEnded,
     Planned,
+    ProbeEnded,
+    ProbeFindings,
+    ProbeMeasured,
+    ProbePoint,
+    ProbeStepped,
     RankEpochEnded,
     RankExited,
     RankStarted,
@@ -74,6 +79,9 @@ DATA = DataOpened(
         Planned(at=1.0, plan=resolve_plan(SPEC, None), start_epoch=2, start_step=20),
         DATA,
         STEP,
+        ProbeStepped(at=1.0, per_gpu_batch=64, steps=9),
+        ProbeMeasured(at=1.0, point=ProbePoint(per_gpu_batch=64, global_batch=128, fits=False)),
+        ProbeEnded(at=1.0, findings=ProbeFindings(points=[], ended_by="data", why="No batch was measured.")),
         RankEpochEnded(
             at=1.0, epoch=1, step=9, step_time_p50_s=0.1, step_time_p95_s=0.2, data_wait_s=0.3, allreduce_s=0.4
         ),

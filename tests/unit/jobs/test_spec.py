@@ -52,6 +52,7 @@ time_limit_s: null
 stall_timeout_s: 600
 seed: 42
 labels: {}
+probe: {smallest: 8, largest: 4096, seconds: 3.0}
 """
 
 
@@ -95,7 +96,7 @@ def test_the_whole_spec_has_every_field_there_is() -> None:
     written = yaml.safe_load(WHOLE)
     complete = parse_spec(WHOLE, syntax="yaml").model_dump(mode="json")
     assert written.keys() == complete.keys()
-    for part in ("dataset", "model", "early_stopping", "checkpoint"):
+    for part in ("dataset", "model", "early_stopping", "checkpoint", "probe"):
         assert written[part].keys() == complete[part].keys()
 
 
@@ -108,6 +109,21 @@ def test_a_stored_spec_is_read_back_the_same() -> None:
 def test_a_plain_string_names_the_dataset_and_the_model() -> None:
     spec = parse_spec(json.dumps(smallest(model="mlp")))
     assert (spec.model.name, spec.dataset.source) == ("mlp", "digits")
+
+
+@pytest.mark.parametrize(
+    ("probe", "batches"),
+    [
+        ({}, [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]),
+        ({"smallest": 3, "largest": 23}, [3, 6, 12]),
+        ({"smallest": 3, "largest": 24}, [3, 6, 12, 24]),
+        ({"smallest": 7, "largest": 7}, [7]),
+    ],
+)
+def test_a_probe_doubles_its_batches(probe: dict[str, int], batches: list[int]) -> None:
+    spec = parse_spec(json.dumps(smallest(probe=probe)))
+    assert spec.probe is not None
+    assert spec.probe.batches == batches
 
 
 def test_null_turns_early_stopping_off() -> None:
@@ -163,6 +179,8 @@ def test_null_turns_early_stopping_off() -> None:
         ("labels.a\n.[key]", smallest(labels={"a\n": "x"})),
         ("labels.team", smallest(labels={"team": "a\u0007b"})),
         ("labels.team", smallest(labels={"team": 1})),
+        ("probe.largest", smallest(probe={"smallest": 64, "largest": 32})),
+        ("probe.batches", smallest(probe={"batches": [8]})),
         ("min_gpus", smallest(min_gpus=3)),  # rules over two fields
         ("batch_size", smallest(batch_size=63, batch_per="global")),
         ("dataset", {"batch_size": 64}),  # what has to be there

@@ -22,7 +22,7 @@ watch.stage = Stage[sys.argv[2]]
 watch.start()
 print("watching", flush=True)
 print("requested" if watch.requested.wait(20) else "nothing", watch.asked_by_file, flush=True)
-signal.sigtimedwait({signal.SIGUSR1}, 1 if sys.argv[2] == "TRAINING" else 20)
+signal.sigtimedwait({signal.SIGUSR1}, 0.5 if sys.argv[2] == "TRAINING" else 20)
 """
 
 

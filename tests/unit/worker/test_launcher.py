@@ -31,7 +31,7 @@ def test_the_command_that_starts_the_ranks_of_one_host() -> None:
     assert horovodrun_argv(on_this_host(2), launch_dir=launch_dir, python="/venv/bin/python") == [
         "/venv/bin/python", "-m", "worker.horovodrun",
         "-np", "2", "-H", "localhost:2",
-        "--gloo", "--disable-cache", "--network-interfaces", "lo",
+        "--gloo", "--gloo-timeout-seconds", "86400", "--disable-cache", "--network-interfaces", "lo",
         "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
     ]  # fmt: skip
 
@@ -42,7 +42,7 @@ def test_the_command_that_starts_the_ranks_of_several_hosts() -> None:
     assert argv == [
         "/venv/bin/python", "-m", "worker.horovodrun", "--ssh-config", "/home/ssh/lead/ssh_config",
         "-np", "3", "-H", "10.0.0.1:2,10.0.0.2:1",
-        "--gloo", "--disable-cache", "--network-interfaces", "eth1",
+        "--gloo", "--gloo-timeout-seconds", "86400", "--disable-cache", "--network-interfaces", "eth1",
         "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
     ]  # fmt: skip
 

@@ -1,0 +1,107 @@
+"""Draws one picture: `python -m api.plot` takes a `jobs.studies.plots.Plot` on standard input and writes a PNG.
+
+A process of its own, started by `api.drawing`: matplotlib takes 100 MB that the api can do without.
+"""
+
+import sys
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+mpl.rcParams["text.parse_math"] = False  # a $ in a name is a $
+mpl.rcParams["svg.fonttype"] = "none"
+
+from matplotlib.figure import Figure  # noqa: E402 - after the choice of the renderer
+from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: E402
+
+from jobs.studies.plots import Line, Panel, Plot  # noqa: E402
+
+_MOST_IN_LEGEND = 10
+_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]  # Okabe and Ito: for all eyes
+_MARKS = "osD^vP*"
+
+
+def main() -> None:
+    """Read the plot, write the picture."""
+    plot = Plot.model_validate_json(sys.stdin.buffer.read())
+    figure = drawn(plot)
+    figure.savefig(sys.stdout.buffer, format="png", dpi=120)
+
+
+def drawn(plot: Plot) -> Figure:
+    """The figure of a plot, with its panels side by side."""
+    count = max(1, len(plot.panels))
+    figure = Figure(figsize=(1 + 5.5 * count, 4.6), layout="constrained")
+    figure.suptitle(plot.title if plot.panels else f"{plot.title}: no results yet")
+    axes = figure.subplots(1, count, squeeze=False)[0]
+    for panel, here in zip(plot.panels, axes, strict=False):
+        _draw(panel, here)
+    if not plot.panels:
+        axes[0].set_axis_off()
+    return figure
+
+
+def _draw(panel: Panel, axes: Any) -> None:
+    for number, line in enumerate(panel.lines):
+        label = (line.label or None) if number < _MOST_IN_LEGEND else None
+        colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
+        x, style = line.x, "-"
+        if panel.ticks is not None:  # nothing lies between two texts; lines side by side stay apart
+            apart = min(0.08, 0.8 / len(panel.lines))
+            x, style = [at + apart * (number - (len(panel.lines) - 1) / 2) for at in line.x], "none"
+        axes.errorbar(
+            x, line.y, yerr=_errors(line), label=label, color=colour, marker=mark, markersize=5, capsize=3,
+            linewidth=1.5, linestyle=style, elinewidth=1.2,
+        )  # fmt: skip
+    if panel.ideal is not None:
+        axes.plot(panel.ideal.x, panel.ideal.y, label=panel.ideal.label, color="#888888", linestyle=":", zorder=1)
+    if panel.boundary is not None:
+        axes.axvline(panel.boundary, color="#888888", linestyle="--", linewidth=1, label="more than one host")
+    _set_axes(panel, axes)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize="small", title=_left_out(panel), title_fontsize="small")
+
+
+def _errors(line: Line) -> list[list[float]] | None:
+    """How far each error bar goes down and up; none where no point has any."""
+    if all(low is None for low in line.low):
+        return None
+    down = [0.0 if low is None else y - low for y, low in zip(line.y, line.low, strict=True)]
+    up = [0.0 if high is None else high - y for y, high in zip(line.y, line.high, strict=True)]
+    return [down, up]
+
+
+def _set_axes(panel: Panel, axes: Any) -> None:
+    axes.set_title(panel.title)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    axes.grid(alpha=0.3)
+    xs = sorted({x for line in panel.lines for x in line.x})
+    if panel.ticks is not None:
+        axes.set_xlim(-0.5, len(panel.ticks) - 0.5)
+        axes.set_xticks(range(len(panel.ticks)), [tick[:24] for tick in panel.ticks])
+        if sum(map(len, panel.ticks)) > 60:
+            axes.tick_params(axis="x", labelrotation=30)
+    elif len(xs) <= 8:
+        if len(xs) > 2 and xs[0] > 0 and xs[-1] / xs[0] > 16:
+            axes.set_xscale("log", base=2)  # 1, 2, 4, 8, ...: as they are chosen
+            if panel.ideal is not None:
+                axes.set_yscale("log", base=2)  # so that the ideal is a straight line
+                axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_major_locator(FixedLocator(xs))
+        axes.xaxis.set_minor_locator(FixedLocator([]))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(8))
+    if panel.ideal is not None and axes.get_yscale() == "linear":
+        axes.set_ylim(bottom=0)
+
+
+def _left_out(panel: Panel) -> str | None:
+    more = len(panel.lines) - _MOST_IN_LEGEND
+    return f"and {more} more" if more > 0 else None
+
+
+if __name__ == "__main__":
+    main()

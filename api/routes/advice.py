@@ -1,0 +1,25 @@
+"""What to change about a job, in the order in which to try it."""
+
+from api.deps import JobId, ServicesHere, router
+from api.openapi import NO_SUCH_JOB
+from api.views import Listed
+from jobs.advice.gathering import evidence_on
+from jobs.advice.rules import advice_on
+from jobs.advice.shape import Advice
+from jobs.analysis.analyse import analysis_of
+from jobs.store import get_job
+
+routes = router("advice")
+
+
+@routes.get("/jobs/{job_id}/advice", responses=NO_SUCH_JOB)
+def get_advice(job_id: JobId, services: ServicesHere) -> Listed[Advice]:
+    """Read what to change next time, why, and what it is expected to bring.
+
+    The `change` of an item is a body for `POST /v1/jobs/{id}/clone`. An empty list says that there is nothing to gain,
+    or that nothing is known: see docs/advice.md for what each item rests on.
+    """
+    with services.sessions.begin() as session:  # what is found out about a job that has ended is stored
+        job = get_job(session, job_id)
+        evidence = evidence_on(session, job, analysis_of(session, job), services.site)
+    return Listed(items=advice_on(evidence))

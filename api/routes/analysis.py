@@ -1,0 +1,24 @@
+"""What a job's steps and samples say: why it is slow, where its time went, whether it learns."""
+
+from sqlalchemy import text
+
+from api.deps import JobId, ServicesHere, router
+from api.openapi import NO_SUCH_JOB
+from jobs.analysis.analyse import analysis_of
+from jobs.analysis.shape import Analysis
+from jobs.store import get_job
+
+routes = router("analysis")
+
+_PATIENCE = text("SET LOCAL statement_timeout = '10s'")  # a job of millions of steps takes one
+
+
+@routes.get("/jobs/{job_id}/analysis", responses=NO_SUCH_JOB)
+def get_analysis(job_id: JobId, services: ServicesHere) -> Analysis:
+    """Read what a job is named for, each with the figures it rests on, and the ledger of its leased seconds.
+
+    docs/telemetry.md defines each figure. Of a job that runs it is what is known by now.
+    """
+    with services.sessions.begin() as session:
+        session.execute(_PATIENCE)
+        return analysis_of(session, get_job(session, job_id))

@@ -1,0 +1,97 @@
+"""MLflow's part of `bench.series`, in an environment of its own: nothing of ours can be imported here.
+
+`python mlflow_side.py DATABASE_URL` obeys a command a line and answers with a line of JSON: `store COUNT` logs so many
+metrics of a new run by `log_batch`, `read POINTS TIMES` reads the run that was logged last by
+`get-history-bulk-interval`, from the store and over HTTP.
+"""
+
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+import time
+from http.client import HTTPConnection
+
+from mlflow.entities import Metric
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+_PATH = "/ajax-api/2.0/mlflow/metrics/get-history-bulk-interval?run_ids={run}&metric_key=loss&max_results={points}"
+_AT_ONCE = 1000  # MLflow's own limit
+
+
+def main(url: str) -> None:
+    """Obey until the input ends."""
+    logging.disable(logging.CRITICAL)
+    os.environ["_MLFLOW_SERVER_FILE_STORE"] = url
+    with tempfile.TemporaryDirectory() as artifacts:
+        os.environ["_MLFLOW_SERVER_ARTIFACT_ROOT"] = artifacts
+        store = SqlAlchemyStore(url, artifacts)
+        port = _serve()
+        print(json.dumps("ready"), flush=True)
+        run = ""
+        for line in sys.stdin:
+            command, *numbers = line.split()
+            if command == "store":
+                run, spent_s = _stored(store, int(numbers[0]))
+                print(json.dumps(spent_s), flush=True)
+            else:
+                points, times = map(int, numbers)
+                connection = HTTPConnection("127.0.0.1", port)
+                answers = _read(store, run, points, times), _asked(connection, run, points, times)
+                print(json.dumps(answers), flush=True)
+
+
+def _serve() -> int:
+    from mlflow.server import app
+
+    class Silent(WSGIRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections stay open, as with ours
+
+        def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - its name there
+            pass
+
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Silent)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return int(server.server_port)
+
+
+def _stored(store: SqlAlchemyStore, count: int) -> tuple[str, float]:
+    name = f"of {time.time_ns()}"
+    run = store.create_run(store.create_experiment(name), "me", 0, [], name).info.run_id
+    batches = [
+        [Metric("loss", step * 7919 % 1000 / 1000, 1_700_000_000_000 + step, step) for step in range(start, end)]
+        for start in range(0, count, _AT_ONCE)
+        for end in (min(start + _AT_ONCE, count),)
+    ]
+    begun = time.perf_counter()
+    for metrics in batches:
+        store.log_batch(run, metrics, [], [])
+    return run, time.perf_counter() - begun
+
+
+def _read(store: SqlAlchemyStore, run: str, points: int, times: int) -> list[float]:
+    spent = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        found = store.get_metric_history_bulk_interval([run], "loss", points, None, None)
+        spent.append(time.perf_counter() - begun)
+        assert len(found) == points
+    return spent
+
+
+def _asked(connection: HTTPConnection, run: str, points: int, times: int) -> list[float]:
+    spent = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        connection.request("GET", _PATH.format(run=run, points=points))
+        found = json.loads(connection.getresponse().read())
+        spent.append(time.perf_counter() - begun)
+        assert len(found["metrics"]) == points, found
+    return spent
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

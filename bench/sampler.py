@@ -1,0 +1,167 @@
+"""What a sample a second costs: the real sampler, 8 GPUs of the NVML stub and 8 leased slots, a real PostgreSQL.
+
+The sampler runs in a process of its own (`python -m bench.sampler`), so its processor time is all that is counted; that
+of the database is printed beside it. Each rank is a process that appends a step to its records ten times a second.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from statistics import median
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import func, select
+
+import migrations
+from hora.stack import Stack
+from jobs import placing, registration
+from jobs.database import Sessions, engine_for, sessions_for
+from jobs.placement import Placement, Share
+from jobs.plan import resolve_plan
+from jobs.processes import MARK, mark_of
+from jobs.records import StepEnded, rank_records_name
+from jobs.registration import SlotInfo
+from jobs.spec import spec_from
+from jobs.store import Lease, submit
+from jobs.tables import Sample
+from worker.attempt_paths import paths_of
+from worker.gpus import find_gpus
+from worker.sampler import Sampler
+
+GPUS, SAMPLES = 8, 60
+TARGET_PERCENT = 0.5  # of a core
+_HOST = "bench"
+_STUB = Path(__file__).parents[1] / "tests/integration/worker/nvml_stub.c"
+_WARM_UP = 5  # samples: statements are prepared, processes found
+_RANK = """
+import sys, time
+with open(sys.argv[1], "a") as file:
+    while True:
+        file.write(sys.argv[2] + "\\n")
+        file.flush()
+        time.sleep(0.1)
+"""
+
+
+def main(*, rounds: int) -> None:
+    """Measure and print."""
+    console = Console()
+    measured = []
+    with tempfile.TemporaryDirectory(prefix="hora-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with Stack(folder / "home", port=0, parts=("database",)) as stack:
+            migrations.upgrade(stack.database_url)
+            sessions = sessions_for(engine_for(stack.database_url))
+            lease = _leased(sessions)
+            with _ranks(folder / "runs", lease):
+                for number in range(rounds):
+                    console.print(f"sampler: round {number + 1} of {rounds}", style="dim")
+                    measured.append(_measured(stack, folder, sessions))
+    table = Table("", "of a core", "slowest", "target", title=f"A sample a second of {GPUS} GPUs and {GPUS} ranks")
+    for title, of, target in (("sampler", 0, f"{TARGET_PERCENT} %"), ("PostgreSQL", 1, "")):
+        shares = [one[of] for one in measured]
+        table.add_row(title, f"{median(shares):.2f} %", f"{max(shares):.2f} %", target)
+    console.print(table)
+
+
+def _leased(sessions: Sessions) -> Lease:
+    """A host of 8 GPUs, and an attempt on all of them."""
+    spec = spec_from({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": GPUS})
+    slots = [SlotInfo(index, "gpu", "a GPU", f"GPU-{index:02}", 150 << 30) for index in range(GPUS)]
+    with sessions.begin() as session:
+        registration.register(session, _HOST, {}, slots)
+        job = submit(session, spec=spec, plan=resolve_plan(spec, None), owner="me").job
+    with sessions.begin() as session:
+        [lease] = placing.place(session, [Placement(job.id, (Share(_HOST, tuple(range(GPUS))),))], lease_s=86_400)
+    return lease
+
+
+@contextmanager
+def _ranks(runs_dir: Path, lease: Lease) -> Iterator[None]:
+    """A process for each rank, which writes its records."""
+    paths = paths_of(runs_dir, lease.job_id, lease.number)
+    paths.create()
+    step = StepEnded(
+        at=time.time(), step=1234, epoch=5, step_time_s=0.1, data_wait_s=0.01, allreduce_s=0.02,
+        samples_per_s=5120.0, metrics={"loss": 0.25, "accuracy": 0.9},
+    )  # fmt: skip
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-S", "-c", _RANK, str(paths.records / rank_records_name(rank)), step.model_dump_json()],
+            env={MARK: mark_of(lease.job_id, lease.number), "HOROVOD_RANK": str(rank)},
+        )
+        for rank in range(GPUS)
+    ]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _measured(stack: Stack, folder: Path, sessions: Sessions) -> tuple[float, float]:
+    """Percent of a core of the sampler and of the database. Raises RuntimeError where samples are missing."""
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, _STUB], check=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": "w" * GPUS}
+    before = _stored(sessions)
+    database = _processor_s_of_database(stack)
+    argv = [sys.executable, "-m", "bench.sampler", stack.database_url, str(folder / "runs")]
+    done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    used_s, elapsed_s = map(float, done.stdout.split())
+    spent = _processor_s_of_database(stack) - database
+    if _stored(sessions) - before < GPUS * SAMPLES:
+        raise RuntimeError("not every sample was stored")
+    return 100 * used_s / elapsed_s, 100 * spent / (elapsed_s + _WARM_UP)
+
+
+def _stored(sessions: Sessions) -> int:
+    with sessions() as session:
+        return session.scalar(select(func.count()).select_from(Sample).where(Sample.gpu_percent.is_not(None))) or 0
+
+
+def _processor_s_of_database(stack: Stack) -> float:
+    """Of all its processes, those that have ended too."""
+    postmaster = psutil.Process(stack.pid_of("database"))
+    own = postmaster.cpu_times()
+    spent = own.user + own.system + own.children_user + own.children_system
+    for process in postmaster.children(recursive=True):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        spent += times.user + times.system
+    return spent
+
+
+def _sample(database_url: str, runs_dir: Path) -> None:
+    """Sample for a minute, and print the processor time that it took, children included, and the time that passed."""
+    sessions = sessions_for(engine_for(database_url))
+    sampler = Sampler(sessions, host=_HOST, gpus=find_gpus(), runs_dir=runs_dir, period_s=1.0, tell_s=5.0)
+    sampler.start()
+    time.sleep(_WARM_UP)
+    used_s, begun = _processor_s(), time.monotonic()
+    time.sleep(SAMPLES + 0.5)
+    used_s, elapsed_s = _processor_s() - used_s, time.monotonic() - begun
+    sampler.stop()
+    sampler.join()
+    print(used_s, elapsed_s)
+
+
+def _processor_s() -> float:
+    usages = [getrusage(whose) for whose in (RUSAGE_SELF, RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+if __name__ == "__main__":
+    _sample(sys.argv[1], Path(sys.argv[2]))

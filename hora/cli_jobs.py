@@ -1,0 +1,192 @@
+"""`hora submit`, `clone`, `ls`, `show`, `cancel`, `pause`, `resume`: jobs. Part of the command line of `hora.cli`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hora.cli_options import AsJson, Changes, DryRun, JobId, Limit, Timeout, Wait
+from hora.explain import USAGE
+from hora.output import display, print_json, say
+
+if TYPE_CHECKING:
+    from hora.client import Client
+    from hora.errors import Json
+
+app = typer.Typer()
+
+
+@app.command()
+def submit(
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="A spec, YAML or JSON; - reads it.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="A registered dataset, or a path or URL below the service's data roots.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The network to train.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples in a batch of one GPU.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="How many GPUs, one rank each.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="How many passes over the data at most.")] = None,
+    changes: Changes = [],  # noqa: B006 - typer copies it
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a training job; with --dry-run see what it would come to and is expected to take."""
+    from hora.cli_watch import watch_job
+    from hora.connection import connect
+    from hora.submission import read_document, validated, with_options
+
+    if file is None and dataset is None and not changes:
+        raise typer.BadParameter("give a FILE, or at least --dataset")
+    if dry_run and wait:
+        raise typer.BadParameter("with --dry-run there is nothing to --wait for")
+    options = {
+        "dataset": dataset,
+        "model": model,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "gpus": gpus,
+        "epochs": epochs,
+    }
+    document = validated(with_options(read_document(file) if file else {}, options, changes))
+    with connect() as client:
+        if dry_run:
+            _preview(client.dry_run(document), as_json)
+            return
+        job = client.submit(document)
+        if wait:
+            watch_job(client, job["id"], as_json, timeout)
+        elif as_json:
+            print_json(job)
+        else:
+            print(job["id"])
+            say(f"Watch it with `hora show {job['id']} --wait`.")
+
+
+@app.command()
+def clone(
+    job_id: JobId,
+    advice: Annotated[
+        int | None, typer.Option(metavar="K", help="Apply this item of the job's advice; `hora show` lists them.")
+    ] = None,
+    changes: Changes = [],  # noqa: B006 - typer copies it
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job's spec once more, with changes: those of an advice first, then each --set."""
+    from hora.connection import connect
+    from hora.submission import with_options
+
+    with connect() as client:
+        advised = {} if advice is None else _advised(client, job_id, advice)
+        document = with_options(advised, {}, changes)
+        if dry_run:
+            _preview(client.dry_run_clone(job_id, document), as_json)
+            return
+        job = client.clone(job_id, document)
+    print_json(job) if as_json else print(job["id"])
+
+
+def _advised(client: "Client", job_id: str, number: int) -> "Json":
+    """The change of one item of a job's advice. Leaves with what there is where there is no such item."""
+    from hora.phrases import plain
+
+    items = client.advice(job_id)
+    for item in items:
+        if item["number"] == number:
+            say(plain(item["what"]))
+            change: Json = item["change"]
+            return change
+    if not items:
+        say(f"There is no advice for job {job_id}: nothing to gain, or no evidence.")
+    else:
+        say(f"Job {job_id} has no advice {number}. There is:")
+        for item in items:
+            say(f"  {item['number']}  {plain(item['what'])}")
+    raise typer.Exit(USAGE)
+
+
+def _preview(preview: "Json", as_json: bool) -> None:
+    """Show what a submission would come to."""
+    from hora.render_quote import preview_table, warning_lines
+
+    if as_json:
+        print_json(preview)
+        return
+    display(preview_table(preview))
+    for line in warning_lines(preview):
+        say(line)
+
+
+@app.command("ls")
+def list_jobs(
+    status: Annotated[str | None, typer.Option(help="Only jobs of this status.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only jobs of this name.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="K:V", help="Only jobs with this label.")] = None,
+    study: Annotated[str | None, typer.Option(metavar="ID", help="Only jobs of this study.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, the newest first."""
+    from itertools import islice
+
+    from hora.connection import connect
+    from hora.render import jobs_table
+
+    with connect() as client:
+        page = min(limit, 100)
+        jobs = list(islice(client.jobs(status=status, name=name, label=label, study=study, page_size=page), limit))
+    print_json({"items": jobs}) if as_json else display(jobs_table(jobs))
+
+
+@app.command()
+def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
+    """Show one job: what it came to, what its time went into, and what to try next."""
+    from hora.cli_watch import watch_job
+    from hora.connection import connect
+    from hora.known import all_about
+    from hora.render import job_details
+    from hora.render_analysis import advice_rows, analysis_rows
+
+    with connect() as client:
+        if wait:
+            watch_job(client, job_id, as_json, None)
+        if as_json:
+            print_json(client.job(job_id))
+            return
+        known = all_about(client, job_id)
+    more = analysis_rows(known.analysis) | advice_rows(known.advice)
+    display(job_details(known.job, attempt=known.attempt, more=more))
+    for what in known.missing:
+        say(what)
+    if known.advice:
+        say(f"Try one with `hora clone {job_id} --advice K`; with --dry-run see first what it is expected to take.")
+
+
+@app.command()
+def cancel(job_id: JobId, as_json: AsJson = False) -> None:
+    """Stop a job; it ends within seconds."""
+    _ask(lambda client: client.cancel(job_id), as_json, {"cancelled": "cancelled"}, "is being cancelled")
+
+
+@app.command()
+def pause(job_id: JobId, as_json: AsJson = False) -> None:
+    """Let a job wait; one that runs saves and goes back to the queue."""
+    _ask(lambda client: client.pause(job_id), as_json, {"queued": "paused"}, "saves, and is paused then")
+
+
+@app.command()
+def resume(job_id: JobId, as_json: AsJson = False) -> None:
+    """Let a paused job go on from where it was saved."""
+    _ask(lambda client: client.resume(job_id), as_json, {"queued": "waits for its slots"}, "goes on")
+
+
+def _ask(ask: "Callable[[Client], Json]", as_json: bool, told: dict[str, str], otherwise: str) -> None:
+    """Ask something of a job, and tell what comes of it by its status."""
+    from hora.connection import connect
+
+    with connect() as client:
+        job = ask(client)
+    print_json(job) if as_json else print(f"{job['id']} {told.get(job['status'], otherwise)}")

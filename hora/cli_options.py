@@ -1,0 +1,15 @@
+"""Arguments and options that several commands of `hora` have."""
+
+from typing import Annotated
+
+import typer
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Changes = Annotated[
+    list[str], typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as dataset.validation=0.2.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and what it is expected to take.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Watch the job to its end.")]
+Timeout = Annotated[float | None, typer.Option(metavar="S", help="Wait no longer than this.")]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="How many at most.")]

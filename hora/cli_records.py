@@ -1,0 +1,57 @@
+"""`hora logs` and `hora metrics`: what the ranks of a job wrote. Part of the command line of `hora.cli`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from hora.cli_options import AsJson, JobId
+from hora.explain import NOT_FINISHED
+from hora.output import console_of, print_json, say
+
+app = typer.Typer()
+
+
+@app.command()
+def logs(
+    job_id: JobId,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
+    rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank; -1 is the launcher.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the ranks of a job printed. With --json, one object a line."""
+    from hora.connection import connect
+    from hora.follow import log_lines
+    from hora.phrases import plain
+
+    try:
+        with connect() as client:
+            for line in log_lines(client, job_id, rank=rank, follow=follow):
+                who = "launcher" if line["rank"] < 0 else line["rank"]
+                print(json.dumps(line) if as_json else f"[{who}] {plain(line['text'])}", flush=follow)
+    except KeyboardInterrupt:
+        raise typer.Exit(NOT_FINISHED) from None
+
+
+@app.command()
+def metrics(
+    job_id: JobId,
+    name: Annotated[str | None, typer.Option(help="Only this metric, such as samples_per_s.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Plot a job's losses and accuracies over its epochs."""
+    from hora.connection import connect
+    from hora.plot import plots
+
+    with connect() as client:
+        series = client.metrics(job_id, name=name, axis="epoch")
+    if as_json:
+        print_json({"series": series})
+        return
+    console = console_of()
+    colour = console.is_terminal and not console.no_color
+    drawn = plots(series, width=min(console.width, 100), colour=colour, names=[name] if name else [])
+    for plot in drawn:
+        print(plot, end="\n\n")
+    if not drawn:
+        say("No epoch has ended yet.")

@@ -1,0 +1,103 @@
+"""Changes to a spec, as the rules of advice propose them: laid over the spec as in a clone. Pure.
+
+A change names no field that the spec has already with that value.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobs.admission import Site, unsupported
+from jobs.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
+from jobs.spec import InvalidSpec, Spec, merged, spec_from
+
+Change = dict[str, Any]
+
+# How the rate follows the batch: linear for SGD (Goyal et al. 2017, arXiv:1706.02677); the square root where each
+# weight has a rate of its own (Malladi et al. 2022, arXiv:2205.10287).
+POLICY = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
+_EXPONENT = {"linear": 1.0, "sqrt": 0.5}
+_WARMUP_EPOCHS = 3
+_WARMUP_SHARE = 5  # of so many epochs one at most
+
+
+def changed(spec: Spec, change: Mapping[str, Any]) -> Spec | None:
+    """The spec with a change; None where that is no spec."""
+    try:
+        return spec_from(merged(spec.model_dump(mode="json"), change))
+    except InvalidSpec:
+        return None
+
+
+def plan_of(spec: Spec, sizes: DatasetSizes | None) -> Plan | None:
+    """The plan; None where the spec and the data do not fit each other."""
+    try:
+        return resolve_plan(spec, sizes)
+    except UnworkablePlan:
+        return None
+
+
+def is_possible(spec: Spec, change: Mapping[str, Any], site: Site, sizes: DatasetSizes | None) -> bool:
+    """Whether the change makes another spec, and one that could be carried out."""
+    other = changed(spec, change)
+    return other is not None and other != spec and not unsupported(other, site) and plan_of(other, sizes) is not None
+
+
+def times_batch(spec: Spec, factor: int) -> Change:
+    """A batch that is so many times larger, with a rate that grows with it, and at most by the same factor."""
+    return _new(spec, {"batch_size": spec.batch_size * factor, **_growing_rate(spec), **_as_many_samples(spec, factor)})
+
+
+def times_gpus(spec: Spec, factor: int) -> Change:
+    """So many times the GPUs; where each keeps its batch, the rate grows with the batch of all."""
+    follows = {**_growing_rate(spec), **_as_many_samples(spec, factor)} if spec.batch_per == "gpu" else {}
+    return _new(spec, {"gpus": spec.gpus * factor, **follows})
+
+
+def half_gpus(spec: Spec) -> Change:
+    """Half the GPUs."""
+    gpus = spec.gpus // 2
+    too_many = spec.min_gpus is not None and spec.min_gpus > gpus
+    steps = _as_many_samples(spec, 1 / 2) if spec.batch_per == "gpu" else {}
+    return _new(spec, {"gpus": gpus, **({"min_gpus": gpus} if too_many else {}), **steps})
+
+
+def smaller_batch(spec: Spec, batch_size: int) -> Change:
+    """A smaller batch, with a rate that shrinks with it."""
+    ratio = batch_size / spec.batch_size
+    change = {"batch_size": batch_size, **_as_many_samples(spec, ratio)}
+    if spec.lr_scaling != "none":  # the policy shrinks the rate, once it knows which batch the rate was found with
+        return _new(spec, {**change, "base_batch": _base_batch(spec)})
+    rate = spec.learning_rate * ratio ** _EXPONENT[POLICY[spec.optimizer]]
+    return _new(spec, {**change, "learning_rate": float(f"{rate:.3g}")})
+
+
+def lower_rate(spec: Spec, learning_rate: float) -> Change:
+    """A lower rate, which climbs to its scaled value over some epochs where there is one."""
+    warmup = warmup_of(spec) if spec.lr_scaling != "none" else spec.warmup_epochs
+    return _new(spec, {"learning_rate": float(f"{learning_rate:.3g}"), "warmup_epochs": warmup})
+
+
+def warmup_of(spec: Spec) -> int:
+    """A few epochs of warm-up, or as many as the spec has."""
+    return max(spec.warmup_epochs, min(_WARMUP_EPOCHS, max(1, spec.epochs // _WARMUP_SHARE)))
+
+
+def _growing_rate(spec: Spec) -> Change:
+    """What makes the rate follow the batch from what it is with the spec's own."""
+    policy = POLICY[spec.optimizer] if spec.lr_scaling == "none" else spec.lr_scaling
+    return {"lr_scaling": policy, "base_batch": _base_batch(spec), "warmup_epochs": warmup_of(spec)}
+
+
+def _as_many_samples(spec: Spec, factor: float) -> Change:
+    """Where the spec counts the steps of an epoch itself, an epoch keeps its samples with a batch of another size."""
+    return {} if spec.steps_per_epoch is None else {"steps_per_epoch": max(1, round(spec.steps_per_epoch / factor))}
+
+
+def _base_batch(spec: Spec) -> int:
+    """The batch that the spec's rate belongs to; without a policy it is whatever all GPUs have now."""
+    plan = resolve_plan(spec, None)
+    return plan.global_batch if spec.lr_scaling == "none" else plan.base_batch
+
+
+def _new(spec: Spec, change: Change) -> Change:
+    return {name: value for name, value in change.items() if getattr(spec, name) != value}

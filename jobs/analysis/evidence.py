@@ -1,0 +1,145 @@
+"""What the judgements of an analysis rest on, as `reading` finds it in the rows. Pure; used by the modules beside it.
+
+Times are POSIX seconds: of steps, epochs and checkpoints by the clock of the host that wrote them, of leases by that of
+the database.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EpochSteps:
+    """The steps that the first rank of an attempt made in one epoch."""
+
+    epoch: int
+    first: int
+    last: int
+    began_at: float  # the first of them
+    first_ended_at: float
+    ended_at: float  # the last of them
+
+
+@dataclass(frozen=True)
+class RankStep:
+    """What one rank waited for in a step, in seconds."""
+
+    rank: int
+    data_wait_s: float
+    allreduce_s: float
+
+
+@dataclass(frozen=True)
+class LongStep:
+    """A step of more than a few seconds, and what each rank waited for in it."""
+
+    step: int
+    ended_at: float
+    length_s: float
+    ranks: Sequence[RankStep] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt along its time line. An attempt that never came to its first step has no epochs."""
+
+    number: int
+    slots: int
+    leased_at: float
+    ended_at: float  # of a live attempt: now
+    started_at: float | None = None  # its first rank's first line
+    live: bool = False
+    ended_well: bool = False  # it finished, and what follows its last step is its own end
+    void_after: int | None = None  # later attempts ran the steps behind this one again; None: none of them
+    set_up_s: float = 0.0  # of the first rank's phases
+    epochs: Sequence[EpochSteps] = ()
+    validated_at: Mapping[int, float] = field(default_factory=dict)  # by epoch
+    saves: Sequence[tuple[float, float]] = ()  # checkpoints: from, to
+    long_steps: Sequence[LongStep] = ()
+
+    def is_void(self, step: int) -> bool:
+        """Whether a later attempt made this step again."""
+        return self.void_after is not None and step > self.void_after
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps of one attempt that all its ranks made, without its first one; of a long attempt a part of them.
+
+    `time_s`, `data_wait_s` and `allreduce_s` are (step, rank). Void steps are not among them.
+    """
+
+    attempt: int
+    number: Whole  # (step,)
+    time_s: Floats
+    data_wait_s: Floats
+    allreduce_s: Floats
+    every: float = 1.0  # how many steps of the attempt stand behind each of these
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return int(self.time_s.shape[1])
+
+    def where(self, chosen: NDArray[np.bool_]) -> "Steps":
+        """Some of them."""
+        times = (self.time_s[chosen], self.data_wait_s[chosen], self.allreduce_s[chosen])
+        return Steps(self.attempt, self.number[chosen], *times, every=self.every)
+
+
+@dataclass(frozen=True)
+class SlotSamples:
+    """What one slot did from its attempt's first step on; `busy` (sample,) is in percent, `at` in seconds."""
+
+    attempt: int
+    rank: int
+    host: str
+    slot: int
+    metric: str  # of `busy`
+    at: Floats
+    busy: Floats
+    gpu_memory_bytes: int | None = None  # the most
+    memory_bytes: int | None = None
+    throttle: Mapping[str, int] = field(default_factory=dict)  # samples by reason
+    greatest_clock_mhz: float | None = None
+    throttled_clock_mhz: float | None = None  # the mean, of the throttled samples
+
+    def between(self, start: float, end: float) -> "SlotSamples":
+        """The samples of a stretch of time; the figures that are not by sample stay."""
+        return self.where((self.at >= start) & (self.at <= end))
+
+    def where(self, chosen: NDArray[np.bool_]) -> "SlotSamples":
+        """Some of the samples; the figures that are not by sample stay."""
+        return replace(self, at=self.at[chosen], busy=self.busy[chosen])
+
+
+@dataclass(frozen=True)
+class EpochFigures:
+    """What was measured over all ranks at the end of an epoch that counts, by metric; NaN is left out."""
+
+    epoch: int
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that an analysis looks at."""
+
+    job_id: str
+    ended: bool
+    spec: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    summary: Mapping[str, Any] | None
+    on_gpu: bool
+    runs: Sequence[Run] = ()
+    epochs: Sequence[EpochFigures] = ()
+    steps: Sequence[Steps] = ()
+    samples: Sequence[SlotSamples] = ()
+    one_gpu_step_s: float | None = None  # the median step of the same work on one GPU, with the same batch on it

@@ -1,0 +1,150 @@
+"""A scaling report as Markdown and as CSV. Pure; called by the api.
+
+What people wrote (names, values, notes) stays what it is: no table is broken by it and no spreadsheet runs it.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jobs.studies.shape import CellReport, Interval, StudyReport
+
+_FIGURES = (
+    "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
+    "gpu_hours",
+)  # fmt: skip
+_DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
+_SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target"})  # from seconds of one slot to months of many
+
+
+def markdown(report: StudyReport) -> str:
+    """The report as a page of Markdown with one table (that of GitHub and of most others)."""
+    parts = [f"# {_markdown(report.name)}", _state(report)]
+    if report.findings:
+        parts.append("\n".join(f"- {_markdown(finding)}" for finding in report.findings))
+    parts.append(_table(report))
+    parts.append(
+        "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, set-up apart. "
+        "GPU-hours are all of the leased time."
+    )
+    if report.notes:
+        parts.append("## Notes")
+    for note in report.notes:
+        quoted = "\n".join(f"> {_line(line)}".rstrip() for line in note.text.split("\n"))
+        parts.append(f"{_markdown(note.author)}, {note.at:%Y-%m-%d %H:%M} UTC:\n\n{quoted}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _state(report: StudyReport) -> str:
+    told = [f"Study `{report.study_id}`: {len(report.cells)} cells, {report.repeats} repeats."]
+    if not report.complete:
+        told.append("Some of its jobs have not ended: the figures will change.")
+    if report.baseline is not None:
+        told.append(f"Speed-up and efficiency are against the same cell on {_gpus(report.baseline.gpus)}.")
+    if report.scaling == "strong":
+        told.append("The global batch stays as GPUs are added (strong scaling).")
+    elif report.scaling == "weak":
+        told.append("The batch of each GPU stays as GPUs are added (weak scaling).")
+    if report.target is not None:
+        chosen = {"results": "which most cells reach", "study": "as the study asks", "request": "as asked for"}
+        told.append(f"The target is a val_accuracy of {report.target.value:g}, {chosen[report.target.chosen_by]}.")
+    return " ".join(told)
+
+
+def _table(report: StudyReport) -> str:
+    names = {
+        "wall_s": "time, s", "setup_s": "set-up, s", "samples_per_s": "samples/s", "val_accuracy": "val_accuracy",
+        "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU-hours to target",
+        "gpu_hours": "GPU-hours",
+    }  # fmt: skip
+    shown = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
+    fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
+    scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
+    hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
+    rows = [[*(_markdown(field) for field in fields), *hosts, "runs", *scaled, *(names[name] for name in shown)]]
+    rows.append(["---"] * len(rows[0]))
+    for cell in report.cells:
+        values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
+        spread = [str(cell.hosts) if cell.hosts is not None else ""] if hosts else []
+        ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
+        figures = [_interval(name, getattr(cell, name)) for name in shown]
+        rows.append([*values, *spread, _runs(cell), *ratios, *figures])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _runs(cell: CellReport) -> str:
+    rest = [f"{count} {what}" for count, what in ((cell.failed, "failed"), (cell.unfinished, "unfinished")) if count]
+    return ", ".join([str(cell.repeats), *rest])
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _interval(name: str, figure: Interval | None) -> str:
+    if figure is None:
+        return ""
+    mean = _number(name, figure.mean)
+    return mean if figure.high is None else f"{mean} ± {_number(name, figure.high - figure.mean)}"
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:,.3g}" if name in _SIGNIFICANT else f"{value:,.{_DIGITS.get(name, 2)}f}"
+
+
+def _markdown(text: str) -> str:
+    """The text as it is, whatever it holds: nothing of it is markup, and it stays on its line."""
+    escaped = re.sub(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", " ".join(text.split("\n")))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _line(text: str) -> str:
+    """The same at the start of a line, where more is markup: headings, lists, quotes."""
+    return re.sub(r"^(\s*)(\d*)([#>+.)-])", r"\1\2\\\3", _markdown(text))
+
+
+def comma_separated(report: StudyReport) -> str:
+    """The report as CSV (RFC 4180), a line for each cell."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    fields = [field for field in report.varied if field != "gpus"]
+    intervals = [f"{name}{part}" for name in _FIGURES for part in ("", "_low", "_high")]
+    compared = ["speedup", "throughput_speedup", "efficiency", "accuracy_difference", "accuracy_agrees"]
+    counts = ["gpus", "hosts", "repeats", "failed", "unfinished", "reached_target"]
+    writer.writerow([_cell(name) for name in (*fields, *counts, *intervals, *compared, "jobs")])
+    for cell in report.cells:
+        writer.writerow(map(_cell, _row(cell, fields, counts)))
+    return out.getvalue()
+
+
+def _row(cell: CellReport, fields: Sequence[str], counts: Sequence[str]) -> list[Any]:
+    row = [_value(cell.values[field]) for field in fields] + [getattr(cell, name) for name in counts]
+    for name in _FIGURES:
+        figure: Interval | None = getattr(cell, name)
+        row += [None] * 3 if figure is None else [figure.mean, figure.low, figure.high]
+    agreement = cell.accuracy_agreement
+    row += [cell.speedup, cell.throughput_speedup, cell.efficiency]
+    row += [None, None] if agreement is None else [agreement.difference, agreement.agrees]
+    return [*row, " ".join(cell.jobs)]
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else _text(value)
+
+
+def _cell(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula gets a quote before it, which makes it a text there."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,198 @@
+"""The cells of a study: every combination of the grid's values, each laid over the base and checked as a spec. Pure.
+
+Called by the api before it stores a study. A wrong field is named by where it was written: `grid.FIELD[N]`, N from 0,
+or `base.FIELD`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from jobs.spec import FieldProblem, InvalidSpec, Spec, set_field, spec_from
+from jobs.studies.shape import StudySpec
+
+_NOT_VARIED = {
+    "name": "jobs get the name of the study and of their cell",
+    "labels": "a label changes nothing that a study could measure",
+    "probe": "a study is made of trainings; submit a batch probe by itself",
+}
+_LONGEST_NAME = 128
+_SEEDS = 2**32
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the grid's values, and the spec of its first repeat."""
+
+    values: dict[str, Any]  # by dotted field, as given
+    positions: tuple[int, ...]  # of the values in their lists
+    spec: Spec
+
+
+def cells_of(study: StudySpec) -> list[Cell]:
+    """The cells in the order of the grid: the last field's values vary fastest. Raises `InvalidSpec`.
+
+    A grid that is empty is one cell: the base.
+    """
+    problems = [*_wrong_fields(study), *_wrong_values(study)]
+    if not problems:
+        problems = _wrong_numbers(study)
+    if problems:
+        raise InvalidSpec(problems)
+    cells, mistakes = [], Mistakes(study)
+    for positions in product(*(range(len(values)) for values in study.grid.values())):
+        values = {field: given[at] for (field, given), at in zip(study.grid.items(), positions, strict=True)}
+        try:
+            cells.append(Cell(values, positions, spec_from(_document(study, values))))
+        except InvalidSpec as error:
+            mistakes.add(positions, error.problems)
+    if problems := mistakes.problems() or _equal_cells(cells):
+        raise InvalidSpec(problems)
+    return cells
+
+
+def spec_of(cell: Cell, repeat: int) -> Spec:
+    """The spec of one repeat of a cell: repeats differ in their seed, and in their name."""
+    if repeat == 0:
+        return cell.spec
+    name = f"{cell.spec.name} r{repeat + 1}"
+    return cell.spec.model_copy(update={"name": name, "seed": (cell.spec.seed + repeat) % _SEEDS})
+
+
+class Mistakes:
+    """What is wrong with some cells, gathered by the field as it was written, so that each thing is said once."""
+
+    def __init__(self, study: StudySpec) -> None:
+        self._study = study
+        self._fields = list(study.grid)
+        self._found: dict[tuple[str, str], tuple[FieldProblem, list[tuple[int, ...]]]] = {}
+
+    def add(self, positions: tuple[int, ...], problems: Sequence[FieldProblem]) -> None:
+        """Something is wrong with the cell at these positions of the grid."""
+        for problem in problems:
+            field = self._written_as(problem.field, positions)
+            _, cells = self._found.setdefault((field, problem.message), (problem, []))
+            cells.append(positions)
+
+    def problems(self) -> list[FieldProblem]:
+        """All of it; where other cells with the same value are right, the values of one that is not are told."""
+        return [
+            FieldProblem(field, message + self._told(field, cells), problem.received)
+            for (field, message), (problem, cells) in self._found.items()
+        ]
+
+    def _written_as(self, field: str, positions: tuple[int, ...]) -> str:
+        """Where a field of a spec was written: in the innermost field of the grid that holds it, or in the base."""
+        holding = [name for name in self._fields if field == name or field.startswith(f"{name}.")]
+        if not holding:
+            return f"base.{field}" if field else "base"
+        name = max(holding, key=len)
+        return f"grid.{name}[{positions[self._fields.index(name)]}]{field[len(name) :]}"
+
+    def _told(self, field: str, cells: Sequence[tuple[int, ...]]) -> str:
+        fields = [name for name in self._fields if not field.startswith(f"grid.{name}[")]
+        all_of_them = prod(len(self._study.grid[name]) for name in fields)
+        if len(cells) == all_of_them or not fields:
+            return ""
+        told = [f"{name} {_text(self._study.grid[name][cells[0][self._fields.index(name)]])}" for name in fields]
+        more = f", and {len(cells) - 1} more" if len(cells) > 1 else ""
+        return f" (with {', '.join(told)}{more})"
+
+
+def _document(study: StudySpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a cell as a person would write it. Outer fields come first, so that inner ones change them."""
+    document = deepcopy(study.base)
+    for field in sorted(values, key=lambda field: field.count(".")):
+        set_field(document, field.split("."), deepcopy(values[field]))
+    document["name"] = job_name(study.name, values)
+    return document
+
+
+def job_name(study: str, values: Mapping[str, Any]) -> str:
+    """What lists show for the jobs of a cell: the study and the cell's values, as far as a name may hold them."""
+    text = " ".join([study, *(f"{field.rpartition('.')[2]} {_text(value)}" for field, value in values.items())])
+    longest = _LONGEST_NAME - len(" r100")
+    return re.sub(r"[^A-Za-z0-9._ -]+", "-", text)[:longest].rstrip()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        named = value.get("name", value.get("source"))
+        return str(named) if named is not None else " ".join(f"{key} {_text(inner)}" for key, inner in value.items())
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _wrong_fields(study: StudySpec) -> Iterator[FieldProblem]:
+    for field in study.grid:
+        top = field.partition(".")[0]
+        if top in _NOT_VARIED:
+            yield FieldProblem(f"grid.{field}", f"cannot be varied: {_NOT_VARIED[top]}")
+        elif not _is_field(Spec, field.split(".")):
+            yield FieldProblem(f"grid.{field}", "a spec has no such field; write fields of objects as dataset.fraction")
+    if study.base.get("probe") is not None:
+        yield FieldProblem("base.probe", _NOT_VARIED["probe"])
+
+
+def _is_field(model: type[BaseModel], names: Sequence[str]) -> bool:
+    first, *rest = names
+    field = model.model_fields.get(first)
+    if field is None:
+        return False
+    return not rest or any(_is_field(part, rest) for part in _parts(field.annotation))
+
+
+def _parts(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a field's values may be of."""
+    if get_origin(annotation) is Annotated or isinstance(annotation, UnionType):
+        for inner in get_args(annotation):
+            yield from _parts(inner)
+    elif isinstance(annotation, type) and annotation is not NoneType and issubclass(annotation, BaseModel):
+        yield annotation
+
+
+def _wrong_values(study: StudySpec) -> Iterator[FieldProblem]:
+    for field, values in study.grid.items():
+        if not values:
+            yield FieldProblem(f"grid.{field}", "has no values")
+        first: dict[str, int] = {}
+        for at, value in enumerate(values):
+            text = json.dumps(value, sort_keys=True)
+            if first.setdefault(text, at) != at:
+                message = f"is the same value as {field}[{first[text]}]; for several runs of a cell use repeats"
+                yield FieldProblem(f"grid.{field}[{at}]", message, text[:80])
+
+
+def _wrong_numbers(study: StudySpec) -> list[FieldProblem]:
+    """What is wrong with how many jobs there would be."""
+    problems = []
+    cells = prod(len(values) for values in study.grid.values())
+    jobs = cells * study.repeats
+    if jobs > study.max_jobs:
+        message = f"{cells} cells with {study.repeats} repeats are {jobs} jobs, more than max_jobs ({study.max_jobs})"
+        problems.append(FieldProblem("max_jobs", message, str(study.max_jobs)))
+    if "seed" in study.grid and study.repeats > 1:
+        message = "repeats differ by their seed, and the grid sets it: leave one of the two out"
+        problems.append(FieldProblem("repeats", message, str(study.repeats)))
+    return problems
+
+
+def _equal_cells(cells: Sequence[Cell]) -> list[FieldProblem]:
+    """Cells that come to the same spec although their values are written in different ways."""
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        text = cell.spec.model_dump_json(exclude={"name"})
+        if text in seen:
+            told = [
+                " ".join(f"{field} {_text(value)}" for field, value in one.values.items()) for one in (seen[text], cell)
+            ]
+            return [FieldProblem("grid", f"two cells are the same job: {told[0]}, and {told[1]}")]
+        seen[text] = cell
+    return []

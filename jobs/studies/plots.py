@@ -1,0 +1,148 @@
+"""What a picture of a study shows: lines, error bars, the ideal and where the first host ends. Pure.
+
+Called by the api, which hands it to the process that draws (`api.plot`).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from jobs.studies.shape import CellReport, Interval, StudyReport
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Line(_Part):
+    """Points with their error bars, which may be missing; `x` ascends."""
+
+    label: str
+    x: list[float]
+    y: list[float]
+    low: list[float | None]
+    high: list[float | None]
+
+
+class Panel(_Part):
+    """One chart. With `ticks` the x axis has no numbers but these texts, at 0, 1, 2, ..."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: list[Line]
+    ticks: list[str] | None = None
+    ideal: Line | None = None
+    boundary: float | None = None  # left of it jobs were on one host, right of it on more
+
+
+class Plot(_Part):
+    """A picture of one or two panels, side by side."""
+
+    title: str
+    panels: list[Panel]
+
+
+_Point = tuple[float, float | None, float | None]  # a value and its interval
+
+
+def plot_of(report: StudyReport) -> Plot:
+    """Speed-up over GPUs and what comes of it; where GPUs do not vary, throughput and accuracy over another field."""
+    target = report.target
+    timed = target is not None and any(cell.time_to_target_s is not None for cell in report.cells)
+    if report.baseline is not None:
+        first = _over_gpus(report, report.baseline.gpus)
+        other = (_time, "s of training") if timed else (_accuracy, "val_accuracy")
+        title = f"Time to val_accuracy {target.value:g}" if timed and target is not None else "Accuracy"
+        second = _panel(report, "gpus", title, *other)
+    else:
+        field = report.varied[0] if report.varied else ""
+        first = _panel(report, field, "Throughput", _throughput, "samples/s")
+        second = _panel(report, field, "Accuracy", _accuracy, "val_accuracy")
+    state = "" if report.complete else " (so far)"
+    return Plot(title=f"{report.name}{state}", panels=[panel for panel in (first, second) if panel.lines])
+
+
+def _over_gpus(report: StudyReport, baseline: int) -> Panel:
+    bases = {_key(cell, "gpus"): cell.wall_s for cell in report.cells if cell.gpus == baseline}
+    panel = _panel(report, "gpus", "Speed-up", lambda cell: _speedup(cell, bases.get(_key(cell, "gpus"))), "")
+    counts = sorted({x for line in panel.lines for x in line.x})
+    ideal = Line(
+        label="ideal", x=counts, y=[x / baseline for x in counts], low=[None] * len(counts), high=[None] * len(counts)
+    )
+    return panel.model_copy(
+        update={
+            "y_label": f"times as fast as {baseline} GPU{'' if baseline == 1 else 's'}",
+            "ideal": ideal,
+            "boundary": _boundary(report.cells),
+        }
+    )
+
+
+def _boundary(cells: Sequence[CellReport]) -> float | None:
+    """Half way between the most GPUs that were on one host and the fewest that were on more; None where they mix."""
+    on_one = [cell.gpus for cell in cells if cell.hosts == 1]
+    on_more = [cell.gpus for cell in cells if cell.hosts is not None and cell.hosts > 1]
+    if not on_one or not on_more or max(on_one) >= min(on_more):
+        return None
+    return (max(on_one) + min(on_more)) / 2
+
+
+def _panel(
+    report: StudyReport, field: str, title: str, point: Callable[[CellReport], _Point | None], y_label: str
+) -> Panel:
+    """One line for each combination of the other fields' values, over the values of this one."""
+    values = [cell.values.get(field, "") for cell in report.cells]
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    names = list(dict.fromkeys(map(_text, values)))
+    groups: dict[str, list[tuple[float, _Point]]] = defaultdict(list)
+    for cell, value in zip(report.cells, values, strict=True):
+        found = point(cell)
+        if found is not None:
+            groups[_key(cell, field)].append((float(value) if numeric else float(names.index(_text(value))), found))
+    lines = []
+    for label, points in groups.items():
+        points.sort()
+        columns = [list(column) for column in zip(*((x, *found) for x, found in points), strict=True)]
+        lines.append(Line(label=label, x=columns[0], y=columns[1], low=columns[2], high=columns[3]))
+    x_label = "GPUs" if field == "gpus" else field
+    return Panel(title=title, x_label=x_label, y_label=y_label, lines=lines, ticks=None if numeric else names)
+
+
+def _speedup(cell: CellReport, base: Interval | None) -> _Point | None:
+    """With the interval of this cell's own time: the baseline's is as if it were known exactly."""
+    if cell.speedup is None or cell.wall_s is None or base is None:
+        return None
+    low, high = cell.wall_s.low, cell.wall_s.high
+    if low is None or high is None or low <= 0:
+        return cell.speedup, None, None
+    return cell.speedup, base.mean / high, base.mean / low
+
+
+def _time(cell: CellReport) -> _Point | None:
+    return _of(cell.time_to_target_s)
+
+
+def _accuracy(cell: CellReport) -> _Point | None:
+    return _of(cell.val_accuracy)
+
+
+def _throughput(cell: CellReport) -> _Point | None:
+    return _of(cell.samples_per_s)
+
+
+def _of(figure: Interval | None) -> _Point | None:
+    """None of these figures can be negative, though the interval of a mean can."""
+    if figure is None:
+        return None
+    return figure.mean, None if figure.low is None else max(0.0, figure.low), figure.high
+
+
+def _key(cell: CellReport, without: str) -> str:
+    return ", ".join(f"{field} {_text(value)}" for field, value in cell.values.items() if field != without)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,145 @@
+"""A job of the trainer alone, under a real horovodrun but without the service."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from jobs.records import (
+    CheckpointSaved,
+    EpochEnded,
+    Launch,
+    RankExited,
+    RankStarted,
+    Record,
+    StepEnded,
+    launch_file_name,
+    parse_record,
+    rank_log_name,
+    rank_records_name,
+)
+from jobs.spec import spec_from
+from worker.shares import horovodrun_argv, on_this_host
+
+T = TypeVar("T", bound=Record)
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 120
+
+
+class Run:
+    """A job's folder, and what its ranks wrote there.
+
+    `network` is the source of `own_network:build`; `environment` is the ranks', besides this process's.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        spec: Mapping[str, Any],
+        *,
+        ranks: int | None = None,
+        network: str = "",
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.folder, self.ranks = folder, ranks or spec["gpus"]
+        self._environment = environment
+        self.stop_path = folder / "stop"
+        self.launch_dir = folder
+        folder.mkdir()
+        (folder / "own_network.py").write_text(network)
+        self._launch = Launch(
+            job_id="job",
+            attempt=0,
+            spec=spec_from({**spec}),
+            gpus=self.ranks,
+            device="cpu",
+            threads_per_rank=1,
+            data_roots=[],
+            cache_dir=str(folder / "cache"),
+            weights_dir=str(folder / "weights"),
+            models=["own_network:build"],
+            records_dir=str(folder / "records"),
+            logs_dir=str(folder / "logs"),
+            checkpoints_dir=str(folder / "checkpoints"),
+            artifacts_dir=str(folder / "artifacts"),
+            stop_path=str(self.stop_path),
+        )
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        """Start the ranks of the next attempt as the service does; one rank needs no launcher."""
+        self._launch = self._launch.model_copy(update={"attempt": self._launch.attempt + 1})
+        (self.launch_dir / launch_file_name()).write_text(self._launch.model_dump_json())
+        alone = [sys.executable, "-m", "trainer", str(self.launch_dir)]
+        return subprocess.Popen(
+            horovodrun_argv(on_this_host(self.ranks), launch_dir=self.launch_dir) if self.ranks > 1 else alone,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}:{self.folder}", **self._environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def train(self) -> int:
+        """Run to the end; horovodrun's exit code."""
+        with self.start() as process:
+            return process.wait(LIMIT_S)
+
+    def records(self, rank: int) -> list[Record]:
+        """What a rank has recorded, every line of it valid."""
+        path = self.folder / "records" / rank_records_name(rank)
+        records = [parse_record(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+        assert None not in records
+        return [record for record in records if record is not None]
+
+    def log(self, rank: int) -> str:
+        """What a rank has printed."""
+        return (self.folder / "logs" / rank_log_name(rank)).read_text()
+
+    def of_job(self, kind: type[T]) -> list[T]:
+        """The records of one kind that rank 0 has written."""
+        return [record for record in self.records(0) if isinstance(record, kind)]
+
+    def exits(self) -> list[RankExited]:
+        """The last record of each rank."""
+        last = [self.records(rank)[-1] for rank in range(self.ranks)]
+        assert all(isinstance(record, RankExited) for record in last)
+        return [record for record in last if isinstance(record, RankExited)]
+
+    def losses(self) -> dict[int, float]:
+        """The loss of each step, averaged over the ranks; of a step that was made again, the later one."""
+        of_rank: list[dict[int, float]] = []
+        for rank in range(self.ranks):
+            steps = [record for record in self.records(rank) if isinstance(record, StepEnded)]
+            of_rank.append({record.step: record.metrics["loss"] for record in steps})
+            assert all(later.step == before.step + 1 or later.step <= before.step for before, later in pairwise(steps))
+        assert all(losses.keys() == of_rank[0].keys() for losses in of_rank)
+        return {step: sum(losses[step] for losses in of_rank) / self.ranks for step in of_rank[0]}
+
+    def epochs(self) -> list[dict[str, float]]:
+        """The metrics of each epoch, with none left out; of one that was made again, the later ones."""
+        ended = {record.epoch: record.metrics for record in self.of_job(EpochEnded)}
+        assert list(ended) == list(range(1, len(ended) + 1))
+        return list(ended.values())
+
+    def kill_at_some_step(self, *, rank: int) -> None:
+        """SIGKILL a rank while it trains, at no step in particular, after the next checkpoint but one."""
+        before = len(self.of_job(CheckpointSaved))
+        with self.start() as process:
+            wait_until(lambda: len(self.of_job(CheckpointSaved)) >= before + 2)
+            pid = [record.pid for record in self.records(rank) if isinstance(record, RankStarted)][-1]
+            os.kill(pid, signal.SIGKILL)
+            assert process.wait(LIMIT_S) != 0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, with a limit."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

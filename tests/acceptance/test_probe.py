@@ -1,0 +1,95 @@
+"""A batch probe on two ranks: through the command line to its end, and where one of them has no memory left."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hora.client import Client, Json
+from hora.stack import Stack
+from jobs.records import DataOpened, ExitReason, Planned, ProbeEnded, ProbeMeasured, ProbeStepped
+from tests.acceptance.conftest import kinds, no_process_left
+from tests.acceptance.ranks import Run
+from tests.commands import hora
+
+# Batches of more than 32 take a petabyte, on rank 1 alone.
+HUNGRY_NETWORK = """
+import os
+
+import keras
+import tensorflow as tf
+
+
+class Hungry(keras.layers.Layer):
+    def call(self, x):
+        rows = tf.where(tf.shape(x)[0] > 32, tf.constant(2**48, tf.int64), 1)
+        return x + tf.reduce_max(tf.tile(tf.reshape(x, [-1])[:1], [rows]))
+
+
+def build(shape, classes):
+    inputs = keras.Input(shape)
+    x = keras.layers.Flatten()(inputs)
+    x = Hungry()(x) if os.environ["HOROVOD_RANK"] == "1" else x
+    return keras.Model(inputs, keras.layers.Dense(classes)(x))
+"""
+
+
+@pytest.fixture(scope="module")
+def probe(stack: Stack) -> Json:
+    """Digits, probed until its 1,350 training samples are fewer than a batch of both ranks."""
+    limits = ("--set", "probe.smallest=100", "--set", "probe.seconds=0.2")
+    done = hora(stack.home, "probe", "--dataset", "digits", "--gpus", "2", *limits, "--json")
+    assert done.returncode == 0, done.stderr
+    told = re.findall(r"^batch (\d+) per GPU", done.stderr, re.MULTILINE)
+    job: Json = json.loads(done.stdout)
+    assert told == [str(point["per_gpu_batch"]) for point in job["probe"]["points"]]
+    return job
+
+
+def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Client, probe: Json) -> None:
+    assert (probe["status"], probe["end_reason"], probe["summary"]) == ("succeeded", "completed", None)
+    assert (probe["progress"]["step"], probe["progress"]["steps"]) == (3, 6)
+    found = probe["probe"]
+    assert [(point["per_gpu_batch"], point["fits"]) for point in found["points"]] == [(100, 1), (200, 1), (400, 1)]
+    assert (found["ended_by"], found["largest_batch"]) == ("data", 400)
+    for point in found["points"]:
+        assert 0 < point["allreduce_s"] < point["step_time_s"]
+        assert point["samples_per_s"] == pytest.approx(2 * point["per_gpu_batch"] / point["step_time_s"])
+        assert point["memory_bytes"] > 100e6
+    assert (found["batch_size"], found["learning_rate"]) == (
+        100,
+        0.00177,
+    )  # fewer than 10 steps an epoch, and 32 before
+    assert kinds(client, probe["id"]).count("first_step") == 1
+    assert "checkpoint_saved" not in kinds(client, probe["id"])
+    assert client.metrics(probe["id"]) == []
+    no_process_left(client, probe["id"])
+
+
+def test_what_it_found_is_shown_with_the_command_that_trains_so(stack: Stack, client: Client, probe: Json) -> None:
+    shown = hora(stack.home, "show", probe["id"])
+    command = f"hora clone {probe['id']} --set probe=null --set batch_size=100 --set learning_rate=0.00177"
+    assert command in shown.stdout
+    training = client.dry_run_clone(probe["id"], {"probe": None, "batch_size": 100, "learning_rate": 0.00177})
+    assert training["spec"]["probe"] is None
+    assert training["plan"]["steps_per_epoch"] == 6
+
+
+def test_one_rank_without_memory_ends_the_search_on_all_and_none_waits(tmp_path: Path) -> None:
+    spec = {"dataset": "digits", "gpus": 2, "model": "own_network:build", "probe": {"smallest": 16, "seconds": 0.1}}
+    # With oneDNN's allocator TensorFlow hopes for 10 s that someone gives memory back.
+    environment = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+    run = Run(tmp_path / "job", spec, network=HUNGRY_NETWORK, environment=environment)
+    assert run.train() == 0
+    assert [record.reason for record in run.exits()] == [ExitReason.COMPLETED] * 2
+    (ended,) = run.of_job(ProbeEnded)
+    found = ended.findings
+    assert [(point.per_gpu_batch, point.fits) for point in found.points] == [(16, True), (32, True), (64, False)]
+    assert (found.ended_by, found.largest_batch) == ("memory", 32)
+    assert [record.point for record in run.of_job(ProbeMeasured)] == found.points
+    assert {type(record) for record in run.records(0)} >= {DataOpened, Planned, ProbeStepped}
+    assert "out of memory: " in run.log(1)
+    assert "out of memory: " not in run.log(0)
+    assert not (run.folder / "checkpoints").exists()
+    assert not (run.folder / "artifacts").exists()

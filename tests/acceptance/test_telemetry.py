@@ -1,0 +1,226 @@
+"""Jobs that are slow or wrong on purpose, trained for real, are named for what they are; a healthy one is left alone.
+
+`told` trains them all once, on a stack of its own, and asks what each came to.
+"""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hora.client import Client
+from hora.stack import Stack
+from tests.acceptance.conftest import Json, rank_pids
+from tests.waiting import until
+
+STALL_S = 13.0  # a stretch without a step counts as a stall from 10 s on
+_BASE = {"learning_rate": 0.001, "early_stopping": None, "model": "mlp"}
+SPECS = {
+    # Images of 5.8 million pixels are decoded for a network that sees 1,024 of them.
+    "input": {
+        **_BASE, "dataset": {"source": "pictures", "image_size": [32, 32]}, "batch_size": 8, "gpus": 1, "epochs": 4,
+        "steps_per_epoch": 30,
+    },
+    # The gradients of 3.6 million weights are exchanged for every two samples.
+    "communication": {
+        **_BASE, "dataset": {"source": "synthetic:samples=4000,classes=4,shape=96x96x3", "validation": 0.01},
+        "batch_size": 2, "gpus": 2, "epochs": 2, "steps_per_epoch": 160,
+    },
+    # Two in five labels are wrong: after the rule there is nothing left to learn but these.
+    "overfits": {**_BASE, "dataset": {"source": "noisy.npz", "validation": 0.3}, "batch_size": 16, "epochs": 60},
+    # A small rate, so that it becomes better to the end.
+    "healthy": {
+        "dataset": "synthetic:samples=5000,classes=10,shape=32x32x3", "model": "convnet7", "learning_rate": 0.00003,
+        "batch_size": 64, "gpus": 2, "epochs": 6,
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the service says of one job."""
+
+    job: Json
+    analysis: Json
+    advice: list[Json]
+
+    @property
+    def findings(self) -> dict[str, Json]:
+        """By kind."""
+        return {finding["kind"]: finding for finding in self.analysis["findings"]}
+
+    @property
+    def shares(self) -> Json:
+        """Of the steps of all ranks together."""
+        return next(shares for shares in self.analysis["steps"] if shares["rank"] == -1)
+
+
+def _make_data(root: Path) -> None:
+    random = np.random.default_rng(0)
+    for label in (0, 1):
+        folder = root / "pictures" / str(label)
+        folder.mkdir(parents=True)
+        pixels = random.integers(0, 256 >> label, (2400, 2400, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / "0.jpg", quality=80)
+        for number in range(1, 30):
+            os.link(folder / "0.jpg", folder / f"{number}.jpg")
+    features = random.normal(size=(600, 32)).astype(np.float32)
+    labels = (features[:, 0] > 0) ^ (random.random(600) < 0.4)
+    np.savez(root / "noisy.npz", x=features, y=labels.astype(np.int64))
+
+
+@pytest.fixture(scope="module")
+def client(session_folder: Path) -> Iterator[Client]:
+    """A stack with three slots, and data that is meant for these jobs."""
+    _make_data(session_folder / "data")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HORA_DATA_ROOTS", str(session_folder / "data"))
+        with Stack(session_folder / "told", port=0, slots=3) as stack, Client(stack.url, stack.token) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def told(client: Client) -> Mapping[str, Told]:
+    """All of them, two at a time; the one with little to exchange has no other that exchanges beside it."""
+    ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "overfits")}
+    for job_id in ids.values():
+        client.wait(job_id, timeout_s=240)
+    ids["communication"] = client.submit(SPECS["communication"])["id"]
+    until(lambda: _step(client, ids["communication"]) >= 100, within_s=120, what="a hundred steps")
+    stopped = rank_pids(client, ids["communication"], 1)[1]
+    os.kill(stopped, signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    try:
+        ids["input"] = client.submit(SPECS["input"])["id"]
+        until(lambda: time.monotonic() > stopped_at + STALL_S, within_s=2 * STALL_S)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    jobs = {name: client.wait(job_id, timeout_s=240) for name, job_id in ids.items()}
+    return {name: Told(job, client.analysis(job["id"]), client.advice(job["id"])) for name, job in jobs.items()}
+
+
+def _step(client: Client, job_id: str) -> int:
+    return (client.job(job_id)["progress"] or {}).get("step") or 0
+
+
+def test_all_of_them_come_to_their_end_at_the_first_attempt(told: Mapping[str, Told]) -> None:
+    ends = {name: (one.job["status"], one.job["attempt"], one.analysis["complete"]) for name, one in told.items()}
+    assert ends == dict.fromkeys(SPECS, ("succeeded", 1, True))
+
+
+def test_a_slow_decode_is_input_bound(told: Mapping[str, Told]) -> None:
+    one = told["input"]
+    assert list(one.findings) == ["input_bound"]
+    share = one.findings["input_bound"]["evidence"]["data_wait_share"]
+    assert share == pytest.approx(one.shares["data_wait"], abs=0.01)
+    assert share > 0.5
+    assert f"{100 * share:.0f} % of the time of its steps" in one.findings["input_bound"]["text"]
+    (cached,) = [item for item in one.advice if item["rule"] == "streaming_and_cache"]
+    assert cached["change"] == {"dataset": {"cache": "memory"}}
+    assert "batch_and_rate" not in {item["rule"] for item in one.advice}
+
+
+def test_a_wide_network_with_a_small_batch_is_communication_bound(told: Mapping[str, Told]) -> None:
+    one = told["communication"]
+    assert set(one.findings) == {"communication_bound", "stalled"}
+    evidence = one.findings["communication_bound"]["evidence"]
+    assert evidence["basis"] == "measured"
+    assert evidence["communication_share"] > 0.4
+    assert one.shares["allreduce"] > one.shares["compute"]
+    (larger,) = [item for item in one.advice if item["rule"] == "batch_and_rate"]
+    assert larger["change"]["batch_size"] > SPECS["communication"]["batch_size"]
+    assert larger["evidence"]["communication_share"] == pytest.approx(evidence["communication_share"], abs=0.001)
+    assert larger["gain"]["time_factor"] < 0.7
+
+
+def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Client, told: Mapping[str, Told]) -> None:
+    one = told["communication"]
+    (stall,) = one.analysis["stalls"]
+    assert STALL_S - 2 < stall["length_s"] < STALL_S + 10
+    assert stall["after_step"] >= 100
+    assert not stall["ongoing"]
+    assert one.findings["stalled"]["evidence"]["longest_s"] == pytest.approx(stall["length_s"], rel=0.01)
+    assert f"It stood still for {stall['length_s']:.1f} s" in one.findings["stalled"]["text"]
+    assert one.analysis["ledger"]["items"]["stalled"] == pytest.approx(2 * stall["length_s"], rel=0.01)
+    # The samples, a second apart, say the same: ten and more are of one step, which the rank wrote down last.
+    for series in _by_rank(client, one.job, "time").values():
+        (step, count), *_ = Counter(series["step"]).most_common()
+        assert count >= 10
+        assert step <= stall["after_step"] + 1
+
+
+def test_labels_learned_by_heart_are_overfitting(told: Mapping[str, Told]) -> None:
+    one = told["overfits"]
+    assert {"overfits"} <= set(one.findings) <= {"overfits", "compute_bound"}
+    learning = one.analysis["learning"]
+    assert learning["val_loss_rise"] > 1
+    assert learning["best_epoch"] == one.job["summary"]["best_epoch"] < 30
+    assert one.findings["overfits"]["evidence"]["val_loss_rise"] == pytest.approx(learning["val_loss_rise"], rel=0.01)
+    (first, *_) = one.advice
+    assert first["rule"] == "early_stopping"
+    assert first["change"]["early_stopping"]["monitor"] == "val_accuracy"
+    assert first["evidence"]["epochs_after_best"] == learning["epochs_run"] - learning["best_epoch"]
+    assert first["gain"]["time_factor"] < 1
+
+
+def test_a_healthy_job_is_left_alone(told: Mapping[str, Told]) -> None:
+    one = told["healthy"]
+    assert set(one.findings) <= {"compute_bound"}
+    assert one.advice == []
+    # Not for want of evidence: it is enough to have named the others.
+    assert one.shares["steps"] >= 100
+    assert one.shares["steps"] * one.shares["step_time_s"] >= 5
+    assert one.shares["data_wait"] < 0.1
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_ledger_adds_up_to_the_leased_time(client: Client, told: Mapping[str, Told], name: str) -> None:
+    job, ledger = told[name].job, told[name].analysis["ledger"]
+    leased_s = sum(
+        attempt["gpus"]
+        * (datetime.fromisoformat(attempt["ended_at"]) - datetime.fromisoformat(attempt["created_at"])).total_seconds()
+        for attempt in client.attempts(job["id"])
+    )
+    assert sum(ledger["items"].values()) == pytest.approx(leased_s, rel=0.01)
+    assert min(ledger["items"].values()) >= 0
+    trained_s = sum(ledger["items"][item] for item in ("useful", "data_wait", "communication", "after_best", "stalled"))
+    assert trained_s == pytest.approx(job["gpus"] * job["summary"]["wall_s"], rel=0.2)
+    assert ledger["items"]["set_up"] > ledger["items"]["launch"] > 0
+
+
+def test_samples_of_every_rank_know_the_step(client: Client, told: Mapping[str, Told]) -> None:
+    job = told["communication"].job
+    by_time = _by_rank(client, job, "time")
+    assert sorted(by_time) == [0, 1]
+    for series in by_time.values():
+        assert all(0.5 < after - before < 3 for before, after in pairwise(series["x"]))
+        known = [step for step in series["step"] if step is not None]
+        assert known == sorted(known)
+        assert len(set(known)) > 3
+        assert known[-1] <= job["progress"]["step"]
+
+
+def test_samples_are_read_on_all_three_axes(client: Client, told: Mapping[str, Told]) -> None:
+    job = told["communication"].job
+    by_time, by_step, by_epoch = (_by_rank(client, job, axis) for axis in ("time", "step", "epoch"))
+    steps_per_epoch = job["plan"]["steps_per_epoch"]
+    for rank, series in by_time.items():
+        since_first = [(step, y) for step, y in zip(series["step"], series["y"], strict=True) if step is not None]
+        assert since_first == list(zip(by_step[rank]["x"], by_step[rank]["y"], strict=True))
+        assert by_epoch[rank]["x"] == pytest.approx([step / steps_per_epoch for step, _ in since_first])
+        assert by_epoch[rank]["y"] == by_step[rank]["y"]
+
+
+def _by_rank(client: Client, job: Json, axis: str) -> dict[int, Json]:
+    """The CPU samples of each rank."""
+    found = client.utilization(job["id"], metric="cpu_percent", axis=axis)["series"]
+    return {series["rank"]: series for series in found}

@@ -1,0 +1,157 @@
+"""GET /v1/jobs/{id}/advice, and the quotes of dry runs, on rows as workers leave them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from jobs import store
+from jobs.advice.past import past_jobs
+from jobs.advice.quote import preview
+from jobs.database import Sessions
+from jobs.plan import resolve_plan
+from jobs.run_times import work_key_of
+from jobs.spec import spec_from
+from jobs.states import EndReason, Status
+from jobs.tables import Job
+from tests.integration.api.given import SPEC, START, a_host, an_attempt, metric_points
+
+Submit = Callable[..., str]
+SUMMARY = {
+    "best_epoch": 8, "epochs_run": 30, "val_accuracy": 0.95, "val_loss": 0.2, "train_samples_per_s": 4000.0,
+    "wall_s": 36.0, "setup_s": 4.0, "parameters": 60_000, "trainable_parameters": 60_000, "model_bytes": 240_000,
+    "after_best_share": 0.7, "stopped_early": False,
+}  # fmt: skip
+DATA = {"format": "arrays", "shape": [8, 8, 1], "train": 1350, "validation": 150, "test": 297}
+
+
+@pytest.fixture
+def ran(submitted: Submit, sessions: Sessions) -> Submit:
+    """Submits a job that then ran on host `ha` and came to its end; `summary` has changes to a usual one."""
+
+    def run(*, summary: dict[str, Any] | None = None, host: str = "ha", **changes: Any) -> str:
+        job_id = submitted(**changes)
+        gpus = (SPEC | changes)["gpus"]
+        with sessions.begin() as session:
+            store.transition(session, job_id, Status.LAUNCHING)
+            store.transition(session, job_id, Status.RUNNING)
+            store.transition(
+                session, job_id, Status.SUCCEEDED, summary=SUMMARY | (summary or {}), attempt=1,
+                dataset=DATA | {"damaged": 0, "damaged_files": []}, end_reason=EndReason.COMPLETED, ended_at=START,
+            )  # fmt: skip
+        shares = [{"host": host, "slots": list(range(gpus))}]
+        an_attempt(sessions, job_id, host=host, gpus=gpus, shares=shares, end_reason=EndReason.COMPLETED)
+        return job_id
+
+    return run
+
+
+def advice(api: TestClient, job_id: str) -> list[dict[str, Any]]:
+    answer = api.get(f"/v1/jobs/{job_id}/advice")
+    assert answer.status_code == 200, answer.text
+    items: list[dict[str, Any]] = answer.json()["items"]
+    return items
+
+
+def dry_run(api: TestClient, url: str = "/v1/jobs", **body: Any) -> dict[str, Any]:
+    answer = api.post(url, params={"dry_run": True}, json=body)
+    assert answer.status_code == 200, answer.text
+    preview: dict[str, Any] = answer.json()
+    return preview
+
+
+def test_advice_says_what_to_change_and_the_clone_takes_it(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+    a_host(sessions)
+    job_id = ran(early_stopping=None)
+    (item,) = advice(api, job_id)
+
+    assert (item["number"], item["rule"]) == (1, "early_stopping")
+    assert item["evidence"] == {"after_best_share": 0.7, "epochs_after_best": 22, "epochs_run": 30, "patience": 3}
+    assert item["gain"]["time_factor"] == pytest.approx(1 - 0.7 * 19 / 22, abs=1e-4)
+    clone = api.post(f"/v1/jobs/{job_id}/clone", json=item["change"])
+    assert clone.status_code == 201
+    assert clone.json()["spec"]["early_stopping"] == item["change"]["early_stopping"]
+
+
+def test_advice_reads_the_accuracy_of_each_epoch(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+    a_host(sessions)
+    job_id = ran(early_stopping=None)
+    flat = [0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.7, 0.9, *[0.8] * 22]
+    points = [(4 * (i + 1), value) for i, value in enumerate(flat)]
+    metric_points(sessions, job_id, points, name="val_accuracy", rank=-1)
+    assert advice(api, job_id)[0]["evidence"]["patience"] == 5
+
+
+def test_a_job_that_has_not_run_gets_no_advice_and_an_unknown_one_is_a_problem(
+    api: TestClient, submitted: Submit
+) -> None:
+    assert advice(api, submitted()) == []
+    assert api.get("/v1/jobs/0000/advice").status_code == 404
+
+
+def test_a_network_may_start_from_a_job_that_saw_more_of_such_images(
+    api: TestClient, ran: Submit, sessions: Sessions
+) -> None:
+    a_host(sessions)
+    base = ran(dataset="synthetic:samples=5000,shape=8x8x1", model="convnet7")
+    ran(dataset="synthetic:samples=6000,shape=8x8x1", model="mlp")
+    job_id = ran(model="convnet7", summary={"val_accuracy": 0.5, "after_best_share": 0.1})
+    (item,) = advice(api, job_id)
+    assert item["change"] == {"model": {"weights": f"job:{base}", "freeze_base": False}}
+    assert api.post(f"/v1/jobs/{job_id}/clone", json=item["change"]).status_code == 201
+
+
+def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+    a_host(sessions, slots=4)
+    runs = [ran(summary={"wall_s": wall_s, "stopped_early": True, "epochs_run": 20}) for wall_s in (30.0, 40.0)]
+    ran(gpus=1, summary={"train_samples_per_s": 2800.0})
+    quote = dry_run(api, **SPEC)["quote"]
+
+    assert (quote["basis"], quote["jobs"]) == ("same_spec", runs[::-1])
+    assert quote["wall_s"] == {"mean": 35.0, "low": 30.0, "high": 40.0}
+    assert quote["gpu_hours"]["mean"] == pytest.approx(2 * (35 + 4) / 3600)
+    assert (quote["speedup"], quote["doubling_gain"]) == (pytest.approx(4 / 2.8), pytest.approx(4 / 2.8))
+    warnings = dry_run(api, **SPEC, time_limit_s=30)["warnings"]
+    assert [warning.split(":")[0][:44] for warning in warnings] == [
+        "Going from 1 to 2 GPUs brought 1.4 times the",
+        "It is expected to take 39 s, and time_limit_",
+    ]
+    other = dry_run(api, f"/v1/jobs/{runs[0]}/clone", optimizer="sgd")
+    assert other["quote"]["basis"] == "same_batch_and_gpus"
+    assert dry_run(api, f"/v1/jobs/{runs[0]}/clone", model="mlp") | {"spec": 0, "plan": 0} == {
+        "spec": 0, "plan": 0, "quote": None, "warnings": [],
+    }  # fmt: skip
+
+
+def test_jobs_on_cpu_slots_say_nothing_of_gpus(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    job_id = ran()
+    assert dry_run(api, **SPEC)["quote"]["jobs"] == [job_id]
+    a_host(sessions, "hb", kind="gpu")  # where a job of any device would go now
+    assert dry_run(api, **SPEC)["quote"] is None
+    on_gpu = ran(host="hb")
+    assert dry_run(api, **SPEC)["quote"]["jobs"] == [on_gpu]
+
+
+def test_the_sizes_of_data_that_only_past_jobs_opened_are_taken_from_them(ran: Submit, sessions: Sessions) -> None:
+    a_host(sessions)
+    job_id = ran(summary={"stopped_early": True})
+    with sessions() as session:
+        spec = spec_from(SPEC | {"optimizer": "sgd"})
+        unknown = preview(session, spec, resolve_plan(spec, None)).quote
+    assert unknown is not None
+    assert unknown.jobs == [job_id]
+    assert unknown.wall_s is not None
+    assert unknown.wall_s.mean == pytest.approx(36.0)
+
+
+def test_rows_of_another_version_are_passed_over(ran: Submit, sessions: Sessions) -> None:
+    a_host(sessions)
+    good, strange = ran(), ran()
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == strange).values(summary={"speed": "high"}))
+    with sessions() as session:
+        found = past_jobs(session, work_key_of(spec_from(SPEC)))
+    assert [job.id for job in found] == [good]

@@ -1,0 +1,125 @@
+"""What hosts did, as the API reads it back and retention removes it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select
+
+from api.routes.hosts import HostMetric
+from jobs import registration
+from jobs.database import Sessions
+from jobs.host_series import HOST_UNITS, OldHostSamples
+from jobs.ingest import HostSampleRow, store_host_samples
+from jobs.tables import HostSample
+from tests.integration.jobs.given import a_host
+
+NOTHING = HostSampleRow("ha", datetime.now(UTC), None, None, None, None, None, None)
+
+
+def host_samples(sessions: Sessions, rows: list[dict[str, Any]], *, host: str = "ha", last_ago_s: float = 1.0) -> None:
+    """One row a second; the last one was so long ago."""
+    last = datetime.now(UTC) - timedelta(seconds=last_ago_s)
+    with sessions.begin() as session:
+        store_host_samples(
+            session,
+            [
+                NOTHING._replace(host=host, at=last - timedelta(seconds=len(rows) - 1 - place), **row)
+                for place, row in enumerate(rows)
+            ],
+        )
+
+
+def series_of(api: TestClient, **parameters: Any) -> list[dict[str, Any]]:
+    answer = api.get("/v1/hosts/ha/utilization", params=parameters)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["series"]
+    return found
+
+
+def test_a_host_has_a_series_for_each_metric_that_it_tells(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    assert series_of(api) == []
+    host_samples(sessions, [{"cpu_percent": 5.0}, {"memory_bytes": 2**40}, {"cpu_percent": 7.0, "memory_bytes": 3}])
+    host_samples(sessions, [{"cpu_percent": 99.0}], host="hb")
+    answer = api.get("/v1/hosts/ha/utilization").json()
+    cpu, memory = answer["series"]
+    assert (cpu["metric"], cpu["unit"], cpu["y"]) == ("cpu_percent", "percent", [5.0, None, 7.0])
+    assert (memory["metric"], memory["unit"], memory["y"]) == ("memory_bytes", "bytes", [None, 2**40, 3])
+    assert [round(b - a, 3) for a, b in zip(cpu["x"], cpu["x"][1:], strict=False)] == [1, 1]
+    newest = datetime.fromisoformat(answer["start"]) + timedelta(seconds=cpu["x"][-1])
+    assert abs(datetime.now(UTC) - newest) < timedelta(seconds=60)
+    assert [one["metric"] for one in series_of(api, metric=["memory_bytes"])] == ["memory_bytes"]
+
+
+def test_only_the_last_minutes_are_read(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    host_samples(sessions, [{"cpu_percent": 1.0}], last_ago_s=7200)
+    host_samples(sessions, [{"cpu_percent": 2.0}], last_ago_s=1800)
+    host_samples(sessions, [{"cpu_percent": 3.0}], last_ago_s=60)
+    assert [series_of(api, minutes=minutes)[0]["y"] for minutes in (2, 60, 1440)] == [
+        [3.0],
+        [2.0, 3.0],
+        [1.0, 2.0, 3.0],
+    ]
+
+
+def test_a_spike_of_a_host_survives_thinning(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    host_samples(sessions, [{"cpu_percent": 100.0 if place == 1234 else 1.0 + place % 2} for place in range(3000)])
+    [cpu] = series_of(api, metric="cpu_percent", max_points=20)
+    assert len(cpu["y"]) <= 20
+    assert max(cpu["y"]) == 100.0
+    assert cpu["x"][cpu["y"].index(100.0)] - cpu["x"][-1] == pytest.approx(1234 - 2999)
+
+
+def test_a_host_that_never_registered_has_no_series(api: TestClient) -> None:
+    answer = api.get("/v1/hosts/nowhere/utilization")
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
+
+
+@pytest.mark.parametrize("query", ["metric=gpu_percent", "minutes=0", "minutes=nan", "minutes=10081", "max_points=3"])
+def test_a_wrong_question_about_a_host_is_refused(api: TestClient, sessions: Sessions, query: str) -> None:
+    a_host(sessions, "ha")
+    assert api.get(f"/v1/hosts/ha/utilization?{query}").status_code == 422
+
+
+def test_the_metrics_of_the_interface_are_those_of_the_rows() -> None:
+    assert list(HostMetric.__args__) == list(HOST_UNITS) == list(HostSampleRow._fields[2:])  # type: ignore[attr-defined]
+
+
+def test_the_slots_tell_what_their_gpus_do(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha", slots=2, kind="gpu")
+    reading = {"at": "2030-01-01T00:00:00+00:00", "percent": 55.0, "processes": 1, "is_lost": False}
+    with sessions.begin() as session:
+        registration.tell_readings(session, "ha", {"ha-1": reading, "of another host": reading})
+    slots = api.get("/v1/hosts/ha").json()["slots"]
+    assert [slot["reading"] for slot in slots] == [None, reading]
+    assert [slot["state"] for slot in slots] == ["free", "free"]
+
+
+def test_old_samples_of_hosts_go_in_batches(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.host_series._BATCH_ROWS", 4)
+    for host in ("ha", "hb"):
+        host_samples(sessions, [{}] * 10, host=host, last_ago_s=31 * 86400)
+        host_samples(sessions, [{}] * 3, host=host)
+    host_samples(sessions, [{}] * 3, host="hc")
+    old, batches, most = OldHostSamples(keep_days=30), 1, 0
+    before = left(sessions)
+    while True:
+        with sessions.begin() as session:
+            more = old.remove_some(session)
+        most, before = max(most, before - left(sessions)), left(sessions)
+        if not more:
+            break
+        batches += 1
+    assert (left(sessions), most) == (9, 4)
+    assert batches <= 9
+    with sessions.begin() as session:
+        assert old.remove_some(session)  # the next pass begins with the first host
+
+
+def left(sessions: Sessions) -> int:
+    with sessions() as session:
+        return session.scalar(select(func.count()).select_from(HostSample)) or 0

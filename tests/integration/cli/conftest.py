@@ -1,0 +1,34 @@
+"""A job that the tests of the command line share, and what lets a child of theirs be interrupted."""
+
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from hora.client import Client
+from hora.stack import Stack
+from tests.commands import SHORT, hora_process
+
+
+@pytest.fixture(scope="session")
+def submitted(stack: Stack) -> subprocess.CompletedProcess[str]:
+    """A submission of a short job that was watched to its end."""
+    return hora_process(stack.home, "submit", *SHORT, "--set", "name=shared", "--wait")
+
+
+@pytest.fixture(scope="session")
+def job(submitted: subprocess.CompletedProcess[str], client: Client) -> Mapping[str, Any]:
+    """The job of that submission."""
+    assert submitted.returncode == 0, submitted.stderr
+    (found,) = client.jobs(name="shared")
+    return client.job(found["id"])
+
+
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Children of this process can be interrupted, also where it is a shell's background job, which ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -1,0 +1,196 @@
+"""The command line against a real stack, as a person submits, watches and stops jobs."""
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hora.client import Client
+from hora.render_analysis import ledger_line
+from hora.stack import Stack
+from tests.commands import CONTROL, HORA, LONG, SHORT, environment, hora, in_terminal
+
+
+def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(submitted: subprocess.CompletedProcess[str]) -> None:
+    assert submitted.returncode == 0, submitted.stderr
+    lines = submitted.stdout.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("epoch ")] == ["1/3", "2/3", "3/3"]
+    # Every epoch comes before the word of the end.
+    end = lines.index("succeeded")
+    assert lines[end - 1].startswith("epoch 3/3  loss ")
+    results = dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines[end + 2 :])
+    assert results["status"] == "succeeded"
+    assert results["epochs run"] == "3 of 3"
+    assert set(results) >= {"best epoch", "val accuracy", "val loss", "test accuracy", "samples/s", "training time"}
+    assert not CONTROL.search(submitted.stdout + submitted.stderr)
+
+
+def test_submit_and_wait_on_a_terminal_draws_a_bar(stack: Stack) -> None:
+    # Seconds of training: a shorter job may be over between two looks at it.
+    longer = ("--epochs", "60", "--set", "early_stopping=null")
+    code, drawn = in_terminal(stack.home, "submit", *SHORT, *longer, "--wait")
+    assert code == 0
+    assert "\x1b[" in drawn
+    assert "running" in drawn
+    assert re.search(r"best epoch\S* +\S*\d", drawn)
+
+
+def test_json_is_the_job_and_nothing_else(stack: Stack, job: Mapping[str, Any]) -> None:
+    for wait in ((), ("--wait",)):
+        done = hora(stack.home, "show", job["id"], "--json", *wait)
+        assert (done.returncode, json.loads(done.stdout)) == (0, job)
+    assert job["status"] == "succeeded"
+    assert job["summary"]["epochs_run"] == 3
+
+
+def test_show_gives_the_figures_of_the_api(stack: Stack, client: Client, job: Mapping[str, Any]) -> None:
+    shown = hora(stack.home, "show", job["id"]).stdout
+    rows = {line[:15].strip(): line[15:].strip() for line in shown.splitlines() if line[:1].strip()}
+    assert rows["val accuracy"] == f"{job['summary']['val_accuracy']:.4f}"
+    analysis = client.analysis(job["id"])
+    assert rows["slot time"] == ledger_line(analysis["ledger"])
+    assert ("step time" in rows) == bool(analysis["steps"])
+    assert hora(stack.home, "show", job["id"], "--wait").returncode == 0
+
+
+def test_ls_filters(stack: Stack, job: Mapping[str, Any]) -> None:
+    found = json.loads(hora(stack.home, "ls", "--name", "shared", "--json").stdout)["items"]
+    assert [one["id"] for one in found] == [job["id"]]
+    assert job["id"] in hora(stack.home, "ls", "--status", "succeeded").stdout
+    assert job["id"] not in hora(stack.home, "ls", "--status", "failed").stdout
+
+
+def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:
+    every = hora(stack.home, "logs", job["id"], "-f").stdout
+    assert {line.partition("]")[0] for line in every.splitlines()} >= {"[0", "[1"}
+    one = [
+        json.loads(line) for line in hora(stack.home, "logs", job["id"], "--rank", "1", "--json").stdout.splitlines()
+    ]
+    assert one
+    assert {line["rank"] for line in one} == {1}
+
+
+def test_metrics_are_plotted(stack: Stack, job: Mapping[str, Any]) -> None:
+    plotted = hora(stack.home, "metrics", job["id"])
+    assert "(loss)" in plotted.stdout
+    assert "val_accuracy" in plotted.stdout
+    series = json.loads(hora(stack.home, "metrics", job["id"], "--json").stdout)["series"]
+    assert {len(one["x"]) for one in series if one["name"] == "val_loss"} == {3}
+
+
+def test_clone_changes_what_it_is_told(stack: Stack, client: Client, job: Mapping[str, Any]) -> None:
+    done = hora(stack.home, "clone", job["id"], "--set", "epochs=1", "--set", "dataset.validation=0.2")
+    assert done.returncode == 0, done.stderr
+    copy = client.cancel(done.stdout.strip())
+    assert (copy["spec"]["epochs"], copy["spec"]["dataset"]["validation"]) == (1, 0.2)
+    assert copy["spec"]["gpus"] == 2
+    client.wait(copy["id"], timeout_s=60)
+
+
+ADVICE = {
+    "number": 2,
+    "rule": "early_stopping",
+    "what": "Turn early stopping on.",
+    "change": {"early_stopping": {"patience": 7}, "epochs": 9},
+}
+
+
+def test_clone_applies_an_advice_and_then_what_it_is_told(
+    stack: Stack, client: Client, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "advice", lambda *_: [ADVICE])
+    done = hora(stack.home, "clone", job["id"], "--advice", "2", "--set", "epochs=4", "--set", "priority=1")
+    assert (done.returncode, done.stderr) == (0, "Turn early stopping on.\n")
+    copy = client.cancel(done.stdout.strip())
+    assert (copy["spec"]["early_stopping"]["patience"], copy["spec"]["epochs"]) == (7, 4)
+    client.wait(copy["id"], timeout_s=60)
+
+    wrong = hora(stack.home, "clone", job["id"], "--advice", "1")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.splitlines() == [
+        f"Job {job['id']} has no advice 1. There is:",
+        "  2  Turn early stopping on.",
+    ]
+
+
+def test_clone_says_so_where_there_is_no_advice(
+    stack: Stack, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "advice", lambda *_: [])
+    none = hora(stack.home, "clone", job["id"], "--advice", "1")
+    assert (none.returncode, none.stdout) == (2, "")
+    assert none.stderr.startswith(f"There is no advice for job {job['id']}: ")
+
+
+def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(
+    stack: Stack, client: Client, job: Mapping[str, Any]
+) -> None:
+    before = [one["id"] for one in client.jobs()]
+    quoted = hora(stack.home, "submit", *SHORT, "--dry-run")
+    assert quoted.returncode == 0, quoted.stderr
+    assert f"rests on         runs of this very spec: {job['id']}" in quoted.stdout
+    assert "training time" in quoted.stdout
+    preview = json.loads(hora(stack.home, "clone", job["id"], "--set", "gpus=1", "--dry-run", "--json").stdout)
+    assert (preview["plan"]["global_batch"], preview["spec"]["gpus"]) == (64, 1)
+    assert hora(stack.home, "submit", *SHORT, "--dry-run", "--wait").returncode == 2
+    assert [one["id"] for one in client.jobs()] == before
+
+
+def test_cancel_ends_the_wait_with_103(stack: Stack) -> None:
+    submitted = hora(stack.home, "submit", *LONG)
+    assert submitted.returncode == 0, submitted.stderr
+    job_id = submitted.stdout.strip()
+    assert hora(stack.home, "cancel", job_id).returncode == 0
+    waited = hora(stack.home, "show", job_id, "--wait")
+    assert waited.returncode == 103
+    assert "cancelled" in waited.stdout
+
+
+def test_a_failed_job_ends_the_wait_with_100(stack: Stack) -> None:
+    done = hora(stack.home, "submit", *LONG, "--set", "time_limit_s=0.5", "--wait")
+    assert done.returncode == 100
+    assert "failed (time_limit)" in done.stdout
+
+
+def test_a_wait_has_a_limit(stack: Stack, client: Client) -> None:
+    done = hora(stack.home, "submit", *LONG, "--set", "name=limited", "--wait", "--timeout", "0.5")
+    assert done.returncode == 101
+    (left,) = client.jobs(name="limited")
+    assert f"hora show {left['id']} --wait" in done.stderr
+    client.cancel(left["id"])
+    client.wait(left["id"], timeout_s=60)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: Client) -> None:
+    command = [*HORA, "submit", *LONG, "--set", "name=detached", "--wait"]
+    with subprocess.Popen(
+        command, env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(("queued", "launching"))
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    (left,) = client.jobs(name="detached")
+    assert process.returncode == 101
+    assert f"The job goes on. Come back with `hora show {left['id']} --wait`" in told
+    client.cancel(left["id"])
+    client.wait(left["id"], timeout_s=60)
+
+
+def test_a_spec_from_standard_input(stack: Stack, client: Client) -> None:
+    done = hora(
+        stack.home, "submit", "-", "--set", "epochs=1", "--json", given="dataset: digits\nlearning_rate: 1e-3\n"
+    )
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert (made["spec"]["learning_rate"], made["spec"]["epochs"]) == (0.001, 1)
+    client.cancel(made["id"])
+    client.wait(made["id"], timeout_s=60)

@@ -1,0 +1,87 @@
+"""The command line as it starts, stops and examines a stack of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hora.client import Client
+from hora.doctor_machine import ssh_keys
+from hora.home import Home
+from hora.processes import attempts_of
+from hora.stack import Stack
+from tests.commands import LONG, hora_process
+from tests.waiting import until
+
+
+def test_doctor_finds_a_healthy_stack(stack: Stack) -> None:
+    done = hora_process(stack.home, "doctor", "--json")
+    found = {one["check"]: one["level"] for one in json.loads(done.stdout)["items"]}
+    assert "fail" not in found.values()
+    here = {"python", "versions", "home", "disk space", "data roots", "processes", "training"}
+    assert set(found) == here | {"api", "database", "broker", "hosts", "queue", "restarts", "clock"}
+    assert done.returncode == 0
+
+
+def test_keys_are_made_once_and_pass_the_doctor(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = short_folder / "ssh"
+    done = hora_process(short_folder, "keys", "--json", HORA_SSH_DIR=str(folder))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["items"] == [str(folder / name) for name in sorted(os.listdir(folder))]
+    monkeypatch.setenv("HORA_SSH_DIR", str(folder))
+    assert [finding.level for finding in ssh_keys()] == ["ok"]
+    again = hora_process(short_folder, "keys", str(folder))
+    assert again.returncode == 1
+    assert "is there already" in again.stderr
+
+
+def test_doctor_fails_without_a_stack(short_folder: Path) -> None:
+    done = hora_process(short_folder, "doctor")
+    assert done.returncode == 1
+    assert "hora up -d" in done.stdout
+
+
+def test_the_command_line_starts_without_what_it_does_not_use() -> None:
+    heavy = {"httpx2", "sqlalchemy", "psycopg", "pydantic", "rich.console", "plotille"}
+    code = f"import sys, hora.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
+    home = short_folder / "home"
+    more = {"HORA_PORT": "0", "HORA_SLOTS": "1"}
+    started = hora_process(home, "up", "-d", "--json", **more)
+    try:
+        assert started.returncode == 0, started.stderr
+        url = json.loads(started.stdout)["url"]
+        again = hora_process(home, "up", **more)
+        assert again.returncode == 0
+        assert again.stdout.splitlines()[-1].startswith(f"Hora is already running at {url} ")
+        job_id = hora_process(home, "submit", *LONG).stdout.strip()
+        with Client(url, Stack(home).token) as client:
+            until(lambda: (client.job(job_id)["progress"]["step"] or 0) > 20, within_s=90, what="a trained step")
+    finally:
+        stopped = hora_process(home, "down")
+    assert stopped.returncode == 0
+    assert stopped.stdout.splitlines() == [
+        "worker stopped",
+        "1 running attempt stopped",
+        "api stopped",
+        "broker stopped",
+        "database stopped",
+    ]
+    assert not attempts_of(home)
+    assert not Home.at(home).is_kept()
+    assert hora_process(home, "down").stdout == "nothing was running\n"
+    assert hora_process(home, "ls").returncode == 1
+
+
+def test_a_setting_that_is_not_valid_is_one_sentence(short_folder: Path) -> None:
+    done = hora_process(short_folder, "up", "-d", HORA_PORT="many")
+    assert done.returncode == 1
+    assert done.stderr.startswith("HORA_PORT is not valid")
+    assert len(done.stderr.splitlines()) == 1

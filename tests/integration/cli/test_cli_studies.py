@@ -1,0 +1,207 @@
+"""The command line against a real stack, as a person submits a study and reads its report."""
+
+import csv
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hora.client import Client
+from hora.stack import Stack
+from tests.commands import CONTROL, HORA, environment, hora, in_terminal
+from tests.waiting import until
+
+# Two jobs of one rank: they run side by side.
+STUDY = """
+name: batches
+base: {dataset: digits, learning_rate: 0.001, epochs: 2, early_stopping: null}
+grid:
+  batch_size: [64, 256]
+target: 0.1
+"""
+
+
+@pytest.fixture(scope="module")
+def study(stack: Stack) -> subprocess.CompletedProcess[str]:
+    """A study that was watched to its end."""
+    return hora(stack.home, "study", "-", "--wait", "--set", "base.dataset.validation=0.2", given=STUDY)
+
+
+@pytest.fixture(scope="module")
+def study_id(study: subprocess.CompletedProcess[str], client: Client) -> str:
+    assert study.returncode == 0, study.stderr
+    found: str = next(one["id"] for one in client.studies() if one["name"] == "batches")
+    return found
+
+
+@pytest.fixture
+def waiting(stack: Stack, client: Client) -> Iterator[str]:
+    """The id of a study whose jobs wait in the queue, as its only host is drained."""
+    (host,) = client.hosts()
+    client.drain(host["name"])
+    try:
+        made = hora(stack.home, "study", "-", "--set", "name=waiting", given=STUDY)
+        assert made.returncode == 0, made.stderr
+        assert made.stderr.startswith("2 jobs. Watch them with `hora studies show ")
+        yield made.stdout.strip()
+        client.cancel_study(made.stdout.strip())
+    finally:
+        client.undrain(host["name"])
+
+
+def test_a_study_is_watched_to_its_report(
+    study: subprocess.CompletedProcess[str], study_id: str, client: Client
+) -> None:
+    ended, _, report = study.stdout.partition("\n\n")
+    lines = ended.splitlines()
+    assert {line.partition(":")[0] for line in lines} == {"batch_size=64", "batch_size=256"}
+    assert lines[-1].endswith("(2 of 2)")
+    assert report.startswith("BATCH SIZE")
+    assert not CONTROL.search(study.stdout + study.stderr)
+    assert f"hora report {study_id}" in study.stderr
+    assert {job["spec"]["dataset"]["validation"] for job in client.jobs(study=study_id)} == {0.2}
+
+
+def test_a_report_in_every_format(stack: Stack, client: Client, study_id: str, short_folder: Path) -> None:
+    given = json.loads(hora(stack.home, "report", study_id, "--json").stdout)
+    assert given == client.report(study_id)
+    for cell in given["cells"]:
+        (job,) = (client.job(job_id) for job_id in cell["jobs"])
+        assert cell["wall_s"]["mean"] == pytest.approx(job["summary"]["wall_s"])
+        assert cell["reached_target"] == 1
+
+    table = hora(stack.home, "report", study_id, "--target", "0.999").stdout
+    assert "To target: training time to val accuracy 0.999, as asked." in table
+    rows = list(csv.DictReader(hora(stack.home, "report", study_id, "--format", "csv").stdout.splitlines()))
+    assert [row["batch_size"] for row in rows] == ["64", "256"]
+
+    named = short_folder / "report.md"
+    assert hora(stack.home, "report", study_id, "-o", str(named)).stdout == ""
+    assert named.read_text() == client.report(study_id, format="markdown")
+    picture = subprocess.run(
+        [*HORA, "report", study_id, "--format", "png"], env=environment(stack.home), capture_output=True, check=True
+    ).stdout
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_a_picture_is_kept_from_a_terminal(stack: Stack, study_id: str) -> None:
+    code, drawn = in_terminal(stack.home, "report", study_id, "--format", "png")
+    assert code == 2
+    assert "a picture needs" in drawn
+
+
+def test_a_report_that_cannot_be_written_is_a_sentence(stack: Stack, study_id: str) -> None:
+    done = hora(stack.home, "report", study_id, "-o", "/no/such/folder/report.csv")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "/no/such/folder/report.csv cannot be written: No such file or directory.\n"
+
+
+def test_the_jobs_of_a_study_know_it(stack: Stack, study_id: str) -> None:
+    jobs = json.loads(hora(stack.home, "ls", "--study", study_id, "--json").stdout)["items"]
+    assert {job["spec"]["batch_size"] for job in jobs} == {64, 256}
+    shown = hora(stack.home, "show", jobs[0]["id"]).stdout
+    assert f"{study_id}, cell {jobs[0]['study_cell'] + 1}, repeat 1" in shown
+
+
+def test_studies_are_listed_and_shown(stack: Stack, client: Client, study_id: str) -> None:
+    line = next(line for line in hora(stack.home, "studies").stdout.splitlines() if study_id in line)
+    assert line.split()[1:4] == ["batches", "succeeded", "2/2"]
+    assert json.loads(hora(stack.home, "studies", "show", study_id, "--json").stdout) == client.study(study_id)
+    assert "1 succeeded" in hora(stack.home, "studies", "show", study_id).stdout
+    again = hora(stack.home, "studies", "show", study_id, "--wait", "--json")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["complete"] is True
+
+
+def test_a_note_ends_the_report(stack: Stack, study_id: str) -> None:
+    noted = hora(stack.home, "studies", "note", study_id, "Next: twice the rate.")
+    assert noted.stdout.endswith(": Next: twice the rate.\n")
+    assert hora(stack.home, "report", study_id).stdout.endswith(": Next: twice the rate.\n")
+    assert hora(stack.home, "studies", "note", study_id, " ").returncode == 2
+
+
+def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(stack: Stack, client: Client, waiting: str) -> None:
+    assert hora(stack.home, "studies", "pause", waiting).stdout == (
+        f"{waiting} is paused; jobs that run save first: 0 of 2 jobs ended, 2 queued\n"
+    )
+    assert "queued (paused)" in hora(stack.home, "studies", "show", waiting).stdout
+    assert json.loads(hora(stack.home, "studies", "resume", waiting, "--json").stdout)["paused"] == 0
+    with subprocess.Popen(
+        [*HORA, "studies", "show", waiting, "--wait"],
+        env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as watching:  # fmt: skip
+        assert "2 cancelled" in hora(stack.home, "studies", "cancel", waiting).stdout
+        told, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 103
+    assert "batch_size=64: cancelled" in told
+    assert until(lambda: client.study(waiting)["complete"], within_s=10, what="the end of the study")
+    assert hora(stack.home, "studies", "cancel", waiting).stdout.startswith(f"{waiting} is over: ")
+
+
+def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting: str) -> None:
+    again = hora(stack.home, "study", "-", "--set", "name=limited", "--wait", "--timeout", "0.1", given=STUDY)
+    assert again.returncode == 101
+    assert "hora studies show " in again.stderr
+    hora(stack.home, "studies", "cancel", again.stderr.split("hora studies show ")[1].split()[0])
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client: Client, waiting: str) -> None:
+    command = [*HORA, "studies", "show", waiting, "--wait"]
+    (first, _) = client.jobs(study=waiting)
+    with subprocess.Popen(
+        command, env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        client.cancel(first["id"])
+        assert watching.stdout.readline().endswith("(1 of 2)\n")
+        watching.send_signal(signal.SIGINT)
+        _, told = watching.communicate(timeout=30)
+    assert watching.returncode == 101
+    assert f"The study goes on. Come back with `hora studies show {waiting} --wait`" in told
+    assert client.study(waiting)["counts"]["queued"] == 1
+
+
+def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Client) -> None:
+    before = [one["id"] for one in client.studies()]
+    done = hora(stack.home, "study", "-", "--dry-run", "--set", "grid.gpus=[1, 2]", "--set", "repeats=3", given=STUDY)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[:4] for line in done.stdout.splitlines()[1:]] == [
+        ["1", "64", "1", "64"],
+        ["2", "64", "2", "128"],
+        ["3", "256", "1", "256"],
+        ["4", "256", "2", "512"],
+    ]
+    assert done.stderr == "12 jobs: 4 cells, each 3 times.\n"
+    assert [one["id"] for one in client.studies()] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--set", "grid.colour=[red]"), "grid.colour"),
+        (("--set", "max_jobs=1"), "max_jobs"),
+        (("--set", "grid=.nan"), "grid"),
+        (("--dry-run", "--wait"), None),
+    ],
+)
+def test_what_is_wrong_with_a_study_is_named(stack: Stack, arguments: tuple[str, ...], told: str | None) -> None:
+    done = hora(stack.home, "study", "-", *arguments, given=STUDY)
+    assert (done.returncode, done.stdout) == (2, "")
+    fields = [line.strip().partition(":")[0] for line in done.stderr.splitlines() if line.startswith("  ")]
+    assert told is None or told in fields
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("report",), ("studies", "pause")],
+    ids=" ".join,
+)
+def test_an_unknown_study_is_102(stack: Stack, command: tuple[str, ...]) -> None:
+    done = hora(stack.home, *command, "nosuchstudy0")
+    assert (done.returncode, done.stdout) == (102, "")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,136 @@
+"""Packed points read like rows: whatever the batches were, and whoever looks meanwhile."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import func, select
+
+from jobs.axes import Stretch
+from jobs.database import Sessions
+from jobs.ingest import ALL_RANKS, MetricRow, store_metrics
+from jobs.packing import BLOCK, unpacked
+from jobs.series import MetricSeries, metrics
+from jobs.states import Status
+from jobs.tables import Attempt, Job, MetricBlock, MetricPoint
+from tests.integration.api.given import seconds
+from tests.integration.jobs import given
+
+STEPS = 3 * BLOCK + 100
+
+
+def row(job_id: str, step: int, value: float, *, name: str = "loss", rank: int = 0, attempt: int = 1) -> MetricRow:
+    return MetricRow(job_id, name, rank, step, attempt, (step + 999) // 1000, seconds(step / 8), value)
+
+
+def store(sessions: Sessions, rows: Sequence[MetricRow], *, at_once: int) -> None:
+    for start in range(0, len(rows), at_once):
+        with sessions.begin() as session:
+            store_metrics(session, rows[start : start + at_once])
+
+
+def a_job(sessions: Sessions) -> str:
+    job_id = given.a_job_that_is(sessions, Status.RUNNING)
+    with sessions.begin() as session:
+        job = session.get_one(Job, job_id)
+        job.started_at, job.plan = seconds(0), {**job.plan, "steps_per_epoch": 1000}
+    return job_id
+
+
+def read(sessions: Sessions, job_id: str, **asked: object) -> list[MetricSeries]:
+    with sessions() as session:
+        return metrics(session, session.get_one(Job, job_id), **{"max_points": 10**6, **asked})  # type: ignore[arg-type]
+
+
+def packed(sessions: Sessions) -> list[MetricBlock]:
+    with sessions() as session:
+        return list(session.scalars(select(MetricBlock).order_by(MetricBlock.id)))
+
+
+@pytest.mark.parametrize("at_once", [15, 1000, 2 * STEPS], ids=lambda rows: f"{rows}-at-once")
+def test_long_series_are_packed_and_read_as_they_were(sessions: Sessions, at_once: int) -> None:
+    job_id = a_job(sessions)
+    steps = range(1, (BLOCK + 50 if at_once == 15 else STEPS) + 1)
+    rows = [row(job_id, step, step / 3, name=name) for step in steps for name in ("loss", "step_time_s")]
+    store(sessions, rows, at_once=at_once)
+
+    left = given.count(sessions, MetricPoint)
+    blocks = packed(sessions)
+    assert left <= 2 * BLOCK
+    assert left + sum(block.last_step - block.first_step + 1 for block in blocks) == len(rows)
+    assert {block.name for block in blocks} == {"loss", "step_time_s"}
+    for series in read(sessions, job_id):
+        assert series.x == list(steps)
+        assert series.y == [step / 3 for step in steps]
+    assert [point for block in blocks if block.name == "loss" for point in unpacked(block)] == [
+        one for one in rows if one.name == "loss" and one.step <= blocks[-1].last_step
+    ]
+
+
+def test_what_is_one_an_epoch_stays_rows_however_many_they_are(sessions: Sessions) -> None:
+    job_id = a_job(sessions)
+    rows = [row(job_id, step, 1.0, rank=ALL_RANKS) for step in range(1, 2 * BLOCK)]
+    rows += [row(job_id, step, 1.0, name="epoch_data_wait_s") for step in range(1, 2 * BLOCK)]
+    store(sessions, rows, at_once=500)
+
+    assert (given.count(sessions, MetricPoint), packed(sessions)) == (len(rows), [])
+
+
+def test_packed_points_lie_on_every_axis_and_come_in_full_where_one_zooms_in(sessions: Sessions) -> None:
+    job_id = a_job(sessions)
+    store(sessions, [row(job_id, step, float(step)) for step in range(1, STEPS + 1)], at_once=1000)
+    ends = [row(job_id, step, 0.5, rank=ALL_RANKS) for step in (1000, 2000, 3000)]
+    store(sessions, ends, at_once=10)
+
+    by_epoch = {one.rank: one for one in read(sessions, job_id, axis="epoch", names=["loss"])}
+    assert by_epoch[ALL_RANKS].x == [1, 2, 3]
+    assert by_epoch[0].x == pytest.approx([step / 1000 for step in range(1, STEPS + 1)])
+    assert [one.rank for one in read(sessions, job_id, axis="epoch")] == [ALL_RANKS]
+    (by_time,) = read(sessions, job_id, axis="time", ranks=[0])
+    assert by_time.x == [step / 8 for step in range(1, STEPS + 1)]
+    zooms = {"step": (1500, 1700), "epoch": (1.5, 1.7), "time": (1500 / 8, 1700 / 8)}
+    for axis, (start, end) in zooms.items():
+        (near,) = read(
+            sessions, job_id, axis=axis, names=["loss"], ranks=[0], stretch=Stretch(start, end), max_points=500
+        )
+        assert near.y == list(range(1500, 1701)), axis
+
+
+def test_of_packed_points_those_count_that_no_later_attempt_ran_again(sessions: Sessions) -> None:
+    job_id = a_job(sessions)
+    with sessions.begin() as session:
+        for number, resumed in ((1, 0), (2, 1500)):
+            attempt = Attempt(job_id=job_id, number=number, host="ha", gpus=1, resumed_step=resumed)
+            attempt.lease_expires_at = attempt.ended_at = seconds(0)
+            session.add(attempt)
+    store(sessions, [row(job_id, step, 1.0) for step in range(1, 2501)], at_once=700)
+    store(sessions, [row(job_id, step, 2.0, attempt=2) for step in range(1501, 4001)], at_once=700)
+
+    (loss,) = read(sessions, job_id)
+    assert loss.x == list(range(1, 4001))
+    assert loss.y == [1.0] * 1500 + [2.0] * 2500
+
+
+def test_steps_that_are_missing_and_values_that_are_no_numbers_survive_packing(sessions: Sessions) -> None:
+    job_id = a_job(sessions)
+    values = {step: math.nan if step % 5 == 0 else -step / 7 for step in range(3, 2 * STEPS, 3)}
+    store(sessions, [row(job_id, step, value) for step, value in values.items()], at_once=300)
+
+    assert any(block.steps is not None for block in packed(sessions))
+    (loss,) = read(sessions, job_id)
+    assert dict(zip(loss.x, loss.y, strict=True)) == {
+        step: None if math.isnan(value) else value for step, value in values.items()
+    }
+
+
+def test_a_batch_that_is_taken_back_packs_nothing(sessions: Sessions) -> None:
+    job_id = a_job(sessions)
+    store(sessions, [row(job_id, step, 1.0) for step in range(1, BLOCK)], at_once=BLOCK)
+    with sessions() as session:
+        store_metrics(session, [row(job_id, BLOCK, 1.0)])
+        assert session.scalar(select(func.count()).select_from(MetricBlock)) == 1
+        (meanwhile,) = read(sessions, job_id)
+        session.rollback()
+
+    assert meanwhile.x == read(sessions, job_id)[0].x == list(range(1, BLOCK))
+    assert packed(sessions) == []

@@ -1,0 +1,44 @@
+"""The agent of a host with GPUs: what it registers, and what becomes of one that is lost under an attempt."""
+
+from collections.abc import Callable
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.hints import Hints
+from jobs.hosts import host
+from jobs.settings import Settings
+from jobs.states import EndReason
+from tests.integration.jobs import given
+from tests.integration.worker.agents import agent_of
+from worker.gpus import find_gpus
+
+
+def test_a_host_registers_its_gpus_and_how_they_are_connected(
+    sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
+) -> None:
+    cards("wm")
+    agent_of(sessions, settings, hints, gpus=find_gpus()).reconcile()
+    with sessions() as session:
+        found = host(session, "ha", host_timeout_s=30)
+    assert [(slot.index, slot.kind, slot.uuid) for slot in found.slots] == [(0, "gpu", "GPU-00"), (1, "gpu", "GPU-01")]
+    assert [gpu["mig"] for gpu in found.info["gpus"]] == [False, True]
+    assert found.info["topology"] == [{"gpus": [0, 1], "nvlinks": 2, "pcie": "multiple"}]
+    assert found.info["driver"] == {"version": "550.54.15", "cuda": "12.4"}
+    assert found.info["cores"]
+
+
+def test_a_gpu_that_was_lost_under_an_attempt_is_not_for_the_next_one(
+    sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
+) -> None:
+    cards("ww")
+    agent = agent_of(sessions, settings, hints, gpus=find_gpus())
+    agent.reconcile()
+    lease = given.an_attempt(sessions, given.a_job(sessions))
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.CANCELLED)
+    cards("wl")
+    agent.reconcile()
+    slots = given.the_slots(sessions)
+    assert [slot.attempt_id for slot in slots] == [None, None]
+    assert [slot.retired_at is None for slot in slots] == [True, False]
+    assert [slot.quarantined_at for slot in slots] == [None, None]

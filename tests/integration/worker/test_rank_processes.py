@@ -1,0 +1,121 @@
+"""The ranks of this host and what they use, from the processes that are really there."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.worker.conftest import Start
+from tests.waiting import until
+from worker import rank_processes
+from worker.processes import marked
+from worker.rank_processes import RankProcesses
+
+BUSY = [sys.executable, "-S", "-c", "while True: pass"]
+
+
+def cpu_s(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def test_a_busy_rank_is_told_from_an_idle_one(mark: str, start: Start) -> None:
+    busy, idle = start(BUSY, HOROVOD_RANK="0"), start("exec sleep 60", HOROVOD_RANK="1")
+    until(lambda: len(marked(mark)) == 2)
+    ranks = RankProcesses()
+    first = ranks.read()
+    began, used = time.monotonic(), cpu_s(busy.pid)
+    assert first[mark, 0].cpu_percent is first[mark, 1].cpu_percent is None  # there is no window yet
+    until(lambda: cpu_s(busy.pid) > used + 0.3)
+    second = ranks.read()
+    share = 100 * (cpu_s(busy.pid) - used) / (time.monotonic() - began)  # some 100, less on a machine in demand
+    assert second[mark, 0].cpu_percent == pytest.approx(share, abs=15)
+    assert second[mark, 1].cpu_percent == pytest.approx(0, abs=5)
+    assert second[mark, 1].memory_bytes == psutil.Process(idle.pid).memory_info().rss
+
+
+def test_a_rank_is_all_of_its_processes(mark: str, start: Start) -> None:
+    start("sleep 60 & exec sleep 60", HOROVOD_RANK="0")
+    ranks = RankProcesses()
+    pids = until(lambda: found if len(found := marked(mark)) == 2 else [])
+    until(lambda: all(psutil.Process(pid).name() == "sleep" for pid in pids))
+    expected = sum(psutil.Process(pid).memory_info().rss for pid in pids)
+    assert ranks.read()[mark, 0].memory_bytes == expected
+
+
+def test_what_is_of_no_rank_is_not_read(mark: str, start: Start) -> None:
+    start("exec sleep 60")
+    until(lambda: marked(mark))
+    assert not any(found == mark for found, _ in RankProcesses().read())
+
+
+def test_a_process_that_becomes_a_rank_later_is_read_from_then_on(mark: str, start: Start, tmp_path: Path) -> None:
+    start(f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; HOROVOD_RANK=3 exec sleep 60")
+    until(lambda: marked(mark))
+    ranks = RankProcesses()
+    assert (mark, 3) not in ranks.read()
+    (tmp_path / "go").touch()
+    assert (mark, 3) not in ranks.read()  # it is looked for when it is expected, or after a while
+    until(lambda: (mark, 3) in ranks.read({(mark, 3)}))
+
+
+def test_a_rank_that_is_caught_becoming_another_program_is_read_later(mark: str, start: Start, tmp_path: Path) -> None:
+    restless = tmp_path / "restless"
+    restless.write_text('#!/bin/sh\n[ -e "$(dirname "$0")/rest" ] && exec sleep 60\nexec "$0"\n')
+    restless.chmod(0o755)
+    start([str(restless)], HOROVOD_RANK="0")
+    until(lambda: marked(mark))
+    ranks = [RankProcesses() for _ in range(20)]
+    for one in ranks:
+        one.read()
+    (tmp_path / "rest").touch()
+    for one in ranks:
+        until(lambda one=one: (mark, 0) in one.read({(mark, 0)}))
+
+
+def test_a_rank_that_ended_is_read_no_more(mark: str, start: Start) -> None:
+    child = start("exec sleep 60", HOROVOD_RANK="0")
+    until(lambda: marked(mark))
+    ranks = RankProcesses()
+    assert (mark, 0) in ranks.read()
+    child.kill()
+    child.wait(10)
+    assert (mark, 0) not in ranks.read()
+
+
+def test_what_a_rank_starts_is_found_after_a_while(
+    mark: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    start(f"read go <{tmp_path}/go; sleep 60 & exec sleep 60", HOROVOD_RANK="0")
+    until(lambda: marked(mark))
+    ranks = RankProcesses()
+    assert (mark, 0) in ranks.read()
+    (tmp_path / "go").write_text("go\n")
+    pids = until(lambda: found if len(found := marked(mark)) == 2 else [])
+    until(lambda: all(psutil.Process(pid).name() == "sleep" for pid in pids))
+    expected = [psutil.Process(pid).memory_info().rss for pid in pids]
+    assert ranks.read()[mark, 0].memory_bytes in expected
+    monkeypatch.setattr(rank_processes, "_LOOK_S", 0.0)
+    assert ranks.read()[mark, 0].memory_bytes == sum(expected)
+
+
+def test_a_pid_that_is_used_again_is_not_the_rank(mark: str, start: Start) -> None:
+    child = start("exec sleep 60", HOROVOD_RANK="0")
+    until(lambda: marked(mark))
+    ranks = RankProcesses()
+    ranks.read()
+    ranks._ranks[child.pid].started = 1  # as if what was seen had ended, and this had begun since
+    assert (mark, 0) not in ranks.read()
+    assert ranks.read({(mark, 0)})[mark, 0].cpu_percent is None
+
+
+@pytest.mark.parametrize("rank", ["", "x", "-1", "9" * 30, "²"])
+def test_a_process_with_a_wild_rank_is_in_nobodys_way(mark: str, start: Start, rank: str) -> None:
+    start("exec sleep 60", HOROVOD_RANK=rank)
+    start("exec sleep 60", HOROVOD_RANK="1")
+    until(lambda: len(marked(mark)) == 2)
+    assert [key for key in RankProcesses().read() if key[0] == mark] == [(mark, 1)]

@@ -1,0 +1,46 @@
+"""What a person who waits for a study sees, line by line."""
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from hora.follow_study import plain_lines
+
+
+def study(*jobs: tuple[str, str | None], repeats: int = 2) -> dict[str, Any]:
+    """A study whose jobs, two a cell, are in these statuses, for these reasons."""
+    made = [
+        {"id": f"job{place}", "repeat": place % 2, "status": status, "end_reason": reason}
+        for place, (status, reason) in enumerate(jobs)
+    ]
+    cells = [{"values": {"gpus": n // 2 + 1}, "jobs": made[n : n + 2]} for n in range(0, len(made), 2)]
+    return {"name": "grid", "repeats": repeats, "jobs": len(made), "cells": cells}
+
+
+def told(*seen: dict[str, Any]) -> list[str]:
+    written = io.StringIO()
+    with plain_lines(Console(file=written, width=40)) as watch:
+        for one in seen:
+            watch(one)
+    return written.getvalue().splitlines()
+
+
+def test_each_job_that_ends_is_told_once() -> None:
+    waits, done = ("queued", None), ("succeeded", "completed")
+    assert told(
+        study(waits, waits, waits, waits),
+        study(done, ("running", None), waits, waits),
+        study(done, ("succeeded", "early_stopped"), ("failed", "out_of_memory"), ("cancelled", "cancelled")),
+    ) == [
+        "gpus=1, repeat 1: succeeded job0  (1 of 4)",
+        "gpus=1, repeat 2: succeeded (early_stopped) job1  (2 of 4)",
+        "gpus=2, repeat 1: failed (out_of_memory) job2  (3 of 4)",
+        "gpus=2, repeat 2: cancelled job3  (4 of 4)",
+    ]
+
+
+def test_a_single_job_is_called_by_the_study() -> None:
+    alone = study(("succeeded", "completed"), repeats=1)
+    alone["cells"][0]["values"] = {}
+    assert told(alone) == ["grid: succeeded job0  (1 of 1)"]

@@ -1,0 +1,125 @@
+"""What a person sees of hosts."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hora.render_hosts import host_facts, hosts_table, slots_table
+from tests.printed import facts_of, shown
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def test_slots_of_a_host_that_is_not_alive_are_not_free() -> None:
+    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "leased", "quarantined")]
+    hosts = [
+        {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots},
+        {"name": "b", "alive": False, "heartbeat_at": NOW.isoformat(), "slots": slots},
+    ]
+    _, first, second = shown(hosts_table(hosts, NOW)).splitlines()
+    assert first.split()[:4] == ["a", "yes", "3", "1"]
+    assert second.split()[:4] == ["b", "no", "3", "0"]
+
+
+def test_what_keeps_jobs_from_a_host_is_noted() -> None:
+    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "quarantined", "quarantined")]
+    base = {"alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots}
+    hosts = [{**base, "name": "a", "drained_at": NOW.isoformat()}, {**base, "name": "b", "kept_for": "0abc"}]
+    _, drained, kept = shown(hosts_table(hosts, NOW)).splitlines()
+    assert drained.split()[3] == "0"
+    assert drained.endswith("drained, 2 quarantined")
+    assert kept.split()[3] == "1"
+    assert kept.endswith("kept for 0abc, 2 quarantined")
+
+
+def gpu(index: int, **more: Any) -> dict[str, Any]:
+    base = {"index": index, "kind": "gpu", "name": "K80", "uuid": f"GPU-{index}", "memory_bytes": 12_000_000_000}
+    return {**base, "state": "free", "job_id": None, "attempt": None, "rank": None, "reading": None, **more}
+
+
+def test_a_host_is_shown_with_its_machine_and_what_keeps_jobs_from_it() -> None:
+    host = {
+        "name": "ha",
+        "alive": True,
+        "heartbeat_at": NOW.isoformat(),
+        "drained_at": NOW.isoformat(),
+        "address": "10.0.0.1",
+        "info": {
+            "cores": 32,
+            "memory_bytes": 64_000_000_000,
+            "system": "Linux\x1b[2J",
+            "driver": {"version": "550.1", "cuda": "12.4"},
+            "gpus": [{"index": 0, "mig": False}, {"index": 1, "mig": True}, {"index": 2, "mig": None}],
+        },
+        "slots": [],
+    }
+    told = facts_of(host_facts(host, now=NOW))
+    assert told == {
+        "host": "ha",
+        "status": "alive, seen 0.0 s ago, drained",
+        "address": "10.0.0.1",
+        "cores": "32",
+        "memory": "64.0 GB",
+        "system": "Linux\N{REPLACEMENT CHARACTER}[2J",
+        "driver": "550.1, CUDA 12.4",
+        "MIG": "on GPU 1, whose utilization cannot be told",
+    }
+
+
+@pytest.mark.parametrize(
+    ("ways", "told"),
+    [
+        ([(0, 1, 4, "system"), (0, 2, 4, None), (1, 2, 4, None)], "all pairs: 4 NVLinks"),
+        (
+            [(0, 1, 4, None), (0, 2, 0, "hostbridge"), (1, 2, None, "hostbridge"), (1, 3, None, None)],
+            "4 NVLinks: 0-1\nPCIe, one host bridge: 0-2 1-2\nnot known: 1-3",
+        ),
+    ],
+)
+def test_the_topology_is_told_by_the_way_of_the_pairs(ways: list[tuple[Any, ...]], told: str) -> None:
+    pairs = [{"gpus": [one, other], "nvlinks": nvlinks, "pcie": pcie} for one, other, nvlinks, pcie in ways]
+    host = {"name": "ha", "alive": False, "heartbeat_at": None, "info": {"topology": pairs}}
+    found = facts_of(host_facts(host, now=NOW))
+    assert found["topology"] == told
+    assert found["status"] == "lost, seen -"
+
+
+def test_a_host_is_shown_with_the_means_of_its_last_minute() -> None:
+    def series(metric: str, *values: float | None) -> dict[str, Any]:
+        return {"metric": metric, "unit": "", "x": [*range(len(values))], "y": [*values]}
+
+    lately = {
+        "series": [
+            series("cpu_percent", 20.0, None, 60.0),
+            series("memory_bytes", 3e9, 3.2e9, 3.1e9),
+            series("network_sent_bytes_per_s", None, None),
+            series("disk_written_bytes_per_s", 1.5e6),
+        ]
+    }
+    told = facts_of(host_facts({"name": "ha", "heartbeat_at": None}, lately, NOW))
+    assert told["last minute"] == "CPU 40 %, memory 3.1 GB, written 1.5 MB/s"
+    assert "last minute" not in facts_of(host_facts({"name": "ha", "heartbeat_at": None}, {"series": []}, NOW))
+
+
+def test_slots_of_a_host_without_gpus_are_shown_without_what_gpus_do() -> None:
+    head, line = shown(slots_table({"slots": [gpu(0, kind="cpu", name="CPU share")]})).splitlines()
+    assert head.split() == ["SLOT", "DEVICE", "STATE", "JOB", "RANK"]
+    assert line.split() == ["0", "CPU", "share", "free", "-", "-"]
+
+
+def test_slots_are_shown_with_what_their_gpus_do() -> None:
+    reading = {"percent": 83.0, "memory_bytes": 3_100_000_000, "power_w": 210.4, "temperature_c": 61.0}
+    slots = [
+        gpu(0, state="leased", job_id="0abc", rank=0, reading={**reading, "sm_clock_mhz": 1410.0, "throttle": 0x24}),
+        gpu(1, reading={"percent": None, "processes": 2, "throttle": 1}),
+        gpu(2, reading={"is_lost": True}),
+        {**gpu(3, kind="cpu", name="CPU share", memory_bytes=None)},
+    ]
+    _, *lines = shown(slots_table({"slots": slots})).splitlines()
+    first, second, third, fourth = (" ".join(line.split()) for line in lines)
+    told = "0 K80 leased 0abc 0 83 % 3.1 GB of 12.0 GB 210 W 61 °C 1,410 MHz slowed by its power limit, slowed by heat"
+    assert first == told
+    assert second == "1 K80 free - - - ? of 12.0 GB - - - 2 processes"
+    assert third.endswith("lost")
+    assert fourth == "3 CPU share free - - - - - - -"

@@ -1,0 +1,76 @@
+"""What a person sees of a batch probe."""
+
+from typing import Any
+
+from hora.cli_probe import as_given
+from hora.render import job_details, progress_line
+from hora.render_probe import point_line, points_lines, probe_progress, probe_rows
+
+POINTS = [
+    {
+        "per_gpu_batch": 64, "global_batch": 128, "fits": True, "steps": 120, "step_time_s": 0.02,
+        "samples_per_s": 6400.4, "data_wait_s": 0.005, "allreduce_s": 0.01, "memory_bytes": 1_210_000_000,
+    },
+    {"per_gpu_batch": 128, "global_batch": 256, "fits": False, "steps": 0, "step_time_s": None, "samples_per_s": None,
+     "data_wait_s": None, "allreduce_s": None, "memory_bytes": None},
+]  # fmt: skip
+PROBE: dict[str, Any] = {
+    "points": POINTS, "ended_by": "memory", "knee_batch": None, "largest_batch": 64, "batch_size": 64,
+    "learning_rate": 0.00141, "why": "Throughput grows to the end.\x1b[2J",
+}  # fmt: skip
+JOB = {"id": "0abc", "probe": PROBE}
+
+
+def test_the_batches_are_a_table() -> None:
+    head, first, second = points_lines(POINTS)
+    assert head.split("  ")[-1] == "memory"
+    assert first.split() == ["64", "128", "6,400", "20.00", "20", "%", "40", "%", "1,210", "MB"]
+    assert second.split() == ["128", "256", "no", "memory"]
+    assert len(head) == len(first)
+
+
+def test_a_batch_is_a_line() -> None:
+    assert point_line(POINTS[0]) == "batch 64 per GPU, 128 in all: 6,400 samples/s, 20.00 ms a step"
+    assert point_line(POINTS[1]) == "batch 128 per GPU, 256 in all: does not fit the memory"
+
+
+def test_the_findings_have_the_command_that_trains_so() -> None:
+    rows = probe_rows(JOB)
+    assert rows["largest"] == "64 per GPU: the next one does not fit the memory"
+    assert rows["knee"] is None
+    assert rows["proposal"] == "batch_size 64, learning_rate 0.00141"
+    settings = "--set batch_size=64 --set learning_rate=0.00141"
+    assert rows["train so"] == f"hora clone 0abc --set probe=null {settings}"
+    assert probe_rows(JOB, ["my spec.yaml"])["train so"] == f"hora submit 'my spec.yaml' {settings}"
+    assert "\x1b" not in str(rows["why"])
+
+
+def test_a_probe_that_goes_on_has_batches_and_no_proposal_yet() -> None:
+    goes_on = {"points": POINTS[:1], "ended_by": None}
+    assert set(probe_rows({"id": "0abc", "probe": goes_on})) == {"batches"}
+    assert probe_rows({"id": "0abc", "probe": {"points": [], "ended_by": None}}) == {"batches": None}
+
+
+def test_where_nothing_fits_there_is_no_command() -> None:
+    nothing = {**PROBE, "largest_batch": None, "batch_size": None, "learning_rate": None}
+    assert {"proposal", "train so"}.isdisjoint(probe_rows({"id": "0abc", "probe": nothing}))
+
+
+def test_the_progress_of_a_probe_counts_batches() -> None:
+    progress = {"epoch": 0, "epochs": None, "step": 3, "steps": 10, "per_gpu_batch": 64, "samples_per_s": 5210.4}
+    assert probe_progress(progress) == progress_line(progress) == "3/10 batches  now 64 per GPU  5,210 samples/s"
+    assert probe_progress({"step": 0, "steps": None, "per_gpu_batch": None}) == "0/? batches"
+
+
+def test_the_command_repeats_what_was_given_but_for_the_probe() -> None:
+    options = {"dataset": "digits", "batch_size": None, "gpus": 2}
+    changes = ["probe.seconds=1", "optimizer=sgd", "probe = {}"]
+    given = as_given(None, options, changes, is_probe=False)
+    assert given == ["--dataset", "digits", "--gpus", "2", "--set", "optimizer=sgd"]
+    assert as_given("a.yaml", {}, changes, is_probe=True) == ["a.yaml", "--set", "optimizer=sgd", "--set", "probe=null"]
+
+
+def test_show_has_the_findings_of_a_probe() -> None:
+    job = {**JOB, "name": "p", "status": "succeeded", "end_reason": "completed", "gpus": 2, "spec": {}}
+    rows = job_details(job)
+    assert "batches" in [str(cell) for cell in rows.columns[0].cells]

@@ -1,0 +1,62 @@
+"""What `--dry-run` tells."""
+
+from typing import Any
+
+from hora.render_quote import preview_table, warning_lines
+from jobs.advice.shape import Quote
+from jobs.plan import resolve_plan
+from jobs.spec import parse_spec
+from tests.printed import facts_of
+
+SPEC = parse_spec('{"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2, "epochs": 5}')
+RANGE = {"mean": 12.0, "low": 10.5, "high": 75.0}
+NOTHING: dict[str, Any] = {
+    "basis": "scaled", "jobs": ["a"], "wall_s": None, "setup_s": None, "samples_per_s": None, "gpu_hours": None,
+    "speedup": None, "efficiency": None, "doubling_gain": None, "epochs": None,
+}  # fmt: skip
+
+
+def told(quote: dict[str, Any] | None) -> dict[str, str]:
+    preview = {"spec": SPEC.model_dump(mode="json"), "plan": resolve_plan(SPEC, None).model_dump(mode="json")}
+    known = None if quote is None else Quote.model_validate({**NOTHING, **quote}).model_dump(mode="json")
+    return facts_of(preview_table({**preview, "quote": known, "warnings": []}))
+
+
+def test_a_plan_without_a_quote_says_so() -> None:
+    rows = told(None)
+    assert rows["batch"] == "64 per GPU, 128 in all"
+    assert rows["samples"] == "known once the data is open"
+    assert rows["steps"] == "5 epochs at most"
+    assert rows["expected"] == "nothing: no past job is comparable"
+
+
+def test_a_quote_gives_ranges_and_what_it_rests_on() -> None:
+    rows = told(
+        {
+            "basis": "same_spec",
+            "jobs": [f"job{n}" for n in range(7)],
+            "wall_s": RANGE,
+            "epochs": "all 5 epochs",
+            "setup_s": {"mean": 3.0, "low": 3.0, "high": 3.0},
+            "gpu_hours": {"mean": 0.0081234, "low": 0.007, "high": 0.02},
+            "speedup": 1.6,
+            "efficiency": 0.8,
+            "doubling_gain": 1.6,
+        }
+    )
+    assert rows["training time"] == "12.0 s (10.5 s to 1 min 15 s)"
+    assert rows["set-up"] == "3.0 s"
+    assert rows["GPU-hours"] == "0.00812 (0.007 to 0.02)"
+    assert rows["speed-up"] == "1.60 over one GPU, 80 % of the ideal"
+    assert rows["last doubling"] == "1.60 times the throughput of half as many GPUs"
+    assert rows["expected epochs"] == "all 5 epochs"
+    assert rows["rests on"] == "runs of this very spec: job0, job1, job2, job3, job4, ..."
+    assert "samples/s" not in rows
+
+
+def test_warnings_are_lines_of_their_own() -> None:
+    assert warning_lines({"warnings": ["It pays little.", "a\x1bb"]}) == [
+        "Warning: It pays little.",
+        "Warning: a\N{REPLACEMENT CHARACTER}b",
+    ]
+    assert warning_lines({}) == []

@@ -1,0 +1,118 @@
+"""What a person sees of a study's report."""
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from hora.render_report import report_lines, report_table
+from hora.reporting import drawn
+from jobs.studies.shape import StudyReport
+from tests.printed import shown
+
+
+def interval(mean: float, half: float | None = None) -> dict[str, Any]:
+    low, high = (None, None) if half is None else (mean - half, mean + half)
+    return {"mean": mean, "low": low, "high": high, "values": [mean]}
+
+
+def cell(gpus: int, **changes: Any) -> dict[str, Any]:
+    nothing = dict.fromkeys(
+        ["wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
+         "gpu_hours", "speedup", "throughput_speedup", "efficiency", "accuracy_agreement"]
+    )  # fmt: skip
+    counts = {"repeats": 2, "failed": 0, "unfinished": 0, "reached_target": 0, "hosts": 1, "jobs": ["a", "b"]}
+    return {"values": {"gpus": gpus, "batch_size": 64}, "gpus": gpus, **counts, **nothing, **changes}
+
+
+ONE = cell(
+    1, wall_s=interval(12.3, 0.44), setup_s=interval(5.0), samples_per_s=interval(18506.0, 300.0), speedup=1.0,
+    val_accuracy=interval(0.9733, 0.004), epochs_run=interval(12.5), efficiency=1.0, gpu_hours=interval(0.0051234),
+    time_to_target_s=interval(8.0), reached_target=2,
+)  # fmt: skip
+TWO = cell(
+    2, wall_s=interval(7.6), speedup=1.618, efficiency=0.809, val_accuracy=interval(0.96), hosts=2, repeats=1, failed=1,
+    accuracy_agreement={"difference": -0.0133, "low": -0.02, "high": -0.01, "agrees": False}, reached_target=0,
+)  # fmt: skip
+
+
+def report(*cells: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    everything = {
+        "study_id": "0stu", "name": "grid", "varied": ["gpus", "batch_size"], "repeats": 2, "complete": True,
+        "scaling": "weak", "baseline": {"gpus": 1}, "target": None, "cells": cells, "best": {}, "findings": [],
+        "notes": [], **changes,
+    }  # fmt: skip
+    return StudyReport.model_validate(everything).model_dump(mode="json")
+
+
+TARGET = {"metric": "val_accuracy", "value": 0.9, "chosen_by": "request"}
+
+
+def rows(told: dict[str, Any]) -> list[dict[str, str]]:
+    """The lines of the table by the heads of their columns, which no value reaches beyond."""
+    table = report_table(told)
+    columns = [(str(column.header), [str(value) for value in column.cells]) for column in table.columns]
+    return [{head: values[row] for head, values in columns} for row in range(table.row_count)]
+
+
+def test_a_line_for_each_cell_with_intervals_where_there_are_any() -> None:
+    one, two = rows(report(ONE, TWO, target=TARGET))
+    assert one == {
+        "GPUS": "1", "BATCH SIZE": "64", "HOSTS": "1", "REPEATS": "2", "TIME": "12.3 s ± 0.4", "SET-UP": "5.0 s",
+        "SAMPLES/S": "18,506 ± 300", "VAL ACCURACY": "0.9733 ± 0.0040", "VS BASELINE": "-", "EPOCHS": "12.5",
+        "TO TARGET": "8.0 s", "SPEED-UP": "1.00", "EFFICIENCY": "100 %", "GPU-HOURS": "0.00512",
+    }  # fmt: skip
+    assert two["REPEATS"] == "1 of 2"
+    assert (two["TIME"], two["SPEED-UP"], two["EFFICIENCY"]) == ("7.6 s", "1.62", "81 %")
+    assert two["VS BASELINE"] == "-0.0133 differs"
+    assert two["TO TARGET"] == "0 of 1"
+    assert two["HOSTS"] == "| 2"
+
+
+def test_columns_without_a_figure_are_left_out() -> None:
+    found = rows(report(cell(1, repeats=0, unfinished=2), complete=False))
+    assert found == [{"GPUS": "1", "BATCH SIZE": "64", "REPEATS": "0 of 2"}]
+    assert report_lines(report(cell(1), baseline=None, complete=False)) == [
+        "Not all jobs have ended: this is what there is so far."
+    ]
+
+
+def test_what_the_table_rests_on_is_told_below() -> None:
+    note = {"id": 1, "at": "2026-01-02T03:04:05Z", "author": "ada", "text": "Again\x1b[2J."}
+    best = {"wall_s": 1, "samples_per_s": 1, "val_accuracy": 0}
+    told = report(ONE, TWO, target=TARGET, best=best, findings=["2 GPUs pay."], notes=[note])
+    baseline, *others = report_lines(told)
+    assert baseline.startswith("Speed-up is the training time on 1 GPU over that of the cell (weak scaling); ")
+    assert others == [
+        "To target: training time to val accuracy 0.9, as asked.",
+        "| Host boundary: from 2 GPUs on, cells are spread over several hosts; gradients go between them.",
+        "Best: fastest, highest throughput: gpus=2 batch_size=64; most accurate: gpus=1 batch_size=64.",
+        "- 2 GPUs pay.",
+        "Note, 2026-01-02 03:04 ada: Again\N{REPLACEMENT CHARACTER}[2J.",
+    ]
+
+
+def test_the_best_figures_are_bold() -> None:
+    table = report_table(report(ONE, TWO, best={"wall_s": 1}))
+    (times,) = [column for column in table.columns if column.header == "TIME"]
+    assert [str(getattr(value, "style", "")) for value in times.cells] == ["", "bold"]
+
+
+def test_an_accuracy_that_is_equal_has_no_sign_of_being_less() -> None:
+    equal = {"difference": -1e-16, "low": None, "high": None, "agrees": None}
+    (one,) = rows(report(cell(2, accuracy_agreement=equal)))
+    assert one["VS BASELINE"] == "+0.0000 ?"
+
+
+def test_on_a_narrow_page_the_less_telling_columns_are_left_out_and_named() -> None:
+    told = report(ONE, TWO, target=TARGET)
+    wide, narrow = (drawn(told, Console(file=io.StringIO(), width=width)) for width in (200, 80))
+    assert "Left out" not in wide
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert narrow.splitlines()[0].split()[-2:] == ["SPEED-UP", "EFFICIENCY"]
+    assert "Left out for want of width: EPOCHS, SET-UP, VS BASELINE" in narrow
+
+
+def test_a_study_without_a_grid_has_a_table_too() -> None:
+    alone = {**ONE, "values": {}}
+    assert "12.3 s" in shown(report_table(report(alone, varied=[])))

@@ -1,0 +1,104 @@
+"""What a person sees of studies."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hora.render_studies import (
+    cells_table,
+    jobs_line,
+    planned_table,
+    studies_table,
+    study_facts,
+    study_outcome,
+    study_status,
+)
+from jobs.plan import resolve_plan
+from jobs.spec import parse_spec
+from jobs.studies.shape import StudyPreview, StudyView
+from tests.printed import facts_of, shown
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def study(*statuses: str, **changes: Any) -> dict[str, Any]:
+    """A study of cells with two jobs each, as the API answers it."""
+    jobs = [
+        {"id": f"job{number}", "repeat": number % 2, "status": status, "end_reason": None, "paused": False,
+         "replaced": []}
+        for number, status in enumerate(statuses)
+    ]  # fmt: skip
+    cells = [
+        {"values": {"gpus": gpus, "dataset.augment": ["flip_horizontal"]}, "gpus": gpus, "jobs": pair}
+        for gpus, pair in enumerate((jobs[i : i + 2] for i in range(0, len(jobs), 2)), 1)
+    ]
+    everything = {
+        "id": "0stu", "name": "grid\x1b[2J", "owner": "ada", "varied": ["gpus", "dataset.augment"], "repeats": 2,
+        "target": None, "jobs": len(jobs), "counts": {status: statuses.count(status) for status in statuses},
+        "paused": 0, "complete": not {*statuses} & {"queued", "launching", "running"}, "cancel_requested_at": None,
+        "created_at": NOW, "revision": 1, "base": {}, "grid": {}, "cells": cells, "notes": [], **changes,
+    }  # fmt: skip
+    return StudyView.model_validate(everything).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "changes", "outcome", "told"),
+    [
+        (("succeeded", "succeeded"), {}, "succeeded", "succeeded"),
+        (("succeeded", "failed"), {}, "failed", "failed"),
+        (("cancelled", "failed"), {}, "failed", "failed"),
+        (("cancelled", "failed"), {"cancel_requested_at": NOW}, "cancelled", "cancelled"),
+        (("succeeded", "succeeded"), {"cancel_requested_at": NOW}, "succeeded", "succeeded"),
+        (("succeeded", "cancelled"), {}, "cancelled", "cancelled"),
+        (("queued", "queued"), {}, None, "queued"),
+        (("queued", "queued"), {"paused": 2}, None, "queued (paused)"),
+        (("queued", "running"), {"paused": 1}, None, "running"),
+        (("queued", "succeeded"), {}, None, "running"),
+    ],
+)
+def test_a_study_stands_as_its_jobs_do(
+    statuses: tuple[str, ...], changes: dict[str, Any], outcome: str | None, told: str
+) -> None:
+    found = study(*statuses, **changes)
+    assert study_outcome(found) == outcome
+    assert study_status(found).plain == told
+
+
+def test_how_far_a_study_is() -> None:
+    assert jobs_line(study("succeeded", "failed", "running", "queued")) == (
+        "2 of 4 jobs ended, 1 failed, 1 running, 1 queued"
+    )
+    assert jobs_line(study("succeeded", "succeeded")) == "2 of 2 jobs ended"
+
+
+def test_the_list_has_a_line_for_a_study() -> None:
+    _, line = shown(studies_table([study("succeeded", "failed", "running", "queued")], NOW)).splitlines()
+    assert line.split() == [
+        "0stu", "grid�[2J", "running", "2/4", "1", "gpus,", "dataset.augment", "2", "0.0", "s", "ago",
+    ]  # fmt: skip
+
+
+def test_a_study_is_shown_with_its_notes() -> None:
+    notes = [{"id": 1, "at": NOW, "author": "ada", "text": "Try\na larger rate\x07."}]
+    told = facts_of(study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
+    assert told["notes"] == "2026-01-02 03:04 ada: Try\n  a larger rate\N{REPLACEMENT CHARACTER}."
+    assert told["target"] == "val accuracy 0.9"
+    assert "target" not in facts_of(study_facts(study("queued", "queued"), NOW))
+
+
+def test_each_cell_is_a_line_with_its_values_and_jobs() -> None:
+    head, first, second = shown(cells_table(study("succeeded", "succeeded", "running", "queued"))).splitlines()
+    assert head.split() == ["CELL", "GPUS", "DATASET.AUGMENT", "STATUS", "JOBS"]
+    assert " ".join(first.split()) == '1 1 ["flip_horizontal"] 2 succeeded job0 job1'
+    assert " ".join(second.split()) == '2 2 ["flip_horizontal"] 1 running, 1 queued job2 job3'
+
+
+def test_what_a_study_would_run() -> None:
+    spec = parse_spec('{"dataset": "digits", "batch_size": 64, "gpus": 2, "learning_rate": 0.001, "epochs": 3}')
+    cell = {"values": {"gpus": 2, "model": None}, "plan": resolve_plan(spec, None).model_dump()}
+    preview = StudyPreview.model_validate(
+        {"name": "grid", "jobs": 1, "repeats": 1, "varied": ["gpus", "model"], "cells": [cell]}
+    )
+    _, line = shown(planned_table(preview.model_dump(mode="json"))).splitlines()
+    assert line.split() == ["1", "2", "null", "128", "0.001", "-", "3"]

@@ -1,0 +1,134 @@
+"""What the tests of advice and quotes start from: jobs that ran, and what their steps said."""
+
+from dataclasses import replace
+from typing import Any
+
+from jobs.advice.evidence import Cluster, Data, Evidence
+from jobs.advice.past import PastJob
+from jobs.advice.shape import Advice
+from jobs.analysis.shape import Analysis, Finding, FindingKind, Learning, Ledger, StepShares
+from jobs.catalog import MODELS
+from jobs.plan import DatasetSizes, resolve_plan
+from jobs.records import ProbeFindings, ProbePoint, Summary
+from jobs.run_times import key_of
+from jobs.spec import Spec, merged, spec_from
+from jobs.states import Status
+
+SIZES = DatasetSizes(train=54_000, validation=6_000, test=10_000)
+BASE: dict[str, Any] = {"dataset": "fashion-mnist", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+
+
+def a_spec(**changes: Any) -> Spec:
+    """A spec, with changes to a usual one."""
+    return spec_from(merged(spec_from(BASE).model_dump(mode="json"), changes))
+
+
+def a_summary(**figures: Any) -> Summary:
+    """A training that stopped early, soon after its best epoch."""
+    usual: dict[str, Any] = {
+        "best_epoch": 20, "epochs_run": 23, "val_accuracy": 0.93, "val_loss": 0.2, "train_samples_per_s": 10_000.0,
+        "wall_s": 150.0, "setup_s": 10.0, "parameters": 60_000, "trainable_parameters": 60_000, "model_bytes": 240_000,
+        "after_best_share": 0.12, "stopped_early": True,
+    }  # fmt: skip
+    return Summary(**usual | figures)
+
+
+def past(job_id: str, samples_per_s: float | None = 10_000.0, **changes: Any) -> PastJob:
+    """A past job; `summary` has changes to a usual one, the rest is the spec's."""
+    summary, fields = changes.pop("summary", {}), changes.pop("fields", {})
+    spec = a_spec(**changes)
+    speed = {} if samples_per_s is None else {"train_samples_per_s": samples_per_s}
+    job = PastJob(
+        id=job_id,
+        spec=spec,
+        plan=resolve_plan(spec, SIZES),
+        run_key=key_of(spec),
+        summary=a_summary(**speed | summary),
+        sizes=SIZES,
+    )
+    return replace(job, **fields)
+
+
+def a_probe(job_id: str, speeds: dict[int, float | None], **changes: Any) -> PastJob:
+    """A batch probe by batch of one GPU; a batch without a speed does not fit."""
+    spec = a_spec(**changes | {"probe": {}})
+    points = [
+        ProbePoint(
+            per_gpu_batch=batch,
+            global_batch=batch * spec.gpus,
+            fits=speed is not None,
+            step_time_s=batch * spec.gpus / speed if speed else None,
+            samples_per_s=speed,
+        )
+        for batch, speed in speeds.items()
+    ]
+    fits = [point.per_gpu_batch for point in points if point.fits]
+    ended_by = "largest" if len(fits) == len(points) else "memory"
+    found = ProbeFindings(points=points, ended_by=ended_by, largest_batch=max(fits))
+    return replace(past(job_id, **changes), spec=spec, summary=None, probe=found)
+
+
+def shares(
+    data_wait: float = 0.01, allreduce: float = 0.05, *, steps: int = 9000, step_s: float = 0.0125
+) -> StepShares:
+    """Where the time of all ranks' steps went."""
+    compute = 1 - data_wait - allreduce
+    return StepShares(
+        rank=-1, steps=steps, step_time_s=step_s, data_wait=data_wait, allreduce=allreduce, compute=compute
+    )
+
+
+def an_analysis(*kinds: FindingKind, steps: StepShares | None = None, learning: Learning | None = None) -> Analysis:
+    """An analysis with findings of these kinds."""
+    share = (steps or shares()).allreduce
+    return Analysis(
+        job_id="own",
+        complete=True,
+        findings=[Finding(kind=kind, text=f"It is {kind}.", evidence={"communication_share": share}) for kind in kinds],
+        steps=[steps or shares()],
+        utilization=[],
+        imbalances=[],
+        stalls=[],
+        learning=learning,
+        ledger=Ledger(leased_s=320.0, items={}),
+    )
+
+
+def learned(best_epoch: int, epochs_run: int, best: float, last: float, *, overfits: bool = False) -> Learning:
+    """How the validation accuracy went."""
+    return Learning(
+        metric="val_accuracy",
+        best_epoch=best_epoch,
+        epochs_run=epochs_run,
+        best=best,
+        last=last,
+        train_last=0.99,
+        val_loss_rise=0.5 if overfits else 0.0,
+        overfits=overfits,
+    )
+
+
+def a_job(*kinds: FindingKind, **given: Any) -> Evidence:
+    """Evidence on a job that succeeded, healthy where nothing else is given; `spec` has changes to a usual one.
+
+    It is among its own past jobs, as rows would have it.
+    """
+    own = past("own", summary=given.pop("summary", {}), **given.pop("spec", {}))
+    others = given.pop("past", ())
+    analysis = an_analysis(
+        *(kinds or (FindingKind.COMPUTE_BOUND,)), steps=given.pop("steps", None), learning=given.pop("learning", None)
+    )
+    fields: dict[str, Any] = {
+        "status": Status.SUCCEEDED,
+        "summary": own.summary,
+        "data": Data("arrays", (28, 28, 1), SIZES),
+        "model": MODELS.get(own.spec.model.name),
+        "past": (own, *others),
+        "cluster": Cluster(largest_host=2, memory_bytes=64_000_000_000),
+    }
+    return Evidence(job_id="own", spec=own.spec, plan=own.plan, analysis=analysis, **fields | given)
+
+
+def rules(advice: list[Advice]) -> list[str]:
+    """Which rules spoke, in their order."""
+    return [one.rule.value for one in advice]

@@ -1,0 +1,146 @@
+"""Whatever the job: advice is another spec that can be carried out, and repeats nothing that the job has already."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from jobs.admission import unsupported
+from jobs.advice.changes import changed
+from jobs.advice.evidence import Base, Cluster, Data, Evidence
+from jobs.advice.rules import RULES, advice_on
+from jobs.analysis.shape import FindingKind
+from jobs.plan import UnworkablePlan, resolve_plan
+from jobs.spec import InvalidSpec
+from jobs.states import EndReason, Status
+from tests.unit.jobs.advice_given import SIZES, a_job, learned, past, shares
+
+STOPPING = st.sampled_from(
+    [None, {"patience": 3}, {"patience": 40}, {"monitor": "loss"}, {"restore_best_weights": False}]
+)
+DATASETS = st.fixed_dictionaries(
+    {
+        "fraction": st.sampled_from([0.1, 1.0]),
+        "cache": st.sampled_from(["none", "memory"]),
+        "cache_limit_gb": st.sampled_from([0.5, 20]),
+        "image_size": st.just([96, 96]),
+    }
+)
+SPECS = st.fixed_dictionaries(
+    {
+        "dataset": DATASETS,
+        "gpus": st.sampled_from([1, 2, 4, 6]),
+        "batch_per": st.sampled_from(["gpu", "global"]),
+        "batch_size": st.sampled_from([1, 12, 96, 12_000]),
+        "lr_scaling": st.sampled_from(["none", "linear", "sqrt", "two_thirds"]),
+        "base_batch": st.sampled_from([None, 12, 512]),
+        "warmup_epochs": st.sampled_from([0, 3, 10]),
+        "optimizer": st.sampled_from(["adam", "nadam", "sgd"]),
+        "epochs": st.sampled_from([3, 60]),
+        "steps_per_epoch": st.sampled_from([None, 1, 25]),
+        "early_stopping": STOPPING,
+        "placement": st.sampled_from(["pack", "single_host", "spread"]),
+        "model": st.sampled_from(["lenet5", "resnet50", {"name": "resnet50", "freeze_base": False}]),
+    }
+)
+FAILURES = st.sampled_from(
+    [
+        {},
+        {"end_reason": EndReason.OUT_OF_MEMORY},
+        {"end_reason": EndReason.INTERNAL_ERROR, "error": "the loss is nan at step 3: try a lower learning rate"},
+    ]
+)
+
+
+@st.composite
+def evidences(draw: st.DrawFn) -> Evidence:
+    """Jobs of every kind, with whatever findings and neighbours."""
+    spec = draw(SPECS)
+    epochs = spec["epochs"]
+    best = draw(st.integers(1, epochs))
+    neighbours = [
+        (draw(st.floats(1e3, 1e5)), {"gpus": gpus, "batch_size": batch})
+        for gpus in (spec["gpus"], spec["gpus"] // 2, 2 * spec["gpus"])
+        for batch in (spec["batch_size"], 2 * spec["batch_size"])
+        if gpus and not (spec["batch_per"] == "global" and batch % gpus)
+    ]
+    try:
+        e = a_job(
+            *draw(st.sets(st.sampled_from(FindingKind))),
+            spec=spec,
+            summary={
+                "best_epoch": best,
+                "epochs_run": epochs,
+                "after_best_share": 1 - best / epochs,
+                "val_accuracy": draw(st.sampled_from([0.5, 0.95])),
+                "wall_s": 900.0,
+            },
+            steps=shares(draw(st.floats(0, 0.5)), draw(st.floats(0, 0.5))),
+            learning=learned(best, epochs, 0.9, draw(st.sampled_from([0.8, 0.9])), overfits=True),
+            data=Data(draw(st.sampled_from(["arrays", "images"])), (96, 96, 3), SIZES),
+            hosts=draw(st.sampled_from([1, 2])),
+            cluster=draw(st.sampled_from([None, Cluster(2, 8, 64_000_000_000), Cluster(8, None, 64_000_000_000)])),
+            bases=(Base("0base0", "photos", 500_000, 0.9),),
+            past=tuple(past(f"n{i}", speed, **spec | one) for i, (speed, one) in enumerate(neighbours)),
+        )
+    except (InvalidSpec, UnworkablePlan):
+        assume(condition=False)
+        raise
+    failure = draw(FAILURES)
+    return replace(e, status=Status.FAILED, summary=None, **failure) if failure else e
+
+
+def leaves(document: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every value of a change, by its path."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, value in document.items():
+        if isinstance(value, dict) and value:
+            found |= leaves(value, (*path, name))
+        else:
+            found[*path, name] = value
+    return found
+
+
+@given(evidences())
+def test_a_change_is_another_spec_that_can_be_carried_out(e: Evidence) -> None:
+    document = e.spec.model_dump(mode="json")
+    for rule in RULES:
+        proposal = rule(e)
+        if proposal is None:
+            continue
+        spec = changed(e.spec, proposal.change)
+        assert spec is not None, proposal
+        assert spec != e.spec
+        assert unsupported(spec, e.site) == []
+        resolve_plan(spec, e.sizes)
+        for path, value in leaves(dict(proposal.change)).items():
+            before = document
+            for name in path:
+                before = None if before is None else before[name]
+            assert value != before, (path, value)
+
+
+@given(evidences())
+def test_a_batch_grows_eightfold_at_most_and_its_rate_by_no_more_than_that(e: Evidence) -> None:
+    before = resolve_plan(e.spec, None)
+    for advice in advice_on(e):
+        spec = changed(e.spec, advice.change)
+        assert spec is not None
+        plan = resolve_plan(spec, None)
+        grown = plan.global_batch / before.global_batch
+        assert grown <= 8
+        assert plan.learning_rate <= before.learning_rate * max(grown, 1) * (1 + 1e-9)
+
+
+@given(evidences())
+def test_every_factor_is_one_and_every_item_says_why(e: Evidence) -> None:
+    found = advice_on(e)
+    assert [one.number for one in found] == list(range(1, len(found) + 1))
+    for one in found:
+        assert one.gain.time_factor is None or one.gain.time_factor > 0
+        assert one.gain.gpu_hours_factor is None or 0 < one.gain.gpu_hours_factor < 2
+        for text in (one.what, one.why, one.gain.text):
+            assert text.endswith(".")
+            assert text[0].isupper() or text[0].isdigit()
+        assert one.evidence

@@ -1,0 +1,453 @@
+"""Advice: exactly these rules in this order, with figures from the evidence; and nothing for a healthy job."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.advice.evidence import Base, Cluster, Data, Evidence
+from jobs.advice.rules import advice_on
+from jobs.advice.shape import Advice
+from jobs.analysis.shape import FindingKind, Imbalance
+from jobs.plan import resolve_plan
+from jobs.records import ProbeFindings, ProbePoint
+from jobs.spec import merged, spec_from
+from jobs.states import EndReason, Status
+from tests.unit.jobs.advice_given import SIZES, a_job, a_probe, learned, past, rules, shares
+
+K = FindingKind
+OVERFIT = {
+    "summary": {"best_epoch": 8, "epochs_run": 30, "after_best_share": 0.7, "stopped_early": False},
+    "spec": {"early_stopping": None},
+    "learning": learned(8, 30, 0.90, 0.86, overfits=True),
+}
+SPREAD = {"hosts": 2, "steps": shares(allreduce=0.3), "cluster": Cluster(largest_host=4, together=8)}
+FAILED: dict[str, Any] = {"status": Status.FAILED}
+
+
+def only(e: Evidence) -> Advice:
+    """The one piece of advice that there is."""
+    found = advice_on(e)
+    assert len(found) == 1, rules(found)
+    assert found[0].number == 1
+    return found[0]
+
+
+def after(e: Evidence, advice: Advice) -> Any:
+    """The spec with the advice."""
+    return spec_from(merged(e.spec.model_dump(mode="json"), advice.change))
+
+
+def test_a_healthy_job_gets_none() -> None:
+    assert advice_on(a_job()) == []
+
+
+def test_a_healthy_job_gets_none_where_its_neighbours_show_that_nothing_is_to_gain() -> None:
+    neighbours = (
+        past("b", 10_400.0, batch_size=128), past("c", 10_600.0, batch_size=512),
+        past("d", 5_400.0, gpus=1), past("e", 17_000.0, gpus=4),
+    )  # fmt: skip
+    assert advice_on(a_job(past=neighbours)) == []
+    assert advice_on(a_job(K.UNDERUSED, past=neighbours)) == []
+
+
+def test_a_job_without_any_evidence_gets_none() -> None:
+    e = a_job()
+    bare = replace(
+        e, summary=None, data=None, model=None, past=(), cluster=None, status=Status.CANCELLED,
+        analysis=e.analysis.model_copy(update={"steps": [], "findings": []}),
+    )  # fmt: skip
+    assert advice_on(bare) == []
+
+
+@pytest.mark.parametrize("short", [shares(0.6, steps=15, step_s=1.0), shares(0.6, steps=200, step_s=0.01)])
+def test_a_job_too_short_to_tell_gets_none(short: Any) -> None:
+    data = Data("images", (96, 96, 3), SIZES)
+    assert advice_on(a_job(K.INPUT_BOUND, steps=short, data=data)) == []
+    assert (
+        advice_on(a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.6, steps=short.steps, step_s=short.step_time_s)))
+        == []
+    )
+
+
+def test_rules_come_in_the_order_in_which_they_pay() -> None:
+    found = advice_on(_everything_at_once())
+    assert rules(found) == ["pretrained_base", "early_stopping", "streaming_and_cache", "gpus", "hosts"]
+    assert [one.number for one in found] == [1, 2, 3, 4, 5]
+
+
+def _everything_at_once() -> Evidence:
+    changes: dict[str, Any] = {
+        "early_stopping": None, "gpus": 4, "model": "resnet50",
+        "dataset": {"source": "photos", "image_size": [96, 96], "fraction": 0.5},
+    }  # fmt: skip
+    e = a_job(
+        K.OVERFITS, K.INPUT_BOUND,
+        **OVERFIT | {"spec": changes},
+        past=(past("half", 9_000.0, **changes | {"gpus": 2}), past("together", 12_000.0, **changes)),
+        steps=shares(0.5),
+        hosts=2,
+        data=Data("images", (96, 96, 3), SIZES),
+        cluster=Cluster(largest_host=4, memory_bytes=64_000_000_000),
+    )  # fmt: skip
+    site = replace(e.site, data_roots=("/data",))
+    own = replace(e.past[0], hosts=2)
+    return replace(e, past=(own, *e.past[1:]), site=site)
+
+
+# Pre-trained base
+
+
+def few(**given: Any) -> Evidence:
+    """A large network, trained from scratch on a few photos, that came to little."""
+    spec = {"model": "mobilenet_v2", "dataset": {"image_size": [96, 96], "fraction": 0.1}}
+    usual: dict[str, Any] = {
+        "summary": {"val_accuracy": 0.61},
+        "spec": spec,
+        "data": Data("images", (96, 96, 3), SIZES),
+    }
+    return a_job(**usual | given)
+
+
+def test_few_samples_and_little_accuracy_ask_for_imagenet_weights() -> None:
+    advice = only(few())
+    assert (advice.rule, advice.change) == ("pretrained_base", {"model": {"weights": "imagenet"}})
+    assert "5400 samples" in advice.why
+    assert "0.610" in advice.why
+    assert (advice.gain.time_factor, advice.gain.gpu_hours_factor, advice.gain.accuracy) == (None, None, None)
+
+
+def test_the_gain_of_a_base_is_what_others_had_of_it() -> None:
+    started = past(
+        "base", 40_000.0, model={"name": "mobilenet_v2", "weights": "imagenet"},
+        dataset={"image_size": [96, 96], "fraction": 0.1}, summary={"val_accuracy": 0.91, "wall_s": 60.0},
+    )  # fmt: skip
+    gain = only(few(past=(started,))).gain
+    assert (gain.time_factor, gain.accuracy) == (0.4, 0.3)
+
+
+def test_no_base_is_advised_where_none_is_missing() -> None:
+    assert advice_on(few(summary={"val_accuracy": 0.95})) == []
+    assert advice_on(few(summary={"val_accuracy": 0.61, "epochs_run": 2, "best_epoch": 2})) == []
+    weights = {"name": "mobilenet_v2", "weights": "imagenet"}
+    assert advice_on(few(spec={"model": weights, "dataset": {"fraction": 0.1, "image_size": [96, 96]}})) == []
+    assert advice_on(few(spec={"model": "mobilenet_v2", "dataset": {"image_size": [96, 96]}})) == []  # 54,000 samples
+    assert advice_on(few(spec={"model": "convnet7", "dataset": {"fraction": 0.1}})) == []  # nothing to start from
+
+
+def test_a_network_without_imagenet_weights_starts_from_a_job_with_more_samples() -> None:
+    spec = {"model": "convnet7", "dataset": {"fraction": 0.1}}
+    base = Base("0base0", "synthetic", 20_000, 0.97)
+    advice = only(few(spec=spec, bases=(base,)))
+    assert advice.change == {"model": {"weights": "job:0base0", "freeze_base": False}}
+    assert "20000 samples of synthetic" in advice.why
+    assert advice_on(few(spec=spec, bases=(replace(base, train_samples=8_000),))) == []
+
+
+# Early stopping
+
+
+def test_epochs_after_the_best_one_ask_for_early_stopping() -> None:
+    advice = only(a_job(**OVERFIT | {"learning": None}))
+    assert advice.rule == "early_stopping"
+    assert advice.change["early_stopping"]["patience"] == 3
+    assert advice.evidence == {"after_best_share": 0.7, "epochs_after_best": 22, "epochs_run": 30, "patience": 3}
+    assert advice.gain.time_factor == pytest.approx(1 - 0.7 * 19 / 22, abs=1e-4)
+    assert advice.gain.accuracy is None
+    assert "the 22 epochs after the best one (8) took 70 % of the training time" in advice.why
+
+
+def test_an_overfitted_job_also_gets_its_accuracy_back() -> None:
+    assert only(a_job(K.OVERFITS, **OVERFIT)).gain.accuracy == 0.04
+
+
+def test_patience_covers_the_flat_stretches_before_the_best_epoch() -> None:
+    flat = (0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.7, 0.9, *[0.9] * 22)
+    assert only(a_job(**OVERFIT, accuracies=flat)).change["early_stopping"]["patience"] == 5
+
+
+def test_early_stopping_that_worked_is_left_alone() -> None:
+    stopped = {"best_epoch": 4, "epochs_run": 7, "after_best_share": 0.43, "stopped_early": True}
+    assert advice_on(a_job(summary=stopped)) == []
+    assert advice_on(a_job(K.OVERFITS, summary=stopped, learning=learned(4, 7, 0.9, 0.85, overfits=True))) == []
+
+
+def test_a_job_that_still_improved_is_not_told_to_stop() -> None:
+    improved = {"best_epoch": 28, "epochs_run": 30, "after_best_share": 0.07, "stopped_early": False}
+    assert advice_on(a_job(summary=improved, spec={"early_stopping": None})) == []
+
+
+def test_too_much_patience_is_cut_to_what_the_curve_needs() -> None:
+    summary = {"best_epoch": 10, "epochs_run": 40, "after_best_share": 0.75}
+    patient = {"epochs": 100, "early_stopping": {"patience": 30}}
+    advice = only(a_job(summary=summary, spec=patient, accuracies=tuple(i / 50 for i in range(10)) + (0.1,) * 30))
+    assert advice.change == {"early_stopping": {"patience": 3}}
+    assert advice.gain.time_factor == pytest.approx(1 - 0.75 * 27 / 30)
+
+
+def test_a_rule_that_watches_the_training_data_is_told_to_watch_the_validation() -> None:
+    e = a_job(
+        K.OVERFITS, spec={"early_stopping": {"monitor": "loss"}}, learning=learned(5, 30, 0.9, 0.8, overfits=True),
+        summary={"best_epoch": 30, "epochs_run": 30, "after_best_share": 0.0},
+    )  # fmt: skip
+    advice = only(e)
+    assert advice.change == {"early_stopping": {"monitor": "val_accuracy"}}
+    assert (advice.gain.time_factor, advice.gain.accuracy) == (round(1 - 25 / 30 * 22 / 25, 4), 0.1)
+
+
+def test_the_weights_of_the_best_epoch_are_to_be_kept() -> None:
+    spec = {"early_stopping": {"restore_best_weights": False}}
+    advice = only(a_job(spec=spec, learning=learned(20, 23, 0.93, 0.90)))
+    assert advice.change == {"early_stopping": {"restore_best_weights": True}}
+    assert advice.gain.accuracy == 0.03
+
+
+# Batch and rate
+
+
+def test_a_batch_that_was_measured_to_be_faster_is_advised_up_to_the_knee() -> None:
+    faster = (
+        past("b", 16_000.0, batch_size=128),
+        past("c", 20_000.0, batch_size=256),
+        past("d", 20_500.0, batch_size=512),
+    )
+    e = a_job(past=faster)
+    advice = only(e)
+    assert advice.rule == "batch_and_rate"
+    assert advice.change == {"batch_size": 256, "lr_scaling": "sqrt", "base_batch": 128, "warmup_epochs": 3}
+    assert resolve_plan(after(e, advice), None).learning_rate == pytest.approx(0.002)
+    assert (advice.gain.time_factor, advice.gain.gpu_hours_factor, advice.gain.accuracy) == (0.5, 0.5, 0.0)
+    assert "64 samples a GPU came to 10000 samples/s, and 256 to 20000" in advice.why
+
+
+def test_a_larger_batch_that_cost_past_jobs_their_accuracy_is_not_advised() -> None:
+    worse = past("b", 20_000.0, batch_size=128, summary={"val_accuracy": 0.89})
+    assert advice_on(a_job(past=(worse,))) == []
+
+
+def test_sgd_scales_the_rate_as_the_batch_and_a_policy_of_ones_own_stays() -> None:
+    for spec, rate in (({"optimizer": "sgd"}, 0.002), ({"lr_scaling": "two_thirds"}, 0.001 * 4 ** (2 / 3))):
+        e = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
+        assert resolve_plan(after(e, only(e)), None).learning_rate == pytest.approx(rate)
+
+
+def test_a_probe_is_compared_with_itself() -> None:
+    probed = a_probe("p", {32: 20_000.0, 64: 30_000.0, 128: 45_000.0, 256: 46_000.0, 512: None})
+    advice = only(a_job(past=(probed,)))
+    assert advice.change["batch_size"] == 128
+    assert advice.gain.time_factor == round(30 / 45, 4)
+    assert advice_on(a_job(past=(a_probe("p", {64: 30_000.0, 128: 31_000.0}),))) == []
+
+
+def test_a_batch_that_does_not_fit_is_not_advised() -> None:
+    probed = a_probe("p", {64: 30_000.0, 128: None})
+    assert advice_on(a_job(past=(probed, past("b", 20_000.0, batch_size=128)))) == []
+
+
+def test_a_batch_that_leaves_an_epoch_too_few_steps_is_not_advised() -> None:
+    spec = {"dataset": {"fraction": 0.05}}  # 2700 samples: 21 steps of 128
+    fast = past("b", 20_000.0, batch_size=256, **spec)
+    assert advice_on(a_job(spec=spec, past=(fast,))) == []
+
+
+def test_too_many_messages_ask_for_a_larger_batch_by_the_shares_of_the_steps() -> None:
+    e = a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.6))
+    advice = only(e)
+    assert (advice.rule, advice.change["batch_size"]) == ("batch_and_rate", 512)
+    assert advice.evidence["communication_share"] == 0.6
+    assert advice.gain.time_factor == pytest.approx(0.4 + 0.6 / 8)
+    assert only(a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.3))).change["batch_size"] == 256
+
+
+def test_ranks_that_wait_for_a_slower_one_get_no_larger_batch() -> None:
+    e = a_job(K.COMMUNICATION_BOUND, K.UNEVEN, steps=shares(0.0, 0.6))
+    slow = Imbalance(figure="compute_s", by_rank={0: 0.1, 1: 0.2}, ratio=2.0, text="")
+    assert advice_on(replace(e, analysis=e.analysis.model_copy(update={"imbalances": [slow]}))) == []
+
+
+def test_slots_with_capacity_left_are_probed_where_no_larger_batch_was_measured() -> None:
+    e = a_job(K.UNDERUSED)
+    advice = only(e)
+    assert advice.change == {"probe": {}}
+    assert after(e, advice).probe is not None
+    assert advice.gain.time_factor is None
+    assert advice_on(a_job(K.UNDERUSED, past=(past("b", 10_100.0, batch_size=128),))) == []
+
+
+def test_out_of_memory_asks_for_a_batch_that_fitted_else_for_half() -> None:
+    failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": ()}
+    advice = only(replace(a_job(), **failed))
+    assert advice.change == {"batch_size": 32, "learning_rate": 0.000707}
+    fitted = replace(a_job(), **failed | {"past": (past("b", batch_size=16),)})
+    assert only(fitted).change["batch_size"] == 16
+    scaled = a_job(spec={"lr_scaling": "linear", "batch_per": "global"})
+    advice = only(replace(scaled, **failed))
+    assert advice.change == {"batch_size": 32, "base_batch": 32}
+    assert resolve_plan(after(scaled, advice), None).learning_rate == 0.001
+    assert resolve_plan(scaled.spec, None).learning_rate == 0.002
+    assert advice_on(replace(a_job(spec={"batch_size": 1}), **failed)) == []
+
+
+def test_a_loss_that_is_no_number_asks_for_a_lower_rate() -> None:
+    failed = {
+        **FAILED, "end_reason": EndReason.INTERNAL_ERROR, "summary": None, "past": (),
+        "error": "the loss is nan at step 3 (epoch 1): try a lower learning rate",
+    }  # fmt: skip
+    assert only(replace(a_job(), **failed)).change == {"learning_rate": 0.0001}
+    lower = past("b", learning_rate=0.0005)
+    assert only(replace(a_job(), **failed | {"past": (lower,)})).change == {"learning_rate": 0.0005}
+    scaled = only(replace(a_job(spec={"lr_scaling": "linear"}), **failed))
+    assert scaled.change == {"learning_rate": 0.0001, "warmup_epochs": 3}
+    assert advice_on(replace(a_job(), **failed | {"error": "a rank died"})) == []
+
+
+def test_a_probe_is_followed_by_a_training_with_what_it_proposes() -> None:
+    points = [
+        ProbePoint(per_gpu_batch=batch, global_batch=2 * batch, fits=True, step_time_s=1.0, samples_per_s=speed)
+        for batch, speed in ((64, 10_000.0), (256, 25_000.0))
+    ]
+    found = ProbeFindings(points=points, ended_by="largest", batch_size=256, learning_rate=0.002, why="It grew.")
+    e = replace(a_job(spec={"probe": {}}), summary=None, past=(), probe=found)
+    advice = only(e)
+    assert advice.change == {"probe": None, "batch_size": 256, "learning_rate": 0.002}
+    assert (advice.why, advice.gain.time_factor) == ("It grew.", 0.4)
+    assert after(e, advice).probe is None
+    assert advice_on(replace(e, probe=ProbeFindings(points=[]))) == []
+
+
+def test_an_epoch_that_counts_its_own_steps_keeps_its_samples() -> None:
+    spec = {"steps_per_epoch": 100}
+    larger = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
+    assert only(larger).change["steps_per_epoch"] == 50
+    fewer = a_job(spec=spec, past=(past("one", 9_000.0, gpus=1, **spec),))
+    assert only(fewer).change == {"gpus": 1, "steps_per_epoch": 200}
+
+
+# Streaming and cache
+
+
+def waits(**given: Any) -> Evidence:
+    usual: dict[str, Any] = {
+        "steps": shares(0.6), "data": Data("images", (96, 96, 3), SIZES), "spec": {"model": "convnet7"},
+    }  # fmt: skip
+    return a_job(K.INPUT_BOUND, **usual | given)
+
+
+def test_images_that_are_decoded_anew_are_to_be_kept_in_memory() -> None:
+    advice = only(waits())
+    assert (advice.rule, advice.change) == ("streaming_and_cache", {"dataset": {"cache": "memory"}})
+    assert "60 % of each step (7.5 of 12.5 ms) is waiting for data" in advice.why
+    assert "1.7 GB" in advice.why
+    assert advice.gain.time_factor == 0.4
+    assert advice.gain.gpu_hours_factor == round(1 - 0.6 * 22 / 23, 4)
+
+
+def test_the_limit_of_the_cache_grows_with_what_it_is_to_hold() -> None:
+    large = Data("images", (500, 500, 3), SIZES)  # 45 GB
+    assert only(waits(data=large, cluster=Cluster(2, None, 200_000_000_000))).change == {
+        "dataset": {"cache": "memory", "cache_limit_gb": 45.0}
+    }
+    assert advice_on(waits(data=large)) == []  # a host has 64 GB
+    assert advice_on(waits(data=large, cluster=None)) == []
+
+
+def test_what_is_cached_or_in_memory_already_gets_no_cache() -> None:
+    assert advice_on(waits(spec={"dataset": {"cache": "memory"}})) == []
+    assert advice_on(waits(data=Data("arrays", (28, 28, 1), SIZES))) == []
+
+
+def test_data_behind_a_network_that_is_too_large_for_memory_goes_to_disk() -> None:
+    e = waits(data=Data("parquet", (500, 500, 3), SIZES), spec={"dataset": {"source": "s3://bucket/set"}})
+    e = replace(e, site=replace(e.site, data_roots=("s3://bucket",)))
+    advice = only(e)
+    assert advice.change == {"dataset": {"cache": "disk"}}
+    assert advice.gain.time_factor is None
+
+
+def test_the_gain_of_a_cache_is_what_others_had_of_it() -> None:
+    cached = {"model": "convnet7", "dataset": {"cache": "memory"}}
+    assert only(waits(past=(past("c", 20_000.0, **cached),))).gain.time_factor == 0.5
+    assert advice_on(waits(past=(past("c", 10_500.0, **cached),))) == []
+
+
+def test_a_job_that_waits_for_its_data_is_not_told_to_take_larger_batches() -> None:
+    faster = past("b", 20_000.0, model="convnet7", batch_size=128)
+    assert rules(advice_on(waits(past=(faster,)))) == ["streaming_and_cache"]
+
+
+# GPUs and hosts
+
+
+def test_a_doubling_that_did_not_pay_is_taken_back() -> None:
+    advice = only(a_job(past=(past("one", 7_500.0, gpus=1),), spec={"min_gpus": 2}))
+    assert (advice.rule, advice.change) == ("gpus", {"gpus": 1, "min_gpus": 1})
+    assert (advice.gain.time_factor, advice.gain.gpu_hours_factor) == (1.3333, 0.6667)
+
+
+def test_a_doubling_that_paid_elsewhere_is_advised_up_to_the_size_of_a_host() -> None:
+    more = (past("one", 5_400.0, gpus=1), past("four", 18_000.0, gpus=4))
+    e = a_job(past=more, cluster=Cluster(largest_host=4))
+    advice = only(e)
+    assert advice.rule == "gpus"
+    assert advice.change == {"gpus": 4, "lr_scaling": "sqrt", "base_batch": 128, "warmup_epochs": 3}
+    assert (advice.gain.time_factor, advice.gain.gpu_hours_factor) == (round(1 / 1.8, 4), round(2 / 1.8, 4))
+    assert advice_on(replace(e, cluster=Cluster(largest_host=3))) == []
+    assert advice_on(replace(e, cluster=None)) == []
+
+
+def test_a_doubling_is_predicted_from_the_steps_of_several_ranks_and_not_of_one() -> None:
+    roomy = Cluster(largest_host=8)
+    advice = only(a_job(cluster=roomy, steps=shares(0.0, 0.1)))
+    assert advice.evidence["doubling_gain"] == round(2 / 1.05, 3)
+    assert advice_on(a_job(cluster=roomy, spec={"gpus": 1}, steps=shares(0.0, 0.0))) == []
+    assert advice_on(a_job(cluster=roomy, device="H200", past=())) == []
+    assert advice_on(a_job(cluster=roomy, summary={"wall_s": 30.0})) == []
+
+
+def test_more_gpus_wait_until_the_batch_is_at_its_knee() -> None:
+    faster = past("b", 20_000.0, batch_size=128)
+    assert rules(advice_on(a_job(cluster=Cluster(largest_host=8), past=(faster,)))) == ["batch_and_rate"]
+
+
+def test_a_global_batch_is_compared_with_the_same_one_on_fewer_gpus() -> None:
+    spec = {"batch_per": "global", "batch_size": 128}
+    same_work = past("one", 7_500.0, gpus=1, batch_size=128)
+    per_gpu = past("other", 5_000.0, gpus=1, batch_size=64)
+    assert only(a_job(spec=spec, past=(same_work, per_gpu))).change == {"gpus": 1}
+
+
+def test_a_job_over_hosts_that_one_host_could_hold_goes_back_to_one() -> None:
+    advice = only(a_job(**SPREAD))
+    assert (advice.rule, advice.change, advice.gain.time_factor) == ("hosts", {"placement": "single_host"}, None)
+    e = a_job(**SPREAD)
+    own = replace(e.past[0], hosts=2)
+    measured = replace(e, past=(own, past("together", 13_000.0)))
+    assert only(measured).gain.time_factor == round(10 / 13, 4)
+    assert advice_on(replace(e, past=(own, past("together", 10_200.0)))) == []
+    assert advice_on(replace(e, cluster=Cluster(largest_host=1, together=2))) == []
+    assert advice_on(a_job(**SPREAD | {"spec": {"placement": "single_host"}})) == []
+
+
+def test_several_hosts_are_advised_to_a_job_that_fills_one_and_scales() -> None:
+    two_hosts = Cluster(largest_host=2, together=4)
+    one = past("one", 5_200.0, gpus=1)
+    long = {"summary": {"wall_s": 900.0}, "cluster": two_hosts}
+    advice = only(a_job(past=(one,), **long))
+    assert (advice.rule, advice.change["gpus"], advice.gain.time_factor) == ("hosts", 4, None)
+    four = past("four", 17_000.0, gpus=4, fields={"hosts": 2})
+    assert only(a_job(past=(one, four), **long)).gain.time_factor == round(1 / 1.7, 4)
+    assert advice_on(a_job(past=(past("one", 6_300.0, gpus=1),), **long)) == []
+    assert advice_on(a_job(past=(one,), **long | {"cluster": Cluster(largest_host=2)})) == []
+    assert advice_on(a_job(past=(one,), **long | {"summary": {"wall_s": 150.0}})) == []
+
+
+def test_neighbours_that_were_too_short_to_tell_say_nothing() -> None:
+    short = past("one", 40_000.0, gpus=1, summary={"epochs_run": 1, "best_epoch": 1})
+    assert advice_on(a_job(past=(short,))) == []
+
+
+def test_what_ran_on_another_device_or_with_a_frozen_base_says_nothing() -> None:
+    elsewhere = past("one", 1_000.0, gpus=1, fields={"device": "H200"})
+    frozen = past("two", 40_000.0, batch_size=128, model={"name": "lenet5", "weights": "job:abc"})
+    uneven = past("three", 40_000.0, batch_size=128, fields={"even": False})
+    assert advice_on(a_job(past=(elsewhere, frozen, uneven))) == []

@@ -1,0 +1,121 @@
+"""Stalls: what is one, how long, why; and what only looks like one."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.analysis.evidence import EpochSteps, LongStep, RankStep, Run
+from jobs.analysis.shape import StallCause
+from jobs.analysis.stalls import Pause, find, steps_without
+from tests.unit.jobs import analysis_given as given
+
+near = pytest.approx
+PLAN = {"validation_steps": 20}
+
+
+def stalls_of(run: Run, *, step_s: float = 0.1, **fields: Any) -> list[Pause]:
+    return find(given.evidence(given.steps([step_s, step_s]), runs=[run], plan=PLAN, **fields))
+
+
+def a_long_step(length_s: float, *ranks: tuple[float, float]) -> Run:
+    """A run whose step 40 took so long; (data wait, allreduce) of each rank."""
+    waits = [RankStep(rank, data_wait_s, allreduce_s) for rank, (data_wait_s, allreduce_s) in enumerate(ranks)]
+    return given.a_run(slots=2, long_steps=[LongStep(40, 1500.0, length_s, waits)])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cause", "rank"),
+    [
+        ([(0.0, 0.01), (0.0, 30.0)], StallCause.RANK, 0),
+        ([(0.0, 30.0), (29.9, 0.0)], StallCause.DATA, 1),
+        ([(29.9, 0.0), (29.9, 0.0)], StallCause.DATA, None),
+        ([(0.0, 30.0), (0.0, 30.0)], StallCause.COMMUNICATION, None),
+        ([(0.0, 0.1), (0.0, 0.1)], StallCause.UNKNOWN, None),
+        ([], StallCause.UNKNOWN, None),
+    ],
+)
+def test_a_long_step_is_a_stall_with_a_cause(
+    ranks: list[tuple[float, float]], cause: StallCause, rank: int | None
+) -> None:
+    (stall,) = stalls_of(a_long_step(30.1, *ranks))
+
+    assert (stall.cause, stall.rank) == (cause, rank)
+    assert (stall.began_at, stall.length_s) == (near(1469.9), near(30.0))
+    assert (stall.after_step, stall.usual_step_s, stall.ongoing) == (39, near(0.1), False)
+
+
+def test_steps_that_always_take_long_are_none() -> None:
+    assert stalls_of(a_long_step(30.0), step_s=2.0) == []
+    assert len(stalls_of(a_long_step(30.0), step_s=1.4)) == 1
+
+
+def test_a_first_step_is_set_up() -> None:
+    run = given.a_run(long_steps=[LongStep(1, 1030.0, 30.0)])
+
+    assert stalls_of(run) == []
+
+
+def test_stalled_steps_are_no_usual_steps() -> None:
+    made = given.steps(0.1)
+
+    (rest,) = steps_without([made], stalls_of(a_long_step(30.0)))
+
+    assert 40 in made.number
+    assert len(rest.number) == 99
+    assert 40 not in rest.number
+
+
+def with_gaps(*gaps_s: float, **fields: Any) -> Run:
+    """Epochs of ten steps of 0.1 s, with so much time between them."""
+    epochs, at = [EpochSteps(1, 1, 10, 1000.0, 1000.1, 1001.0)], 1001.0
+    for number, gap_s in enumerate(gaps_s, 2):
+        at += gap_s
+        epochs.append(EpochSteps(number, 10 * number - 9, 10 * number, at, at + 0.1, at + 1.0))
+        at += 1.0
+    return given.a_run(**{"epochs": epochs, "ended_at": at + 1} | fields)
+
+
+def test_validation_is_no_stall_however_long() -> None:
+    assert stalls_of(with_gaps(60.0, 61.0, 59.0)) == []
+    assert stalls_of(with_gaps(60.0, 75.0, 60.0)) == []
+
+
+def test_a_validation_that_takes_far_longer_than_the_others_is_one() -> None:
+    (stall,) = stalls_of(with_gaps(5.0, 35.0, 5.0))
+
+    assert (stall.length_s, stall.after_step, stall.began_at) == (near(30.0), 20, near(1007.0))
+
+
+def test_without_others_a_validation_takes_what_its_steps_take() -> None:
+    assert stalls_of(with_gaps(11.0)) == []
+    assert [stall.length_s for stall in stalls_of(with_gaps(32.0))] == [near(30.0)]
+
+
+def test_a_live_job_that_stands_still_is_stalled_by_now() -> None:
+    live = given.a_run(live=True, ended_well=False)
+    quiet = replace(live, ended_at=live.epochs[-1].ended_at + 32)
+
+    (stall,) = stalls_of(quiet)
+
+    assert stall.ongoing
+    assert stall.length_s == near(30.0)  # without the validation that is due
+    assert stalls_of(replace(live, ended_at=live.epochs[-1].ended_at + 11)) == []
+
+
+def test_what_follows_the_last_step_of_a_job_that_finished_is_its_end() -> None:
+    finished = given.a_run()
+
+    assert stalls_of(replace(finished, ended_at=finished.ended_at + 100)) == []
+    (stall,) = stalls_of(replace(finished, ended_at=finished.ended_at + 100, ended_well=False))
+    assert not stall.ongoing
+
+
+def test_before_the_first_step_nothing_is_a_stall() -> None:
+    assert stalls_of(given.a_run(epochs=[], live=True, ended_well=False, ended_at=9999.0)) == []
+
+
+def test_of_thinned_series_the_epochs_tell_what_is_usual() -> None:
+    run = a_long_step(30.0)
+
+    assert [stall.usual_step_s for stall in find(given.evidence(runs=[run], plan=PLAN))] == [near(0.1)]

@@ -1,0 +1,186 @@
+"""What a job is named for: each fault by its name and its figures, and a healthy job by none."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.analysis.analyse import analysed
+from jobs.analysis.evidence import Evidence, LongStep, RankStep
+from jobs.analysis.shape import Analysis, Finding, FindingKind
+from tests.unit.jobs import analysis_given as given
+
+K = FindingKind
+BUSY = np.full(120, 95.0)
+
+
+def kinds(evidence: Evidence) -> list[FindingKind]:
+    return [finding.kind for finding in analysed(evidence).findings]
+
+
+def the_one(evidence: Evidence) -> Finding:
+    (finding,) = analysed(evidence).findings
+    return finding
+
+
+def on_gpus(*busy: Any, step: tuple[Any, Any, Any] = (0.1, 0.0, 0.0), **fields: Any) -> Evidence:
+    """A job whose GPUs were as busy as that."""
+    ranks = len(busy)
+    samples = [given.samples(one, rank=rank, **fields) for rank, one in enumerate(busy)]
+    columns = [np.broadcast_to(np.asarray(one, float), ranks) for one in step]
+    runs = [given.a_run(slots=ranks, count=1201)]
+    return given.evidence(given.steps(*columns, count=1200), on_gpu=True, samples=samples, runs=runs)
+
+
+def test_a_job_that_computes_is_named_for_that_alone() -> None:
+    finding = the_one(given.evidence(given.steps([0.1, 0.1], [0.01, 0.0], [0.015, 0.025])))
+
+    assert finding.kind is K.COMPUTE_BOUND
+    assert finding.text == "75 % of the time of its steps is spent computing: as it should be."
+    assert the_one(on_gpus(BUSY, BUSY)).kind is K.COMPUTE_BOUND
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        given.steps(0.1, 0.08, count=20),  # too few steps to tell
+        given.steps(0.001, 0.0008, count=100),  # a tenth of a second of training
+        given.steps([0.1, 0.1], 0.0, [0.035, 0.045]),  # an exchange that does not take most of it
+    ],
+)
+def test_little_evidence_and_little_fault_are_no_finding(healthy: Any) -> None:
+    assert set(kinds(given.evidence(healthy))) <= {K.COMPUTE_BOUND}
+
+
+def test_a_job_that_waits_for_data_is_input_bound() -> None:
+    finding = the_one(given.evidence(given.steps([0.1, 0.1], [0.06, 0.0], [0.0, 0.06])))
+
+    assert finding.kind is K.INPUT_BOUND
+    assert finding.evidence == {"data_wait_share": 0.6, "step_time_s": 0.1, "steps": 100}
+
+
+def test_one_long_wait_does_not_make_a_job_input_bound() -> None:
+    made = given.steps(0.1)
+    made.time_s[50], made.data_wait_s[50] = 8.0, 7.9
+
+    assert K.INPUT_BOUND not in kinds(given.evidence(made))
+
+
+def test_a_job_that_exchanges_is_communication_bound() -> None:
+    finding = the_one(given.evidence(given.steps([0.1, 0.1], 0.0, [0.08, 0.085])))
+
+    assert finding.kind is K.COMMUNICATION_BOUND
+    assert (finding.evidence["communication_share"], finding.evidence["basis"]) == (0.8, "measured")
+
+
+def test_an_exchange_that_is_held_up_now_and_then_is_not() -> None:
+    made = given.steps([0.1, 0.1], 0.0, [0.02, 0.02])
+    made.time_s[:60], made.allreduce_s[:60] = 0.5, 0.42
+
+    assert K.COMMUNICATION_BOUND not in kinds(given.evidence(made))
+
+
+def test_on_gpus_the_backward_pass_is_no_communication() -> None:
+    evidence = on_gpus(BUSY, BUSY, step=(0.1, 0.0, 0.09))
+
+    assert kinds(evidence) == [K.COMPUTE_BOUND]
+    assert analysed(evidence).ledger.items["communication"] == 0
+    slower = replace(evidence, one_gpu_step_s=0.03)
+    assert kinds(slower) == [K.COMMUNICATION_BOUND]
+    assert analysed(slower).ledger.items["communication"] == pytest.approx(2 * 120 * 0.7)
+
+
+def stalled(**fields: Any) -> Analysis:
+    long = LongStep(51, 1035.1, 30.1, [RankStep(0, 30.05, 0.0)])
+    run = given.a_run(long_steps=[long], ended_at=1041.2)
+    epoch = replace(run.epochs[0], ended_at=1040.2)
+    made = given.steps(0.1)
+    made.time_s[made.number == 51], made.data_wait_s[made.number == 51] = 30.1, 30.05
+    samples = [given.samples([95.0] * 5 + [5.0] * 30 + [95.0] * 60)]
+    return analysed(given.evidence(made, runs=[replace(run, epochs=[epoch])], samples=samples, **fields))
+
+
+def test_a_stalled_job_is_named_so_and_its_time_counts_once() -> None:
+    analysis = stalled()
+
+    finding = analysis.findings[0]
+    assert finding.kind is K.STALLED
+    assert finding.text == "It stood still for 30.0 s after step 50, where a step takes 0.1 s: it waited for data."
+    assert [stall.use_percent for stall in analysis.stalls] == [pytest.approx(5.0, abs=4)]
+    assert K.INPUT_BOUND not in [one.kind for one in analysis.findings]
+    assert analysis.ledger.items["stalled"] == pytest.approx(30.0)
+    assert analysis.ledger.items["data_wait"] == 0
+    assert sum(analysis.ledger.items.values()) == pytest.approx(analysis.ledger.leased_s)
+
+
+def test_a_job_that_learns_by_heart_overfits() -> None:
+    losses = [2.0 * 0.8**epoch for epoch in range(20)]
+    val_losses = [1.0, 0.8, 0.7, 0.65, *(0.65 + 0.03 * epoch for epoch in range(1, 17))]
+
+    finding = the_one(given.evidence(epochs=given.epochs(losses, val_losses)))
+
+    assert finding.kind is K.OVERFITS
+    assert finding.evidence["epochs_after_best"] == 16
+    assert finding.text.startswith("Its validation loss rose by 74 % over its least")
+
+
+def test_ranks_that_differ_are_uneven() -> None:
+    finding = the_one(given.evidence(given.steps([0.1, 0.1], 0.0, [0.0, 0.05])))
+
+    assert finding.kind is K.UNEVEN
+
+
+def test_gpus_with_nothing_to_wait_for_are_underused() -> None:
+    finding = the_one(on_gpus(BUSY * 0.3))
+
+    assert finding.kind is K.UNDERUSED
+    assert finding.text == "The GPUs are busy 28 % of the time, and wait neither for data nor for each other."
+
+
+def test_gpus_that_wait_for_data_are_not_underused_beside() -> None:
+    assert kinds(on_gpus(BUSY * 0.3, step=(0.1, 0.07, 0.0))) == [K.INPUT_BOUND]
+
+
+def test_gpus_that_swing_are_spiky() -> None:
+    wave = np.where(np.arange(120) % 12 < 8, 100.0, 0.0)
+
+    finding = next(one for one in analysed(on_gpus(wave)).findings if one.kind is K.SPIKY)
+
+    assert finding.evidence["period_s"] == pytest.approx(12, rel=0.05)
+    assert K.SPIKY not in kinds(on_gpus(wave[:20]))  # too short to tell
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"throttle": {"thermal": 60, "power": 0, "hardware": 0}}, True),
+        ({"throttle": {"thermal": 6, "power": 0, "hardware": 0}}, False),
+        ({"throttle": {"thermal": 0, "power": 120, "hardware": 0}}, False),
+        ({"throttle": {"power": 120}, "throttled_clock_mhz": 1900.0, "greatest_clock_mhz": 1980.0}, False),
+        ({"throttle": {"power": 120}, "throttled_clock_mhz": 1200.0, "greatest_clock_mhz": 1980.0}, True),
+    ],
+)
+def test_a_gpu_that_is_slowed_down_is_throttled_where_that_costs_something(fields: dict[str, Any], named: bool) -> None:
+    assert (K.THROTTLED in kinds(on_gpus(BUSY, **fields))) == named
+
+
+def test_a_job_that_hardly_trains_is_set_up_bound() -> None:
+    run = given.a_run(leased_at=900.0)
+
+    assert K.SET_UP_BOUND in kinds(given.evidence(given.steps(0.1), runs=[run]))
+    assert K.SET_UP_BOUND not in kinds(given.evidence(given.steps(0.1), runs=[run], ended=False))
+
+
+def test_the_weightiest_comes_first() -> None:
+    wave = np.where(np.arange(120) % 12 < 8, 100.0, 0.0)
+
+    assert kinds(on_gpus(wave, step=(0.1, 0.08, 0.0))) == [K.INPUT_BOUND, K.SPIKY]
+
+
+def test_of_a_job_that_never_ran_nothing_is_said() -> None:
+    analysis = analysed(given.evidence(runs=[], ended=False))
+
+    assert (analysis.findings, analysis.steps, analysis.stalls, analysis.learning) == ([], [], [], None)
+    assert analysis.ledger.leased_s == 0
+    assert not analysis.complete

@@ -1,0 +1,239 @@
+"""Quotes and warnings: from the nearest past jobs, with figures that can be worked out by hand; else nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.advice.past import PastJob, comparable
+from jobs.advice.quote import Asked, asked_of, quoted
+from jobs.advice.shape import Quote, Range
+from jobs.advice.throughput import Throughput
+from jobs.advice.warnings import warnings_about
+from jobs.fitting import Cluster, HostSlots
+from jobs.plan import resolve_plan
+from jobs.spec import Spec
+from tests.unit.jobs.advice_given import SIZES, a_probe, a_spec, past
+
+
+def asked(**changes: Any) -> Asked:
+    """A job that is to be quoted, on one host."""
+    spec = a_spec(**changes)
+    return Asked(spec, resolve_plan(spec, SIZES), {1: 1, spec.gpus: 1, max(spec.gpus // 2, 1): 1})
+
+
+def quote(*jobs: PastJob, **changes: Any) -> Quote:
+    """The quote for a job with changes to the usual spec."""
+    found = quoted(asked(**changes), jobs)
+    assert found is not None
+    return found
+
+
+def epochs(run: int, *, wall_s: float = 150.0, **figures: Any) -> dict[str, Any]:
+    """A training that stopped early after so many epochs."""
+    return {"epochs_run": run, "wall_s": wall_s, "stopped_early": True, **figures}
+
+
+def test_runs_of_the_same_spec_say_directly_what_it_takes() -> None:
+    runs = (
+        past("new", 9_000.0, name="other", seed=7, summary=epochs(20, wall_s=120.0, setup_s=8.0)),
+        past("old", 11_000.0, learning_rate=0.5, summary=epochs(24, wall_s=180.0, setup_s=12.0)),
+        past("no", 11_000.0, batch_size=128),
+    )
+    found = quote(*runs)
+    assert (found.basis, found.jobs) == ("same_spec", ["new", "old"])
+    assert found.wall_s == Range(mean=150, low=120, high=180)
+    assert found.setup_s == Range(mean=10, low=8, high=12)
+    assert found.samples_per_s == Range(mean=10_000, low=9_000, high=11_000)
+    assert found.gpu_hours == Range(mean=2 * 160 / 3600, low=2 * 128 / 3600, high=2 * 192 / 3600)
+    assert found.epochs == "20 to 24 epochs, as 2 past jobs of the same spec ran"
+    assert (found.speedup, found.efficiency, found.doubling_gain) == (None, None, None)
+
+
+def test_the_same_batch_on_as_many_gpus_gives_the_time_by_throughput_epochs_and_what_is_beside_the_steps() -> None:
+    # 421 steps of 128 are 53,888 samples: 5.3888 s an epoch at 10,000 samples/s. At 23 epochs in 150 s there are
+    # 1.1329 s beside the steps, for 6,000 validation samples.
+    found = quote(past("a", 10_000.0, optimizer="sgd", summary=epochs(23)), dataset={"fraction": 0.5}, epochs=50)
+    steps = 27_000 // 128 * 128
+    beside = (150 / 23 - 421 * 128 / 10_000) * 10_000
+    assert found.basis == "same_batch_and_gpus"
+    assert found.wall_s is not None
+    assert found.wall_s.mean == pytest.approx(23 * (steps + beside) / 10_000)
+    assert found.epochs == "23 epochs, the median of one past job with the same early stopping"
+
+
+def test_without_early_stopping_all_epochs_count_and_with_it_the_median_of_those_like_it() -> None:
+    other = past("other", early_stopping={"patience": 9}, summary=epochs(29))
+    runs = (past("a", summary=epochs(10)), past("b", summary=epochs(12)), past("c", summary=epochs(26)), other)
+    all_of_them = quote(*runs, early_stopping=None, epochs=40)
+    assert all_of_them.epochs == "all 40 epochs, as early stopping is off"
+    twelve = quote(*runs, optimizer="sgd")
+    assert twelve.epochs == "12 epochs, the median of 3 past jobs with the same early stopping"
+    assert all_of_them.wall_s is not None
+    assert twelve.wall_s is not None
+    assert all_of_them.wall_s.mean == pytest.approx(twelve.wall_s.mean * 40 / 12)
+    assert (
+        quote(*runs, optimizer="sgd", epochs=11).epochs
+        == "11 epochs, the median of 3 past jobs with the same early stopping"
+    )
+    at_its_limit = past("d", epochs=5, summary=epochs(5, stopped_early=False))
+    assert quote(at_its_limit, optimizer="sgd").epochs is None
+    assert quote(at_its_limit, optimizer="sgd").wall_s is None
+    assert quote(at_its_limit, optimizer="sgd").samples_per_s is not None
+
+
+def test_between_measured_batches_it_is_interpolated_and_beyond_them_nothing_is_said() -> None:
+    runs = (past("a", 8_000.0, batch_size=32), past("b", 16_000.0, batch_size=128))
+    found = quote(*runs)
+    assert found.basis == "scaled"
+    assert found.samples_per_s is not None
+    assert found.samples_per_s.mean == pytest.approx(12_000)  # 64 is half-way from 32 to 128, in the logarithm
+    assert quoted(asked(batch_size=256), runs) is None
+    assert quoted(asked(batch_size=16), runs) is None
+
+
+def test_between_measured_gpu_counts_it_is_interpolated_and_beyond_them_nothing_is_said() -> None:
+    runs = (past("a", 4_000.0, gpus=1), past("b", 12_000.0, gpus=4))
+    found = quote(*runs)
+    assert found.samples_per_s is not None
+    assert found.samples_per_s.mean == pytest.approx((4_000 * 12_000) ** 0.5)
+    assert (found.speedup, found.doubling_gain) == (None, None)  # were made of the same interpolation
+    assert quoted(asked(gpus=8), runs) is None
+
+
+def test_speed_up_and_the_last_doubling_are_against_measured_runs_of_the_same_batch_a_gpu() -> None:
+    runs = (
+        past("a", 4_000.0, gpus=1),
+        past("b", 7_000.0),
+        past("c", 9_100.0, gpus=4),
+        past("x", 1.0, gpus=1, batch_size=8),
+    )
+    found = quote(*runs, gpus=4)
+    assert found.speedup == pytest.approx(9_100 / 4_000)
+    assert found.efficiency == pytest.approx(9_100 / 16_000)
+    assert found.doubling_gain == pytest.approx(1.3)
+    assert quote(*runs, gpus=1).speedup == 1
+
+
+def test_jobs_too_short_to_tell_are_quoted_from_and_not_compared() -> None:
+    short = {"epochs_run": 1, "wall_s": 2.0}
+    runs = (past("a", 40_000.0, gpus=1, summary=short), past("b", 41_000.0, summary=short))
+    found = quote(*runs)
+    assert found.basis == "same_spec"
+    assert found.doubling_gain is None
+
+
+def test_a_global_batch_is_compared_with_the_same_global_batch() -> None:
+    runs = (
+        past("a", 4_000.0, gpus=1, batch_size=256), past("b", 5_000.0, gpus=2, batch_size=128),
+        past("x", 2_500.0, gpus=1, batch_size=128),
+    )  # fmt: skip
+    found = quote(*runs, gpus=2, batch_size=256, batch_per="global")
+    assert (found.speedup, found.doubling_gain) == (1.25, 1.25)
+
+
+def test_a_probe_stands_in_where_nothing_was_trained() -> None:
+    probed = a_probe("p", {64: 9_000.0, 128: 12_000.0})
+    assert quote(probed).jobs == ["p"]
+    assert quote(probed, past("a", 8_000.0, optimizer="sgd")).samples_per_s == Range(mean=8_000, low=8_000, high=8_000)
+    assert quoted(asked(probe={}), (past("a"),)) is None
+
+
+def test_runs_over_as_many_hosts_count_where_there_are_any() -> None:
+    alone, apart = past("alone", 10_000.0), past("apart", 6_000.0, fields={"hosts": 2})
+    assert quote(alone, apart).jobs == ["alone"]
+    over_two = replace(asked(), hosts={1: 1, 2: 2})
+    found = quoted(over_two, (alone, apart))
+    assert found is not None
+    assert found.jobs == ["apart"]
+    for hosts, jobs in (({}, ("alone",)), ({2: 2}, ("apart",)), ({2: 4}, ("alone", "apart"))):
+        reading = Throughput((alone, apart), hosts=hosts).at(2, 64)
+        assert reading is not None
+        assert reading.jobs == jobs
+
+
+def test_other_devices_caches_and_frozen_bases_are_not_comparable() -> None:
+    jobs = [
+        past("same"),
+        past("gpu", fields={"device": "H200"}),
+        past("uneven", fields={"even": False}),
+        past("cached", dataset={"cache": "memory"}),
+        past("frozen", model={"name": "lenet5", "weights": "job:abc"}),
+        past("thawed", model={"name": "lenet5", "weights": "job:abc", "freeze_base": False}),
+    ]
+    assert [job.id for job in comparable(jobs, a_spec(), "cpu")] == ["same", "thawed"]
+
+
+def test_without_any_past_there_is_no_quote() -> None:
+    assert quoted(asked(), ()) is None
+
+
+def test_the_hosts_of_a_job_are_those_that_it_would_fill() -> None:
+    cluster = Cluster(HostSlots(name, "cpu", (), 4, "us") for name in ("a", "b"))
+    spec = a_spec(gpus=8)
+    found = asked_of(spec, resolve_plan(spec, SIZES), cluster)
+    assert found.hosts == {1: 1, 4: 1, 8: 2}
+
+
+# Warnings
+
+
+def warned(spec: Spec, found: Quote | None = None, *alike: PastJob, hosts: int = 1) -> list[str]:
+    return warnings_about(spec, resolve_plan(spec, SIZES), found, alike, hosts=hosts)
+
+
+def test_a_usual_job_is_not_warned_of() -> None:
+    runs = (past("a", 5_200.0, gpus=1), past("b", 10_000.0))
+    assert warned(a_spec(), quote(*runs), *runs) == []
+    assert warned(a_spec()) == []
+
+
+def test_a_doubling_that_pays_less_than_half_is_warned_of() -> None:
+    runs = (past("b", 7_000.0), past("c", 9_100.0, gpus=4))
+    (warning,) = warned(a_spec(gpus=4), quote(*runs, gpus=4))
+    assert warning.startswith("Going from 2 to 4 GPUs brought 1.3 times the throughput in past jobs: less than half")
+    enough = (past("b", 7_000.0), past("c", 10_600.0, gpus=4))
+    assert warned(a_spec(gpus=4), quote(*enough, gpus=4)) == []
+
+
+def test_a_time_limit_below_the_expected_time_is_warned_of() -> None:
+    found = quote(past("a", summary=epochs(23, wall_s=150.0, setup_s=10.0)))
+    assert warned(a_spec(time_limit_s=100), found) == [
+        "It is expected to take 160 s, and time_limit_s ends it after 100 s."
+    ]
+    assert warned(a_spec(time_limit_s=200), found) == []
+    assert warned(a_spec(time_limit_s=100)) == []
+
+
+def test_many_epochs_without_early_stopping_are_warned_of_unless_past_jobs_needed_them() -> None:
+    off = a_spec(early_stopping=None, epochs=40)
+    assert len(warned(off)) == 1
+    assert warned(a_spec(early_stopping=None, epochs=10)) == []
+    early = [past(f"{best}", summary={"best_epoch": best, "epochs_run": 40}) for best in (6, 8, 30)]
+    assert "at their best after 8 (the median of 3)" in warned(off, None, *early)[0]
+    late = past("late", summary={"best_epoch": 38, "epochs_run": 40})
+    assert warned(off, None, late) == []
+
+
+def test_a_batch_that_a_probe_found_too_large_is_warned_of() -> None:
+    probed = a_probe("p", {64: 9_000.0, 128: None})
+    assert warned(a_spec(batch_size=256), None, probed) == [
+        "A batch probe (p) found that 128 samples a GPU do not fit into its memory, and 64 do: 256 will not."
+    ]
+    assert warned(a_spec(batch_size=64), None, probed) == []
+
+
+def test_an_epoch_of_a_few_steps_is_warned_of() -> None:
+    assert warned(a_spec(batch_size=9_000)) == [
+        "A global batch of 18000 is so large that an epoch of 54000 samples has 3 steps."
+    ]
+    assert warned(a_spec(batch_size=9_000, steps_per_epoch=3)) == []
+
+
+def test_the_boundary_of_a_host_is_warned_of() -> None:
+    assert "over 2 hosts" in warned(a_spec(gpus=8), hosts=2)[0]
+    assert warned(a_spec(gpus=8, placement="spread"), hosts=2) == []
+
+
+def test_a_probe_is_not_warned_of() -> None:
+    assert warned(a_spec(probe={}, early_stopping=None, epochs=50, batch_size=9_000), hosts=2) == []

@@ -1,0 +1,164 @@
+"""The figures of cells from those of their jobs, and what is compared with what."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jobs.states import Status
+from jobs.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
+from jobs.studies.shape import Baseline, CellReport, Target
+
+
+def run(
+    wall_s: float = 10.0,
+    *,
+    gpus: int = 1,
+    status: Status = Status.SUCCEEDED,
+    accuracies: Sequence[float | None] = (0.5, 0.9),
+    hosts: int | None = 1,
+    **summary: Any,
+) -> Run:
+    """A job whose epochs took a second each."""
+    figures = {"wall_s": wall_s, "setup_s": 2.0, "train_samples_per_s": 1000 / wall_s, "val_accuracy": 0.9}
+    good = status is Status.SUCCEEDED
+    return Run(
+        job_id=f"{gpus}x{wall_s:g}",
+        status=status,
+        gpus=gpus,
+        hosts=hosts,
+        fewest_gpus=gpus,
+        leased_slot_s=gpus * (wall_s + 2.0),
+        summary=figures | {"epochs_run": len(accuracies)} | summary if good else {},
+        epochs=[Epoch(accuracy, 1.0) for accuracy in accuracies],
+    )
+
+
+def cell(runs: Sequence[Run], target: float | None = None, **values: Any) -> CellReport:
+    chosen = None if target is None else Target(value=target, chosen_by="request")
+    return cell_report({"gpus": runs[0].gpus, **values}, runs, chosen)
+
+
+def mean(cell: CellReport, name: str) -> float | None:
+    figure = getattr(cell, name)
+    return None if figure is None else figure.mean
+
+
+def test_a_cell_is_the_mean_of_its_good_repeats() -> None:
+    found = cell([run(10), run(14), run(99, status=Status.FAILED), run(99, status=Status.RUNNING, hosts=2)])
+
+    assert (found.repeats, found.failed, found.unfinished, found.hosts) == (2, 1, 1, 2)
+    assert found.jobs == ["1x10", "1x14", "1x99", "1x99"]
+    assert found.wall_s is not None
+    assert (found.wall_s.mean, found.wall_s.values) == (12.0, [10.0, 14.0])
+    assert mean(found, "setup_s") == 2.0
+    assert mean(found, "samples_per_s") == pytest.approx((100 + 1000 / 14) / 2)
+    assert mean(found, "gpu_hours") == pytest.approx(14 / 3600)
+    assert mean(found, "epochs_run") == 2
+
+
+def test_a_cell_without_results_has_no_figures() -> None:
+    found = cell([run(status=Status.QUEUED, hosts=None), run(status=Status.CANCELLED)], target=0.5)
+
+    assert (found.repeats, found.failed, found.unfinished, found.reached_target) == (0, 1, 1, 0)
+    assert found.wall_s is found.time_to_target_s is found.gpu_hours is None
+
+
+def test_the_time_to_a_target_is_that_of_the_epochs_up_to_the_first_that_is_there() -> None:
+    found = cell([run(gpus=2, accuracies=(None, 0.7, 0.8, 0.6, 0.9)), run(gpus=2, accuracies=(0.8,))], target=0.8)
+
+    assert found.time_to_target_s is not None
+    assert (found.time_to_target_s.values, found.reached_target) == ([3.0, 1.0], 2)
+    assert mean(found, "gpu_hours_to_target") == pytest.approx(2 * 2 / 3600)
+
+
+def test_a_repeat_that_never_got_there_takes_the_mean_away() -> None:
+    found = cell([run(accuracies=(0.9,)), run(accuracies=(0.7,))], target=0.8)
+
+    assert (found.time_to_target_s, found.gpu_hours_to_target, found.reached_target) == (None, None, 1)
+
+
+def test_a_target_from_the_results_is_what_three_cells_in_four_reach_with_every_repeat() -> None:
+    levels = [(0.999, 0.981), (0.97, 0.955), (0.93, 0.94), (0.2, 0.99)]
+    cells = [[run(accuracies=(0.1, level)) for level in pair] for pair in levels]
+    nothing = [run(status=Status.FAILED, accuracies=(1.0,))]
+
+    assert target_from([*cells, nothing]) == Target(value=0.93, chosen_by="results")
+    assert target_from(cells[:2]) == Target(value=0.95, chosen_by="results")
+    assert target_from([[run(accuracies=(0.58,))]]) == Target(value=0.58, chosen_by="results")
+    assert target_from([nothing, [run(accuracies=())]]) is None
+    assert target_from([[run(accuracies=(0.001,))]]) is None
+
+
+def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
+    cells = [
+        cell([run(12), run(12)], batch_size=8), cell([run(30)], batch_size=16),
+        cell([run(4, gpus=4), run(8, gpus=4)], batch_size=8), cell([run(30, gpus=4)], batch_size=16),
+    ]  # fmt: skip
+    baseline = baseline_of(cells, ["gpus", "batch_size"])
+    found = compared(cells, baseline)
+
+    assert baseline == Baseline(gpus=1)
+    assert [one.speedup for one in found] == pytest.approx([1.0, 1.0, 2.0, 1.0])
+    assert [one.efficiency for one in found] == pytest.approx([1.0, 1.0, 0.5, 0.25])
+    assert found[2].throughput_speedup == pytest.approx((250 + 125) / 2 / (1000 / 12))
+    assert [one.accuracy_agreement is None for one in found] == [True, True, False, False]
+
+
+def test_efficiency_against_a_baseline_of_several_gpus() -> None:
+    cells = [cell([run(12, gpus=2)]), cell([run(4, gpus=8)])]
+    found = compared(cells, baseline_of(cells, ["gpus"]))
+
+    assert [(one.speedup, one.efficiency) for one in found] == [(1.0, 1.0), (3.0, 0.75)]
+
+
+def test_a_gpu_count_that_came_to_nothing_is_no_baseline() -> None:
+    lost = cell([run(status=Status.FAILED)])
+    there = [cell([run(8, gpus=2)]), cell([run(4, gpus=4)])]
+
+    assert baseline_of([lost, *there], ["gpus"]) == Baseline(gpus=2)
+    assert baseline_of([cell([run(status=Status.RUNNING)]), *there], ["gpus"]) == Baseline(gpus=1)
+    assert baseline_of([lost], ["gpus"]) is None
+    assert baseline_of(there, ["batch_size"]) is None
+    assert [one.speedup for one in compared(there, None)] == [None, None]
+
+
+def test_a_cell_whose_baseline_is_missing_has_no_speedup() -> None:
+    cells = [cell([run(9)], batch_size=8), cell([run(status=Status.FAILED)], batch_size=16)]
+    cells += [cell([run(3, gpus=2)], batch_size=8), cell([run(3, gpus=2)], batch_size=16)]
+
+    assert [one.speedup for one in compared(cells, Baseline(gpus=1))] == [1.0, None, 3.0, None]
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "agrees"),
+    [
+        ([0.90, 0.91], [0.90, 0.92], True),
+        ([0.900, 0.9001], [0.905, 0.9051], True),  # beyond chance, and less than a point
+        ([0.90, 0.9001], [0.95, 0.9501], False),
+        ([0.90], [0.95, 0.9501], None),
+    ],
+)
+def test_agreement_is_by_welch_or_within_a_point(there: list[float], here: list[float], agrees: bool | None) -> None:
+    cells = [
+        cell([run(val_accuracy=value) for value in there]),
+        cell([run(gpus=2, val_accuracy=value) for value in here]),
+    ]
+    agreement = compared(cells, Baseline(gpus=1))[1].accuracy_agreement
+
+    assert agreement is not None
+    assert agreement.agrees is agrees
+    assert agreement.difference == pytest.approx(sum(here) / len(here) - sum(there) / len(there))
+    assert (agreement.low is None) == (agrees is None)
+
+
+def test_the_best_cells() -> None:
+    cells = [
+        cell([run(10)], target=0.9),
+        cell([run(5, gpus=2, val_accuracy=0.8, accuracies=(0.95,))], target=0.9),
+        cell([run(status=Status.FAILED)]),
+    ]
+    assert best_of(cells) == {
+        "wall_s": 1, "time_to_target_s": 1, "gpu_hours": 0, "gpu_hours_to_target": 0, "samples_per_s": 1,
+        "val_accuracy": 0,
+    }  # fmt: skip

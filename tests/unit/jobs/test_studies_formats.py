@@ -1,0 +1,117 @@
+"""A report as Markdown, as CSV and as a picture's lines: whatever people wrote in it, it stays in its place."""
+
+import csv
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+from jobs.states import Status
+from jobs.studies.figures import Epoch, Run, baseline_of, cell_report, compared
+from jobs.studies.formats import comma_separated, markdown
+from jobs.studies.plots import plot_of
+from jobs.studies.shape import NoteView, StudyReport, Target
+
+TARGET = Target(value=0.5, chosen_by="study")
+
+
+def report(*cells: tuple[dict[str, Any], list[float]], **fields: Any) -> StudyReport:
+    """A study by the training times of each cell's jobs; accuracy is 0.9."""
+    found = [
+        cell_report(values, [a_run(values.get("gpus", 1), wall_s) for wall_s in walls], TARGET)
+        for values, walls in cells
+    ]
+    varied = list(cells[0][0])
+    baseline = baseline_of(found, varied)
+    whole: dict[str, Any] = {
+        "study_id": "abc", "name": "s", "varied": varied, "repeats": 2, "complete": True, "scaling": None,
+        "baseline": baseline, "target": TARGET, "cells": compared(found, baseline), "best": {}, "findings": [],
+        "notes": [],
+    }  # fmt: skip
+    return StudyReport(**whole | fields)
+
+
+def a_run(gpus: int, wall_s: float) -> Run:
+    summary = {
+        "wall_s": wall_s, "setup_s": 1.0, "train_samples_per_s": 1000 / wall_s, "val_accuracy": 0.9, "epochs_run": 1,
+    }  # fmt: skip
+    hosts = 1 if gpus <= 4 else 2
+    return Run("j", Status.SUCCEEDED, gpus, hosts, gpus, gpus * wall_s, summary, [Epoch(0.9, wall_s)])
+
+
+def test_the_table_has_a_row_for_each_cell() -> None:
+    page = markdown(report(({"gpus": 1}, [10, 10]), ({"gpus": 8}, [2, 2.5])))
+    table = [line for line in page.splitlines() if line.startswith("|")]
+
+    assert table[0].startswith("| gpus | hosts | runs | speed-up | efficiency | time, s | set-up, s | samples/s |")
+    assert table[2].startswith("| 1 | 1 | 2 | 1.00 | 1.00 | 10.00 ± 0.00 |")
+    assert table[3].startswith("| 8 | 2 | 2 | 4.44 | 0.56 | 2.25 ± 3.18 |")
+    assert len({line.count("|") for line in table}) == 1
+
+
+def test_what_people_wrote_is_no_markup() -> None:
+    note = NoteView(
+        id=1, at=datetime(2030, 1, 1, tzinfo=UTC), author="a_b", text="# no heading\n1. *x* <script>\n\nend"
+    )
+    page = markdown(report(({"dataset.label": "a|b`c"}, [1.0]), notes=[note], findings=["_x_ & [y](z)"]))
+
+    assert "\n- \\_x\\_ &amp; \\[y\\](z)\n" in page
+    assert "| a\\|b\\`c | 1 |" in page
+    assert page.endswith("a_b, 2030-01-01 00:00 UTC:\n\n> \\# no heading\n> 1\\. \\*x\\* &lt;script>\n>\n> end\n")
+
+
+def test_no_text_of_the_table_is_a_formula() -> None:
+    texts = ["=1+1", "+1", "-1", "@x", "plain", 'a,"b"', ""]
+    cells = [({"dataset.label": text, "learning_rate": -0.5}, [2.0, 4.0]) for text in texts]
+    rows = list(csv.DictReader(io.StringIO(comma_separated(report(*cells)))))
+
+    assert [row["dataset.label"] for row in rows] == ["'=1+1", "'+1", "'-1", "'@x", "plain", 'a,"b"', ""]
+    assert {row["learning_rate"] for row in rows} == {"-0.5"}, "a number is no text"
+    assert {float(row["wall_s"]) for row in rows} == {3.0}
+    assert float(rows[0]["wall_s_low"]) < 0 < float(rows[0]["wall_s_high"])
+    assert {row["speedup"] for row in rows} == {""}
+
+
+def test_objects_and_empty_figures_in_the_table() -> None:
+    [row] = csv.DictReader(
+        io.StringIO(comma_separated(report(({"model": {"name": "mlp"}, "early_stopping": None}, [2.0]))))
+    )
+    assert (row["model"], row["early_stopping"], row["wall_s_low"]) == ('{"name": "mlp"}', "null", "")
+
+
+def test_a_picture_of_speedups_has_the_ideal_and_where_the_host_ends() -> None:
+    cells = [({"gpus": gpus, "batch_size": batch}, [16 / gpus, 20 / gpus]) for batch in (8, 16) for gpus in (8, 2, 4)]
+    first, second = plot_of(report(*cells)).panels
+
+    assert [line.label for line in first.lines] == ["batch_size 8", "batch_size 16"]
+    assert (first.lines[0].x, first.lines[0].y) == ([2, 4, 8], [1, 2, 4])
+    assert first.ideal is not None
+    assert (first.ideal.x, first.ideal.y, first.boundary) == ([2, 4, 8], [1, 2, 4], 6)
+    assert (first.x_label, first.y_label, first.ticks) == ("GPUs", "times as fast as 2 GPUs", None)
+    assert (second.title, second.lines[0].y) == ("Time to val_accuracy 0.5", [9, 4.5, 2.25])
+
+
+def test_error_bars_of_a_speedup_are_those_of_its_time() -> None:
+    panel = plot_of(report(({"gpus": 1}, [100.0, 100.0]), ({"gpus": 2}, [49.0, 51.0]))).panels[0]
+    low, high = panel.lines[0].low[1], panel.lines[0].high[1]
+
+    assert low is not None
+    assert high is not None
+    assert (round(low, 4), round(high, 4)) == (round(100 / 62.7062, 4), round(100 / 37.2938, 4))
+
+
+def test_a_picture_without_varied_gpus_is_over_the_first_field() -> None:
+    cells = [({"model": model, "seed": seed}, [2.0]) for model in ("mlp", "lenet5") for seed in (1, 2)]
+    first, second = plot_of(report(*cells, complete=False)).panels
+
+    assert (first.title, second.title) == ("Throughput", "Accuracy")
+    assert (first.ticks, first.ideal, first.boundary) == (["mlp", "lenet5"], None, None)
+    assert [(line.label, line.x, line.y) for line in first.lines] == [
+        ("seed 1", [0, 1], [500, 500]),
+        ("seed 2", [0, 1], [500, 500]),
+    ]
+
+
+def test_a_study_without_results_has_no_panels() -> None:
+    cells = [cell_report({"gpus": 1}, [Run("j", Status.QUEUED, 1, None, None, 0, {}, [])], None)]
+    plot = plot_of(report(({"gpus": 1}, [1.0]), cells=cells, complete=False))
+    assert (plot.title, plot.panels) == ("s (so far)", [])

@@ -1,0 +1,142 @@
+"""From a grid over a base to the specs of the cells, and what is said of a wrong one."""
+
+from typing import Any
+
+import pytest
+
+from jobs.spec import InvalidSpec, spec_from
+from jobs.studies.grid import Mistakes, cells_of, job_name, spec_of
+from jobs.studies.shape import StudySpec
+
+BASE = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001}
+
+
+def study(grid: dict[str, list[Any]], base: dict[str, Any] = BASE, **fields: Any) -> StudySpec:
+    return StudySpec(base=base, grid=grid, **fields)
+
+
+def refused(grid: dict[str, list[Any]], base: dict[str, Any] = BASE, **fields: Any) -> dict[str, str]:
+    """The message by wrong field."""
+    with pytest.raises(InvalidSpec) as error:
+        cells_of(study(grid, base, **fields))
+    return {problem.field: problem.message for problem in error.value.problems}
+
+
+def test_the_cells_are_the_product_and_the_last_field_varies_fastest() -> None:
+    cells = cells_of(study({"gpus": [1, 2], "batch_size": [32, 64, 128]}))
+
+    assert [tuple(cell.values.values()) for cell in cells] == [(1, 32), (1, 64), (1, 128), (2, 32), (2, 64), (2, 128)]
+    assert [list(cell.values) for cell in cells] == [["gpus", "batch_size"]] * 6
+    assert [(cell.spec.gpus, cell.spec.batch_size) for cell in cells] == [tuple(c.values.values()) for c in cells]
+    assert {cell.spec.learning_rate for cell in cells} == {0.001}
+
+
+def test_an_empty_grid_is_one_cell() -> None:
+    [cell] = cells_of(study({}, name="alone"))
+
+    assert (cell.values, cell.spec) == ({}, spec_from(BASE | {"name": "alone"}))
+
+
+def test_a_base_may_lack_what_the_grid_has() -> None:
+    cells = cells_of(study({"dataset": ["digits", {"source": "fashion-mnist", "fraction": 0.1}]}, {}))
+
+    assert [(c.spec.dataset.source, c.spec.dataset.fraction) for c in cells] == [
+        ("digits", 1.0),
+        ("fashion-mnist", 0.1),
+    ]
+
+
+def test_dotted_fields_go_into_objects_plain_strings_and_nulls() -> None:
+    base = BASE | {"model": "mlp", "early_stopping": None}
+    grid = {"dataset.fraction": [0.5], "model.dropout": [0.2], "early_stopping.patience": [7]}
+    asked = study(grid, base)
+    [cell] = cells_of(asked)
+
+    assert (cell.spec.dataset.source, cell.spec.dataset.fraction) == ("digits", 0.5)
+    assert (cell.spec.model.name, cell.spec.model.dropout) == ("mlp", 0.2)
+    assert cell.spec.early_stopping is not None
+    assert cell.spec.early_stopping.patience == 7
+    assert asked.base == BASE | {"model": "mlp", "early_stopping": None}, "the base was changed"
+
+
+@pytest.mark.parametrize("fields", [["model", "model.dropout"], ["model.dropout", "model"]])
+def test_an_inner_field_changes_an_outer_one_in_whichever_order(fields: list[str]) -> None:
+    values: dict[str, list[Any]] = {"model": ["mlp", {"name": "lenet5", "dropout": 0.5}], "model.dropout": [0.1, 0.2]}
+    cells = cells_of(study({field: values[field] for field in fields}))
+
+    found = {(cell.spec.model.name, cell.spec.model.dropout) for cell in cells}
+    assert found == {("mlp", 0.1), ("mlp", 0.2), ("lenet5", 0.1), ("lenet5", 0.2)}
+
+
+def test_repeats_differ_in_seed_and_name_alone() -> None:
+    [cell] = cells_of(study({"gpus": [2]}, BASE | {"seed": 2**32 - 1}, name="s"))
+    first, second, third = (spec_of(cell, repeat) for repeat in range(3))
+
+    assert (first.seed, second.seed, third.seed) == (2**32 - 1, 0, 1)
+    assert (first.name, second.name, third.name) == ("s gpus 2", "s gpus 2 r2", "s gpus 2 r3")
+    assert second == first.model_copy(update={"seed": 0, "name": "s gpus 2 r2"})
+
+
+def test_the_name_of_a_job_is_one_whatever_the_values_are() -> None:
+    values = {"dataset.source": "/data/a|b$", "model": {"name": "mlp", "dropout": 0.5}, "early_stopping": None}
+    assert job_name("s", values) == "s source -data-a-b- model mlp early_stopping null"
+    assert len(job_name("s" * 120, values)) <= 123
+    for name in (job_name("s", values), job_name("s" * 128, values) + " r100"):
+        spec_from(BASE | {"name": name})
+
+
+def test_a_wrong_value_is_named_by_its_place() -> None:
+    assert refused({"gpus": [1, 0], "batch_size": [8, "16"]}).keys() == {"grid.gpus[1]", "grid.batch_size[1]"}
+    assert refused({"model": ["mlp", {"nam": "x"}]}).keys() == {"grid.model[1].name", "grid.model[1].nam"}
+    assert refused({"gpus": [1]}, BASE | {"epochs": 0, "colour": 1}).keys() == {"base.epochs", "base.colour"}
+    assert refused({"gpus": [1]}, {}).keys() == {"base.dataset"}
+
+
+def test_what_is_wrong_with_some_cells_alone_says_with_which() -> None:
+    base = BASE | {"batch_per": "global"}
+    found = refused({"gpus": [1, 2, 4], "batch_size": [6, 8]}, base)
+
+    assert found == {"grid.batch_size[0]": "a global batch of 6 does not divide by 4 gpus (with gpus 4)"}
+
+
+def test_the_same_mistake_of_many_cells_is_said_once() -> None:
+    mistakes = Mistakes(study({"gpus": [1, 2, 4], "batch_size": [8, 16]}))
+    wrong = InvalidSpec([])
+    for gpus in range(3):
+        with pytest.raises(InvalidSpec) as error:
+            spec_from(BASE | {"epochs": 0})
+        wrong = error.value
+        mistakes.add((gpus, 0), wrong.problems)
+
+    assert [(p.field, p.message) for p in mistakes.problems()] == [
+        ("base.epochs", f"{wrong.problems[0].message} (with gpus 1, batch_size 8, and 2 more)")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ("colour", "no such field"), ("dataset.colour", "no such field"), ("gpus.x", "no such field"), ("", "no such"),
+        ("dataset.source.x", "no such field"), ("early_stopping.", "no such field"), ("name", "cannot be varied"),
+        ("labels.team", "cannot be varied"), ("probe.largest", "cannot be varied"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_varied_is_refused(field: str, says: str) -> None:
+    assert says in refused({field: [1, 2]})[f"grid.{field}"]
+
+
+def test_empty_lists_doubles_and_too_many_jobs_are_refused() -> None:
+    assert refused({"gpus": []}) == {"grid.gpus": "has no values"}
+    assert "gpus[0]" in refused({"gpus": [1, 2, 1]})["grid.gpus[2]"]
+    assert "same job" in refused({"model": ["mlp", {"name": "mlp"}]})["grid"]
+    assert refused({"batch_size": list(range(1, 52))}, repeats=2) == {
+        "max_jobs": "51 cells with 2 repeats are 102 jobs, more than max_jobs (100)"
+    }
+    assert "leave one" in refused({"seed": [1, 2]}, repeats=2)["repeats"]
+    assert len(cells_of(study({"seed": [1, 2]}))) == 2
+    assert "trainings" in refused({}, BASE | {"probe": {}})["base.probe"]
+
+
+def test_a_huge_grid_is_refused_before_it_is_made() -> None:
+    grid = {field: list(range(1, 10_000)) for field in ("batch_size", "epochs", "seed", "warmup_epochs")}
+    assert refused(grid).keys() == {"max_jobs"}

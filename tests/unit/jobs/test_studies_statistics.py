@@ -1,0 +1,49 @@
+"""Student's t and Welch's interval against published figures."""
+
+import pytest
+
+from jobs.studies.statistics import difference, interval, student_t
+
+
+@pytest.mark.parametrize(
+    ("degrees", "t"),
+    # NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2, upper critical values at 0.975
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (9, 2.262), (10, 2.228), (30, 2.042), (99, 1.984)],
+)
+def test_quantiles_are_those_of_the_tables(degrees: int, t: float) -> None:
+    assert student_t(degrees) == pytest.approx(t, abs=0.0005)
+
+
+def test_many_degrees_are_as_good_as_normal() -> None:
+    assert student_t(100_000) == pytest.approx(1.959988, abs=1e-5)
+
+
+def test_an_interval_by_hand() -> None:
+    found = interval([10.0, 12.0, 14.0])  # s = 2, s / sqrt(3) = 1.1547, t(2) = 4.3027
+
+    assert found is not None
+    assert (found.mean, found.low, found.high) == pytest.approx((12.0, 7.0317, 16.9683), abs=1e-4)
+    assert found.values == [10.0, 12.0, 14.0]
+
+
+def test_single_and_equal_values() -> None:
+    one, equal = interval([3.0]), interval([5.0, 5.0])
+
+    assert one is not None
+    assert equal is not None
+    assert (one.mean, one.low, one.high) == (3.0, None, None)
+    assert (equal.mean, equal.low, equal.high) == (5.0, 5.0, 5.0)
+    assert interval([]) is None
+
+
+def test_welch_by_hand() -> None:
+    # s^2 / n are 0.5 and 2, the error sqrt(2.5) = 1.5811; 2.5^2 / (0.5^2 / 4 + 2^2 / 4) = 5.88 degrees: t(5) = 2.5706
+    found = difference([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0])
+    assert found == pytest.approx((-3 - 4.0645, -3 + 4.0645), abs=1e-3)
+
+
+def test_welch_without_spread_or_with_a_single_value() -> None:
+    assert difference([2.0, 2.0], [1.0, 1.0]) == (1.0, 1.0)
+    assert difference([2.0], [1.0, 1.5]) is None
+    low, high = difference([1.0, 1.0 + 1e-160], [1.0, 3.0]) or (0.0, 0.0)
+    assert low < -1 < high

@@ -1,0 +1,37 @@
+"""Where throughput stops growing with the batch. Pure; called by `proposal`."""
+
+from collections.abc import Sequence
+from statistics import median
+
+FLAT = 0.9  # within a tenth of the best, throughput counts as all there is; a doubling that brings less is flat
+
+
+def knee_of(throughputs: Sequence[float]) -> int | None:
+    """Position of the smallest batch from which on throughput (samples/s) hardly grows; None where it grows to the end.
+
+    The batches double from one position to the next. The knee is the first one within a tenth of the best. One point
+    that noise lifted or lowered does not move it by more than a position.
+    """
+    smooth = _smoothed(throughputs)
+    if len(smooth) < 2:
+        return None
+    enough = FLAT * max(smooth)
+    knee = next(position for position, throughput in enumerate(smooth) if throughput >= enough)
+    return knee if knee < len(smooth) - 1 else None
+
+
+def _smoothed(throughputs: Sequence[float]) -> list[float]:
+    """The median of each value and its neighbours, which leaves a curve as it is where it only rises or only falls.
+
+    The ends have one neighbour: the smallest batch counts for no more than the next, and a jump of the largest one
+    after a doubling that brought nothing is not believed.
+    """
+    if len(throughputs) < 3:
+        return list(throughputs)
+    first, *rest = throughputs
+    values = [min(first, rest[0]), *rest]
+    inner = [median(values[position - 1 : position + 2]) for position in range(1, len(values) - 1)]
+    smooth = [values[0], *inner, values[-1]]
+    if smooth[-3] >= FLAT * smooth[-2]:
+        smooth[-1] = min(smooth[-1], smooth[-2])
+    return smooth

@@ -1,0 +1,137 @@
+"""What a step takes with one batch, measured on all ranks together. Made and called by `trainer.probe`.
+
+A rank that runs out of memory within a step with a collective leaves the others waiting. So each rank first makes the
+same step alone, and they agree whether all could.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from jobs.plan import Plan
+from jobs.records import Launch, ProbePoint, ProbeStepped
+from jobs.spec import ProbeSpec
+from trainer import distributed
+from trainer.data.opening import Dataset
+from trainer.data.parts import Batch
+from trainer.distributed import Ranks, together
+from trainer.exits import is_out_of_memory
+from trainer.probing import memory
+from trainer.recorder import Records
+from trainer.steps import StepFunction, Tally
+
+_NO = np.zeros((), np.float32)  # no wish to stop
+_UNTIMED = 3  # steps before those that count: the first one is traced, the others say about how long one takes
+_LEAST, _MOST = 3, 10_000  # steps that count
+_TELL_EVERY_S = 1.0
+
+
+class Timed(NamedTuple):
+    """What a step took on a rank, or the medians of several."""
+
+    data_wait_s: float
+    step_s: float  # without the wait
+    allreduce_s: float
+
+
+def thirds(steps: Sequence[Timed]) -> list[Sequence[Timed]]:
+    """The steps in three stretches. The quickest one counts: the others may have been disturbed from without."""
+    size = len(steps) // 3
+    return [steps[:size], steps[size:-size], steps[-size:]]
+
+
+def medians(steps: Sequence[Timed]) -> Timed:
+    """The median of each time."""
+    return Timed(*map(median, zip(*steps, strict=True)))
+
+
+def averaged(of_ranks: Sequence[Sequence[Sequence[float]]]) -> list[Timed]:
+    """The mean over the ranks of what each has of the same stretches."""
+    return [Timed(*map(fmean, zip(*stretch, strict=True))) for stretch in zip(*of_ranks, strict=True)]
+
+
+@dataclass
+class Measuring:
+    """Measures one batch after the other on what is opened and built. `alone` is `train_step` without collectives."""
+
+    launch: Launch
+    probe: ProbeSpec
+    ranks: Ranks
+    dataset: Dataset
+    train_step: StepFunction
+    alone: StepFunction
+    recorder: Records  # of the whole job
+
+    def measure(self, plan: Plan) -> ProbePoint:
+        """What the batch of `plan` does. The same on every rank; raises as a training would, but for lack of memory."""
+        self._tell(plan, steps=0)
+        memory.begin_peak(self.launch.device)
+        point = ProbePoint(per_gpu_batch=plan.per_gpu_batch, global_batch=plan.global_batch, fits=False)
+        with closing(
+            self.dataset.train_batches(self.launch.spec, plan, rank=self.ranks.rank, epoch=1, first=0)
+        ) as batches:
+            if not all(distributed.gather(together(lambda: self._fits(batches)))):
+                return point
+            timed = self._timed(batches, plan)
+        of_ranks = distributed.gather([medians(third) for third in thirds(timed)])
+        quickest = min(averaged(of_ranks), key=lambda third: third.step_s)
+        peaks = distributed.gather(memory.peak_bytes(self.launch.device))
+        return point.model_copy(
+            update={
+                "fits": True,
+                "steps": len(timed),
+                "step_time_s": quickest.step_s,
+                "samples_per_s": plan.global_batch / quickest.step_s,
+                "data_wait_s": quickest.data_wait_s,
+                "allreduce_s": quickest.allreduce_s,
+                "memory_bytes": max(peaks),
+            }
+        )
+
+    def _fits(self, batches: Iterator[Batch]) -> bool:
+        try:
+            self.alone(*next(batches), _NO).numpy()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            lines = str(error).splitlines()
+            print("out of memory:", next((line for line in lines if "OOM" in line), *lines[:1]), flush=True)
+            return False
+        return True
+
+    def _timed(self, batches: Iterator[Batch], plan: Plan) -> list[Timed]:
+        """As many steps as fill the time, and as many on every rank."""
+        _, *first = [self._step(batches) for _ in range(_UNTIMED)]
+        about_s = max(distributed.gather(median(step.data_wait_s + step.step_s for step in first)))
+        steps = min(max(_LEAST, math.ceil(self.probe.seconds / about_s)), _MOST)
+        timed: list[Timed] = []
+        told_at = time.perf_counter()
+        while len(timed) < steps:
+            timed.append(self._step(batches))
+            if time.perf_counter() - told_at >= _TELL_EVERY_S:
+                told_at = time.perf_counter()
+                self._tell(plan, steps=len(timed))
+        return timed
+
+    def _step(self, batches: Iterator[Batch]) -> Timed:
+        asked = time.perf_counter()
+        batch = next(batches)
+        began = time.perf_counter()
+        tally = Tally(*self.train_step(batch.features, batch.labels, _NO).numpy().tolist())
+        return Timed(began - asked, time.perf_counter() - began, tally.allreduce_s)
+
+    def _tell(self, plan: Plan, *, steps: int) -> None:
+        self.recorder.write(ProbeStepped(at=time.time(), per_gpu_batch=plan.per_gpu_batch, steps=steps))
+
+
+def dynamic(step: StepFunction, shape: tuple[int, ...], dtype: str) -> StepFunction:
+    """A step that is traced once for batches of every size; samples are of this shape."""
+    signature = [tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), tf.int32), tf.TensorSpec((), tf.float32)]
+    return tf.function(step, input_signature=signature, autograph=False, jit_compile=False)  # type: ignore[no-any-return]

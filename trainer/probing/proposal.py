@@ -1,0 +1,125 @@
+"""The batch and the rate to train with, by what was measured, and why. Pure; called by `trainer.probe`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Literal
+
+from jobs.plan import lr_factor
+from jobs.records import ProbeFindings, ProbePoint
+from jobs.spec import Spec
+from trainer.probing.knee import knee_of
+
+EndedBy = Literal["largest", "memory", "data", "time"]
+
+# How the rate follows the batch. sgd: Goyal et al. 2017, arXiv:1706.02677. Optimizers that divide by the size of the
+# gradients: Krizhevsky 2014, arXiv:1404.5997, and Malladi et al. 2022, arXiv:2205.10287.
+_RULE = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
+_MOST_AT_ONCE = 8  # times the rate: further than that, and it is to be looked at in between
+_LEAST_STEPS = 10  # of an epoch; with fewer, throughput is not what a training waits for
+_MUCH_WAITING = 0.2  # share of the time
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    point: ProbePoint
+    why: str
+
+
+def findings_of(points: Sequence[ProbePoint], ended_by: EndedBy, spec: Spec, *, train_samples: int) -> ProbeFindings:
+    """What a probe of `spec` came to."""
+    fitting = list(takewhile(lambda point: point.fits, points))
+    if not fitting:
+        return ProbeFindings(points=list(points), ended_by=ended_by, why=_nothing(points, spec))
+    knee = knee_of([_throughput(point) for point in fitting])
+    where = _at_knee(fitting, knee) if knee is not None else _at_end(fitting, ended_by)
+    proposal = _with_enough_steps(where, fitting, spec, train_samples)
+    per_gpu_batch = proposal.point.per_gpu_batch
+    rate, why_rate = _rate_for(per_gpu_batch, spec)
+    return ProbeFindings(
+        points=list(points),
+        ended_by=ended_by,
+        knee_batch=None if knee is None else fitting[knee].per_gpu_batch,
+        largest_batch=fitting[-1].per_gpu_batch,
+        batch_size=per_gpu_batch * (spec.gpus if spec.batch_per == "global" else 1),
+        learning_rate=rate,
+        why=" ".join(filter(None, (proposal.why, why_rate, _waiting(proposal.point)))),
+    )
+
+
+def _nothing(points: Sequence[ProbePoint], spec: Spec) -> str:
+    smallest = spec.probe.smallest if spec.probe else 0
+    why = "does not fit the memory" if points else "of each GPU is more than the training data has"
+    return f"No batch was measured: the smallest one, {smallest}, {why}. Lower probe.smallest."
+
+
+def _at_knee(fitting: Sequence[ProbePoint], knee: int) -> _Proposal:
+    point, best = fitting[knee], max(fitting, key=_throughput)
+    told = f"{_throughput(point):,.0f} samples/s with a batch of {point.per_gpu_batch} per GPU"
+    if best is point:
+        return _Proposal(point, f"Throughput is best at {told}.")
+    rest = f"the best was {_throughput(best):,.0f} with {best.per_gpu_batch}"
+    return _Proposal(point, f"Throughput flattens at {told}; {rest}.")
+
+
+def _at_end(fitting: Sequence[ProbePoint], ended_by: EndedBy) -> _Proposal:
+    last = fitting[-1]
+    told = f"{_throughput(last):,.0f} samples/s with a batch of {last.per_gpu_batch} per GPU"
+    if len(fitting) > 1:
+        told += f", {_throughput(last) / _throughput(fitting[-2]):.2f} times that of {fitting[-2].per_gpu_batch}"
+    twice = 2 * last.per_gpu_batch
+    end = {
+        "memory": f"a batch of {twice} does not fit",
+        "data": f"a batch of {twice} per GPU is more than the training data has",
+        "largest": f"{twice} was not tried; raise probe.largest to see",
+        "time": "its steps take longer than probe.seconds; raise it to see further",
+    }[ended_by]
+    return _Proposal(last, f"Throughput grows to the end: {told}; {end}.")
+
+
+def _with_enough_steps(where: _Proposal, fitting: Sequence[ProbePoint], spec: Spec, train_samples: int) -> _Proposal:
+    """The proposal, or a smaller batch where an epoch would be over in a few steps."""
+    if spec.steps_per_epoch is not None or train_samples // where.point.global_batch >= _LEAST_STEPS:
+        return where
+    own = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
+    allowed = [p for p in fitting if train_samples // p.global_batch >= _LEAST_STEPS or p.per_gpu_batch <= own]
+    point = min(where.point, (allowed or fitting[:1])[-1], key=lambda point: point.per_gpu_batch)
+    if point is where.point:
+        return where
+    few, steps = train_samples // where.point.global_batch, train_samples // point.global_batch
+    why = f"But then an epoch would be {few} step{'s' * (few != 1)}; with {point.per_gpu_batch} it is {steps}."
+    return _Proposal(point, f"{where.why} {why}")
+
+
+def _rate_for(per_gpu_batch: int, spec: Spec) -> tuple[float, str]:
+    """The rate for a batch of one GPU, to 3 digits, and why; as the spec's `learning_rate` means it."""
+    own = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
+    if per_gpu_batch == own:
+        return spec.learning_rate, "The spec has that batch already."
+    if spec.lr_scaling != "none" and spec.base_batch is not None:
+        return spec.learning_rate, f"The rate follows by itself: lr_scaling is {spec.lr_scaling}, base_batch is given."
+    rule = _RULE[spec.optimizer]
+    asked = lr_factor(rule, global_batch=per_gpu_batch, base_batch=own)
+    factor = min(asked, _MOST_AT_ONCE)
+    rate = float(f"{spec.learning_rate * factor:.3g}")
+    why = f"The batch changes from {own} per GPU by {per_gpu_batch / own:g}, so the rate by {factor:.3g}"
+    why += f" ({'linear' if rule == 'linear' else 'square root'} for {spec.optimizer}"
+    why += f"; {asked:.3g} is too much at once)" if asked > factor else ")"
+    return rate, why + ("; warm it up." if rule == "linear" and factor > 1 else ".")
+
+
+def _waiting(point: ProbePoint) -> str | None:
+    wait_s = point.data_wait_s or 0.0
+    share = wait_s / (wait_s + (point.step_time_s or 0.0)) if wait_s else 0.0
+    if share < _MUCH_WAITING:
+        return None
+    return f"{_percent(share)} of the time goes into waiting for data, which is not in these figures."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _throughput(point: ProbePoint) -> float:
+    assert point.samples_per_s is not None  # of a batch that fits
+    return point.samples_per_s

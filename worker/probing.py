@@ -1,0 +1,49 @@
+"""What a batch probe has found so far and how far it is, from its records. Used by the intake."""
+
+from typing import Any
+
+from jobs.records import ProbeEnded, ProbeFindings, ProbeMeasured, ProbePoint, ProbeStepped
+from jobs.spec import ProbeSpec
+
+ProbeRecord = ProbeStepped | ProbeMeasured | ProbeEnded
+
+
+class ProbeIntake:
+    """The findings and the progress of a job. Taking a record twice does no harm.
+
+    `known` is what the job's row holds: another reader may have stored a part of it. In the progress a step is a batch
+    that was measured, of those that could be, and `per_gpu_batch` is the one in work.
+    """
+
+    def __init__(self, probe: ProbeSpec, known: dict[str, Any] | None) -> None:
+        self._batches = len(probe.batches)
+        self.begin_anew()
+        for point in ProbeFindings.model_validate(known).points if known else []:
+            self._take_point(point)
+
+    def begin_anew(self) -> None:
+        """Forget what an earlier attempt found."""
+        self._points: dict[int, ProbePoint] = {}
+        self._ended: ProbeFindings | None = None
+        self.progress: dict[str, Any] = {"epochs": None, "step": 0, "steps": self._batches, "per_gpu_batch": None}
+
+    @property
+    def findings(self) -> ProbeFindings:
+        """As far as they are known."""
+        return self._ended or ProbeFindings(points=list(self._points.values()))
+
+    def take(self, record: ProbeRecord) -> None:
+        """Take in what rank 0 wrote."""
+        match record:
+            case ProbeStepped():
+                self.progress |= {"per_gpu_batch": record.per_gpu_batch}
+            case ProbeMeasured():
+                self._take_point(record.point)
+            case ProbeEnded():
+                self._ended = record.findings
+                self.progress |= {"per_gpu_batch": None}
+
+    def _take_point(self, point: ProbePoint) -> None:
+        self._points[point.per_gpu_batch] = point
+        speed = self.progress.get("samples_per_s") if point.samples_per_s is None else point.samples_per_s
+        self.progress |= {"step": len(self._points), "samples_per_s": speed}

@@ -1,0 +1,133 @@
+"""What the GPUs of a host are and how they are connected: asked once, for the host's row, by the agent.
+
+Pairs of cards talk over NVLink where they have it in common, else over PCIe: the further up their common ancestor is,
+the slower. Every answer is guarded by itself; what a driver does not tell is null.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import pynvml
+
+from worker.gpus import Gpu
+
+_LEVELS = {
+    pynvml.NVML_TOPOLOGY_INTERNAL: "internal",  # of one board
+    pynvml.NVML_TOPOLOGY_SINGLE: "single",  # one PCIe switch
+    pynvml.NVML_TOPOLOGY_MULTIPLE: "multiple",  # several, without the host bridge
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: "hostbridge",
+    pynvml.NVML_TOPOLOGY_NODE: "node",  # several host bridges of a NUMA node
+    pynvml.NVML_TOPOLOGY_SYSTEM: "system",  # across NUMA nodes
+}
+_CPU_WORDS = 64  # of 64 bits each: 4096 processors
+_NODE_WORDS = 16
+
+
+@dataclass
+class _Links:
+    """Where the active NVLinks of a card end."""
+
+    to_card: dict[str, int] = field(default_factory=dict)  # by bus id
+    to_switch: int = 0
+
+
+def gpu_info(gpus: Sequence[Gpu]) -> dict[str, Any]:
+    """What is stored of a host's cards: `driver`, `gpus` and `topology`, a pair of cards each; {} without cards."""
+    if not gpus:
+        return {}
+    return {
+        "driver": {"version": _of_system(pynvml.nvmlSystemGetDriverVersion), "cuda": _of_system(_cuda_version)},
+        "gpus": [
+            {
+                "index": gpu.index,
+                "uuid": gpu.uuid,
+                "name": gpu.name,
+                "memory_bytes": gpu.memory_bytes,
+                "mig": gpu.mig,
+                "cpus": gpu.ask("CPU affinity", _cpus),
+                "numa_node": gpu.ask("NUMA node", _numa_node),
+            }
+            for gpu in gpus
+        ],
+        "topology": list(_pairs(gpus)),
+    }
+
+
+def _pairs(gpus: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
+    bus_ids = {gpu.uuid: gpu.ask("bus id", lambda of: str(pynvml.nvmlDeviceGetPciInfo(of).busId)) for gpu in gpus}
+    links = {gpu.uuid: gpu.ask("NVLinks", lambda of: _links(of, bus_ids)) for gpu in gpus}
+    for one, other in combinations(gpus, 2):
+        yield {
+            "gpus": [one.index, other.index],
+            "nvlinks": _in_common(links[one.uuid], links[other.uuid], bus_ids[other.uuid]),
+            "pcie": one.ask("common ancestors", _ancestor_with(other)),
+        }
+
+
+def _in_common(one: _Links | None, other: _Links | None, bus_id_of_other: str | None) -> int | None:
+    """How many NVLinks two cards have to each other, directly or through switches, which connect all to all."""
+    if one is None or other is None:
+        return None
+    return one.to_card.get(bus_id_of_other or "", 0) + min(one.to_switch, other.to_switch)
+
+
+def _links(handle: Any, bus_ids: Mapping[str, str | None]) -> _Links:
+    found = _Links()
+    cards = set(bus_ids.values())
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            active = pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED
+        except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):
+            break  # the card has no more
+        if not active:
+            continue
+        bus_id = str(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
+        if bus_id in cards:
+            found.to_card[bus_id] = found.to_card.get(bus_id, 0) + 1
+        elif pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, link) == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+            found.to_switch += 1
+    return found
+
+
+def _ancestor_with(other: Gpu) -> Callable[[Any], str]:
+    return lambda handle: _LEVELS[pynvml.nvmlDeviceGetTopologyCommonAncestor(handle, other.handle)]
+
+
+def _cpus(handle: Any) -> str:
+    """The processors next to the card, as Linux writes a list of them: `0-15,32-47`."""
+    return ranges(_bits(pynvml.nvmlDeviceGetCpuAffinity(handle, _CPU_WORDS)))
+
+
+def _numa_node(handle: Any) -> int | None:
+    scope = pynvml.NVML_AFFINITY_SCOPE_NODE
+    return next(iter(_bits(pynvml.nvmlDeviceGetMemoryAffinity(handle, _NODE_WORDS, scope))), None)
+
+
+def _bits(words: Sequence[int]) -> list[int]:
+    return [64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as `0-3,8`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, ends)) for ends in found)
+
+
+def _cuda_version() -> str:
+    """The newest CUDA that the driver supports; NVML gives 12040 for 12.4."""
+    number = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _of_system(question: Callable[[], str]) -> str | None:
+    try:
+        return question()
+    except Exception:
+        return None
