@@ -1,7 +1,7 @@
 """MLflow's part of `bench.series`, in an environment of its own: nothing of ours can be imported here.
 
-`python mlflow_side.py DATABASE_URL` obeys a command a line and answers with a line of JSON: `store COUNT` logs so many
-metrics of a new run by `log_batch`, `read POINTS TIMES` reads the run that was logged last by
+`python mlflow_side.py DATABASE_URL` obeys a command a line and answers with a line of JSON: `store COUNT AT_ONCE` logs
+so many metrics of a new run by `log_batch`, `read POINTS TIMES` reads the run that was logged last by
 `get-history-bulk-interval`, from the store and over HTTP.
 """
 
@@ -19,7 +19,6 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 _PATH = "/ajax-api/2.0/mlflow/metrics/get-history-bulk-interval?run_ids={run}&metric_key=loss&max_results={points}"
-_AT_ONCE = 1000  # MLflow's own limit
 
 
 def main(url: str) -> None:
@@ -35,7 +34,7 @@ def main(url: str) -> None:
         for line in sys.stdin:
             command, *numbers = line.split()
             if command == "store":
-                run, spent_s = _stored(store, int(numbers[0]))
+                run, spent_s = _stored(store, *map(int, numbers))
                 print(json.dumps(spent_s), flush=True)
             else:
                 points, times = map(int, numbers)
@@ -58,13 +57,13 @@ def _serve() -> int:
     return int(server.server_port)
 
 
-def _stored(store: SqlAlchemyStore, count: int) -> tuple[str, float]:
+def _stored(store: SqlAlchemyStore, count: int, at_once: int) -> tuple[str, float]:
     name = f"of {time.time_ns()}"
     run = store.create_run(store.create_experiment(name), "me", 0, [], name).info.run_id
     batches = [
         [Metric("loss", step * 7919 % 1000 / 1000, 1_700_000_000_000 + step, step) for step in range(start, end)]
-        for start in range(0, count, _AT_ONCE)
-        for end in (min(start + _AT_ONCE, count),)
+        for start in range(0, count, at_once)
+        for end in (min(start + at_once, count),)
     ]
     begun = time.perf_counter()
     for metrics in batches:

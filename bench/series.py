@@ -5,6 +5,7 @@ against a database of its own on the same server. What is measured in turns is c
 """
 
 import json
+import math
 import subprocess
 import tempfile
 import time
@@ -24,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import migrations
-from bench.telemetry import NAMES, Cluster, a_job, as_text, fill, points, processor_s
+from bench.telemetry import Cluster, a_job, as_text, fill, points, processor_s
 from hora.stack import Stack
 from jobs.database import Sessions, engine_for, sessions_for
 from jobs.ingest import MetricRow, store_metrics
@@ -33,12 +34,14 @@ from jobs.series import metrics
 from jobs.tables import Job
 
 STEPS, KEPT = 100_000, 500  # of the series that is read
-BATCH_STEPS = 1000  # steps of a rank in one transaction
-CLUSTERS = ((125, 80), (1250, 8))  # hosts and slots of each: 1,000 jobs of 10 slots
+BATCHES = (1000, 100)  # metrics in one transaction: at most as many as MLflow takes
+CLUSTERS = ((125, 80), (1000, 10))  # hosts and slots of each: 1,000 jobs of 10 slots
 SECONDS = 10
 FILLED = 10_000_000
 _MLFLOW = Path(".venv-mlflow/bin/python")
 _READS = 15
+Pair = tuple[float, float]  # ours, MLflow's
+Triple = tuple[float, float, float]  # ours, COPY's, MLflow's
 _COLUMNS = ", ".join(MetricRow._fields)
 _numbers = count(1)
 
@@ -77,65 +80,74 @@ def main(*, rounds: int) -> None:
 
 
 def _beside_others(report: Report, stack: Stack, sessions: Sessions, rounds: int, console: Console) -> None:
-    stored: list[tuple[float, float, float]] = []  # rows a second: ours, COPY's, MLflow's
-    read: list[tuple[float, float]] = []  # seconds: ours, MLflow's
-    asked: list[tuple[float, float]] = []
+    stored: dict[int, list[Triple]] = {at_once: [] for at_once in BATCHES}  # points a second
+    read: list[Pair] = []  # seconds
+    asked: list[Pair] = []
     before = _resident(stack)
     with _mlflow(stack) as mlflow:
         for number in range(rounds):
-            console.print(f"series: round {number + 1} of {rounds}", style="dim")
-            job_id = f"r{next(_numbers):011}"
-            ours, copied = _stored(sessions, job_id), _copied(stack.database_url, job_id)
-            theirs = STEPS / float(mlflow(f"store {STEPS}")) if mlflow else float("nan")
-            stored.append((ours, copied, theirs))
-            (store, rest) = mlflow(f"read {KEPT} {_READS}") if mlflow else ([float("nan")], [float("nan")])
-            read.append((_spent_s(partial(_read, sessions, job_id)), median(store)))
-            asked.append((_asked_s(stack, job_id), median(rest)))
-    ours, copied, theirs = (median(rates) for rates in zip(*stored, strict=True))
-    rate = f"{ours:,.0f} points/s"
-    report.add(
-        "store points", rate, f"COPY of the same text: {copied:,.0f}/s", [one / two for one, two, _ in stored], ">= 0.5"
-    )
-    if mlflow:
-        report.add("", rate, f"MLflow log_batch: {theirs:,.0f}/s", [one / other for one, _, other in stored], ">= 10")
-        for what, pairs, other in (
-            (f"read {KEPT} of {STEPS:,} points", read, "MLflow's store"),
-            ("the same over HTTP", asked, "MLflow over HTTP"),
-        ):
-            one_s, other_s = (median(times) for times in zip(*pairs, strict=True))
-            ratios = [one / two for one, two in pairs]
-            report.add(what, f"{1e3 * one_s:.1f} ms", f"{other}: {1e3 * other_s:.1f} ms", ratios, "<= 0.2")
+            for at_once in reversed(BATCHES):
+                console.print(f"series: round {number + 1} of {rounds}, {at_once} at once", style="dim")
+                job_id = f"r{next(_numbers):011}"
+                batches = _batches(job_id, STEPS // 1000 * at_once, at_once)
+                rates = _stored(sessions, job_id, batches), _copied(stack.database_url, batches)
+                stored[at_once].append((*rates, mlflow.store(batches) if mlflow else math.nan))
+            theirs = mlflow.read() if mlflow else (math.nan, math.nan)
+            read.append((_spent_s(partial(_read, sessions, job_id)), theirs[0]))
+            asked.append((_asked_s(stack, job_id), theirs[1]))
+    for at_once, of_all in stored.items():
+        _tell_stored(report, at_once, of_all)
+    _tell_read(report, f"read {KEPT} of {STEPS:,} points", "MLflow's store", read)
+    _tell_read(report, "the same over HTTP", "MLflow over HTTP", asked)
     after = _resident(stack)
     report.add(
         "memory of the api", f"{after:.0f} MB", f"before reading: {before:.0f} MB", [after / 150], "<= 1: 150 MB"
     )
 
 
-def _stored(sessions: Sessions, job_id: str) -> float:
+def _tell_stored(report: Report, at_once: int, rates: Sequence[Triple]) -> None:
+    ours, copied, theirs = (median(rates) for rates in zip(*rates, strict=True))
+    what, rate = f"store points, {at_once} a transaction", f"{ours:,.0f}/s"
+    report.add(what, rate, f"COPY of the same as text: {copied:,.0f}/s", [one / two for one, two, _ in rates], ">= 0.5")
+    report.add(what, rate, f"MLflow's log_batch: {theirs:,.0f}/s", [one / other for one, _, other in rates], ">= 10")
+
+
+def _tell_read(report: Report, what: str, other: str, times: Sequence[Pair]) -> None:
+    ours_s, theirs_s = (median(spent) for spent in zip(*times, strict=True))
+    ratios = [one / two for one, two in times]
+    report.add(what, f"{1e3 * ours_s:.1f} ms", f"{other}: {1e3 * theirs_s:.1f} ms", ratios, "<= 0.2")
+
+
+def _batches(job_id: str, count: int, at_once: int) -> list[list[MetricRow]]:
+    """The points of a rank as they come, in batches; so many steps that the first metric has `count` points."""
+    rows = points(job_id, 1, count)
+    return [rows[start : start + at_once] for start in range(0, len(rows), at_once)]
+
+
+def _stored(sessions: Sessions, job_id: str, batches: Sequence[Sequence[MetricRow]]) -> float:
     """Points a second, as an intake stores them: a batch a transaction."""
-    batches = [points(job_id, first, first + BATCH_STEPS - 1) for first in range(1, STEPS + 1, BATCH_STEPS)]
     with sessions.begin() as session:
         a_job(session, job_id, gpus=1)
     begun = time.perf_counter()
     for rows in batches:
         with sessions.begin() as session:
             store_metrics(session, rows)
-    return STEPS * len(NAMES) / (time.perf_counter() - begun)
+    return sum(map(len, batches)) / (time.perf_counter() - begun)
 
 
-def _copied(url: str, job_id: str) -> float:
+def _copied(url: str, batches: Sequence[Sequence[MetricRow]]) -> float:
     """Points a second of PostgreSQL alone: the same rows as ready-made text, into the same kind of table."""
-    batches = [as_text(points(job_id, first, first + BATCH_STEPS - 1)) for first in range(1, STEPS + 1, BATCH_STEPS)]
+    texts = [as_text(rows) for rows in batches]
     with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS copied")
         cursor.execute("CREATE TABLE copied (LIKE metric_points INCLUDING ALL)")
         begun = time.perf_counter()
-        for text in batches:
+        for text in texts:
             with cursor.copy(f"COPY copied ({_COLUMNS}) FROM STDIN".encode()) as copy:
                 copy.write(text)
         spent_s = time.perf_counter() - begun
         cursor.execute("DROP TABLE copied")
-    return STEPS * len(NAMES) / spent_s
+    return sum(map(len, batches)) / spent_s
 
 
 def _read(sessions: Sessions, job_id: str) -> None:
@@ -164,8 +176,9 @@ def _spent_s(call: Callable[[], object]) -> float:
 
 def _taking_in(report: Report, stack: Stack, hosts: int, slots: int) -> None:
     """The processor time of a second of a whole cluster's samples, of writers and database together."""
-    with _database(stack) as (_, sessions):
+    with _database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=hosts, slots=slots, slots_of_a_job=10)
+        _analyze(url)
         cluster.sample(0)
         before = processor_s(stack.pid_of("database"))
         rows = sum(cluster.sample(second) for second in range(1, SECONDS + 1))
@@ -178,6 +191,7 @@ def _at_length(report: Report, stack: Stack, console: Console) -> None:
     """The same work on tables that are nearly empty, and on those that have ten million rows."""
     with _database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=10, slots=80, slots_of_a_job=10)
+        _analyze(url)
         cluster.sample(0)
         empty = _figures(sessions, cluster, first=1)
         fill(url, rows=FILLED)
@@ -197,7 +211,7 @@ def _figures(sessions: Sessions, cluster: Cluster, *, first: int) -> tuple[float
     begun = time.perf_counter()
     samples = sum(cluster.sample(second) for second in range(first, first + 25)) / (time.perf_counter() - begun)
     job_id = f"r{next(_numbers):011}"
-    stored = _stored(sessions, job_id)
+    stored = _stored(sessions, job_id, _batches(job_id, STEPS, BATCHES[0]))
 
     def sampled() -> None:
         with sessions() as session:
@@ -221,32 +235,51 @@ def _plans(url: str) -> Iterator[str]:
             yield f"{table}: {size[0] / FILLED if size else 0:.0f} bytes for a point or sample"
 
 
+def _analyze(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+
+
 def _resident(stack: Stack) -> float:
     return float(psutil.Process(stack.pid_of("api")).memory_info().rss) / 1e6
 
 
+@dataclass(frozen=True)
+class _MLflow:
+    """MLflow's process."""
+
+    process: subprocess.Popen[str]
+
+    def store(self, batches: Sequence[Sequence[MetricRow]]) -> float:
+        """Metrics a second, of as many as these, in batches of the same size."""
+        count = min(STEPS, sum(map(len, batches)))  # the last run is the one that is read
+        return count / float(self._ask(f"store {count} {len(batches[0])}"))
+
+    def read(self) -> Pair:
+        """Seconds that it takes to read the last run, from the store and over HTTP."""
+        store, rest = self._ask(f"read {KEPT} {_READS}")
+        return median(store), median(rest)
+
+    def _ask(self, line: str) -> Any:
+        print(line, file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())  # type: ignore[union-attr]
+
+
 @contextmanager
-def _mlflow(stack: Stack) -> Iterator[Callable[[str], Any] | None]:
-    """Asks MLflow's process for something; None where its environment is not there."""
+def _mlflow(stack: Stack) -> Iterator[_MLflow | None]:
+    """MLflow on a database of its own; None where its environment is not there."""
     if not _MLFLOW.exists():
         yield None
         return
     with _empty_database(stack) as url:
         script = str(Path(__file__).with_name("mlflow_side.py"))
         argv = [str(_MLFLOW), script, url.replace("postgresql:", "postgresql+psycopg:")]
-        with subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-
-            def ask(line: str) -> Any:
-                print(line, file=process.stdin, flush=True)
-                return json.loads(process.stdout.readline())  # type: ignore[union-attr]
-
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=null, text=True) as process:
             try:
-                process.stdout.readline()
-                yield ask
+                assert process.stdout is not None
+                process.stdout.readline()  # it is ready
+                yield _MLflow(process)
             finally:
                 process.kill()
 

@@ -1,6 +1,6 @@
 """The one database engine of a process. Called once by each of api, worker and supervisor."""
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -50,6 +50,11 @@ def engine_for(url: str, *, pool_size: int = 5, patience_s: float | None = None)
 def sessions_for(engine: Engine) -> Sessions:
     """Sessions of which objects stay readable after the commit."""
     return sessionmaker(engine, expire_on_commit=False)
+
+
+def limit_statements(session: Session, seconds: float) -> None:
+    """Let no statement of this transaction take longer; what does is an error for which `is_busy`."""
+    session.execute(text(f"SET LOCAL statement_timeout = {round(seconds * 1000)}"))
 
 
 def is_away(error: DBAPIError) -> bool:

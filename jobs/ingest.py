@@ -5,6 +5,7 @@ Called by the supervisor's intake and the host's agent, in their fenced transact
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 import psycopg
@@ -13,13 +14,14 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from jobs.packing import pack
+from jobs.packing import BlockRow, Point, pack, split
 from jobs.states import EventKind
 from jobs.store import storable
 
 ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
 # What each rank says of an epoch, so one an epoch too.
 RANK_EPOCH_METRICS = ("step_time_p50_s", "step_time_p95_s", "epoch_data_wait_s", "epoch_allreduce_s")
+_FEW = 10  # rows, that are inserted: to begin and end a COPY takes longer
 LAUNCHER = -1  # the rank of a line that the launcher printed
 
 
@@ -103,11 +105,22 @@ def store_events(session: Session, rows: Sequence[EventRow]) -> None:
 
 def store_metrics(session: Session, rows: Sequence[MetricRow]) -> None:
     """Store metric points; a point that is there already stays as it is. Long series are packed meanwhile."""
-    store_unpacked(session, rows)
-    pack(session, (row for row in rows if row.rank != ALL_RANKS and row.name not in RANK_EPOCH_METRICS))
+    each_step: list[MetricRow] = []
+    one_an_epoch: list[MetricRow] = []
+    for row in rows:
+        (one_an_epoch if is_one_an_epoch(row.name, row.rank) else each_step).append(row)
+    blocks, others = split(each_step)
+    _copy(session, "metric_blocks", BlockRow._fields, blocks)
+    store_unpacked(session, [*one_an_epoch, *others])
+    pack(session, each_step)
 
 
-def store_unpacked(session: Session, rows: Sequence[MetricRow]) -> None:
+def is_one_an_epoch(name: str, rank: int) -> bool:
+    """Whether a series has one point an epoch, and not one a step."""
+    return rank == ALL_RANKS or name in RANK_EPOCH_METRICS
+
+
+def store_unpacked(session: Session, rows: Sequence[Point]) -> None:
     """Store metric points that are to stay rows."""
     _copy(session, "metric_points", MetricRow._fields, rows)
 
@@ -127,25 +140,37 @@ def store_host_samples(session: Session, rows: Sequence[HostSampleRow]) -> None:
     _copy(session, "host_samples", HostSampleRow._fields, rows)
 
 
-def _copy(session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:
+def _copy(session: Session, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
     if not rows:
         return
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    copying, inserting = _statements(table, columns)
     connection: psycopg.Connection = session.connection().connection.driver_connection  # type: ignore[assignment]
     with connection.cursor() as cursor:
         try:
+            if len(rows) <= _FEW:
+                cursor.executemany(inserting, rows)
+                return
             # Psycopg's own `transaction()` would commit where nothing was asked of the database before.
-            cursor.execute("SAVEPOINT copied")
+            cursor.execute(b"SAVEPOINT copied")
             try:
-                with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)) as copy:
+                with cursor.copy(copying) as copy:
                     for row in rows:
                         copy.write_row(row)
             except errors.UniqueViolation:
                 # COPY cannot skip a row that is there already; this path is for the rare batch that has one.
-                cursor.execute("ROLLBACK TO SAVEPOINT copied")
-                places = sql.SQL(", ").join(sql.Placeholder() * len(columns))
-                insert = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT DO NOTHING")
-                cursor.executemany(insert.format(sql.Identifier(table), names, places), rows)
-            cursor.execute("RELEASE SAVEPOINT copied")
+                cursor.execute(b"ROLLBACK TO SAVEPOINT copied")
+                cursor.executemany(inserting, rows)
+            cursor.execute(b"RELEASE SAVEPOINT copied")
         except psycopg.OperationalError as error:  # callers know a database that is away by SQLAlchemy's name for it
             raise OperationalError(f"COPY {table}", None, error) from error
+
+
+@cache
+def _statements(table: str, columns: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """What copies rows into a table, and what inserts one where it is not there yet."""
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    places = sql.SQL(", ").join(sql.Placeholder() * len(columns))
+    into = {"table": sql.Identifier(table), "names": names, "places": places}
+    copying = sql.SQL("COPY {table} ({names}) FROM STDIN").format(**into)
+    inserting = sql.SQL("INSERT INTO {table} ({names}) VALUES ({places}) ON CONFLICT DO NOTHING").format(**into)
+    return copying.as_bytes(), inserting.as_bytes()

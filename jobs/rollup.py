@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from jobs.axes import valid_until
-from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS, MetricRow, store_unpacked
+from jobs.ingest import is_one_an_epoch, store_unpacked
 from jobs.packing import BLOCK, unpacked
 from jobs.rolled import StoredPoint, figures_of
 from jobs.sample_series import UNITS
@@ -146,7 +146,7 @@ def _unpack_some(session: Session, job_id: str, name: str, rank: int) -> int:
         .order_by(block.attempt, block.first_step)
         .limit(max(1, _BATCH_ROWS // BLOCK))
     ).all()
-    rows = [MetricRow(*point) for one in some for point in unpacked(one)]
+    rows = [point for one in some for point in unpacked(one)]
     store_unpacked(session, rows)
     session.execute(delete(block).where(block.id.in_([one.id for one in some])), execution_options=_UNSYNCHRONIZED)
     session.expunge_all()
@@ -170,8 +170,7 @@ def _long_metrics(session: Session, job_id: str, name: str | None = None, rank: 
     ).all()  # fmt: skip
     void_after = {row.number: row.step for row in session.execute(select(until).where(until.c.step.is_not(None)))}
     for row in rows:
-        one_an_epoch = row.rank == ALL_RANKS or row.name in RANK_EPOCH_METRICS
-        whole = one_an_epoch or row.valid <= most_of_outline(1, BINS)
+        whole = is_one_an_epoch(row.name, row.rank) or row.valid <= most_of_outline(1, BINS)
         if not whole or row.valid < row.every:
             yield _Stored(
                 table=point,

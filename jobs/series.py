@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from jobs.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scale, start_of, valid_until
 from jobs.bands import Band
 from jobs.downsampling import kept
-from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS
+from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS, is_one_an_epoch
 from jobs.packing import finite_or_none, floats, integers, seconds_since, steps_of
 from jobs.rolled import NOT_ROLLED, rolled_up
 from jobs.streaming import streamed
@@ -99,11 +99,6 @@ def metrics(
             told = old.bands(points.steps, points.x, points.y, stretch=stretch, count=bands)
             found.append(MetricSeries(name, rank, points.x[keep].tolist(), finite_or_none(points.y[keep]), told))
     return found
-
-
-def is_one_an_epoch(name: str, rank: int) -> bool:
-    """Whether a series has one point an epoch, and not one a step."""
-    return rank == ALL_RANKS or name in RANK_EPOCH_METRICS
 
 
 _BLOCKS = "SELECT name, rank, attempt, first_step, last_step, steps, {place}, numbers FROM metric_blocks WHERE {where}"

@@ -2,11 +2,13 @@
 
 from api.deps import JobId, ServicesHere, router
 from api.openapi import NO_SUCH_JOB
+from api.routes.analysis import PATIENCE_S
 from api.views import Listed
 from jobs.advice.gathering import evidence_on
 from jobs.advice.rules import advice_on
 from jobs.advice.shape import Advice
 from jobs.analysis.analyse import analysis_of
+from jobs.database import limit_statements
 from jobs.store import get_job
 
 routes = router("advice")
@@ -20,6 +22,7 @@ def get_advice(job_id: JobId, services: ServicesHere) -> Listed[Advice]:
     or that nothing is known: see docs/advice.md for what each item rests on.
     """
     with services.sessions.begin() as session:  # what is found out about a job that has ended is stored
+        limit_statements(session, PATIENCE_S)
         job = get_job(session, job_id)
         evidence = evidence_on(session, job, analysis_of(session, job), services.site)
     return Listed(items=advice_on(evidence))

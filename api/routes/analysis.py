@@ -1,16 +1,15 @@
 """What a job's steps and samples say: why it is slow, where its time went, whether it learns."""
 
-from sqlalchemy import text
-
 from api.deps import JobId, ServicesHere, router
 from api.openapi import NO_SUCH_JOB
 from jobs.analysis.analyse import analysis_of
 from jobs.analysis.shape import Analysis
+from jobs.database import limit_statements
 from jobs.store import get_job
 
 routes = router("analysis")
 
-_PATIENCE = text("SET LOCAL statement_timeout = '10s'")  # a job of millions of steps takes one
+PATIENCE_S = 10.0  # a job of millions of steps takes a second
 
 
 @routes.get("/jobs/{job_id}/analysis", responses=NO_SUCH_JOB)
@@ -20,5 +19,5 @@ def get_analysis(job_id: JobId, services: ServicesHere) -> Analysis:
     docs/telemetry.md defines each figure. Of a job that runs it is what is known by now.
     """
     with services.sessions.begin() as session:
-        session.execute(_PATIENCE)
+        limit_statements(session, PATIENCE_S)
         return analysis_of(session, get_job(session, job_id))

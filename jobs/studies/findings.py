@@ -11,6 +11,7 @@ from typing import Any
 
 from jobs.studies.figures import by_others, others
 from jobs.studies.shape import Baseline, CellReport
+from jobs.studies.statistics import difference
 
 _MOST_TOLD_ONE_BY_ONE = 6  # more comparisons of a kind are told together
 _AS_FAST = 0.03  # a ratio that near to 1 is no difference
@@ -37,7 +38,7 @@ def findings_of(
     found: list[str] = []
     if baseline is not None:
         found += [*_speedups(cells, baseline), *_steps_that_did_not_pay(cells), *_hosts(cells)]
-        found += [*_agreements(cells, baseline), *_unequal_epochs(cells, baseline)]
+        found += [*_within_chance(cells, baseline), *_agreements(cells, baseline), *_unequal_epochs(cells, baseline)]
     for field in varied:
         if field not in _NOT_COMPARED:
             found += _trade_off(cells, field)
@@ -109,6 +110,22 @@ def _hosts(cells: Sequence[CellReport]) -> Iterator[str]:
                 f"{_gpus(many.gpus)} on {many.hosts} hosts are slower than {few.gpus} on {few.hosts}"
                 f"{_with(few, 'placement')}: they take {_figure(ratio)} times as long."
             )
+
+
+def _within_chance(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
+    """Speed-ups that are not told apart from none: the 95 % interval of the difference of the times holds 0."""
+    bases = {others(cell): cell.wall_s for cell in cells if cell.gpus == baseline.gpus}
+    judged = []
+    for cell in cells:
+        base = bases.get(others(cell))
+        if cell.gpus != baseline.gpus and cell.wall_s is not None and base is not None:
+            judged.append(difference(cell.wall_s.values, base.values))
+    unsure = sum(apart is not None and apart[0] < 0 < apart[1] for apart in judged)
+    if unsure:
+        yield (
+            f"{unsure} of {len(judged)} speed-ups may be chance: the times of the repeats differ too much. "
+            "Longer jobs or more repeats would tell."
+        )
 
 
 def _agreements(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:

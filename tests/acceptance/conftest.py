@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, or_, select
+from sqlalchemy import select
 
 from hora.client import Client
 from hora.stack import Stack
 from jobs.database import engine_for, sessions_for
+from jobs.packing import unpacked
 from jobs.processes import ProcessId, mark_of
-from jobs.tables import Attempt, MetricPoint
+from jobs.tables import Attempt, MetricBlock, MetricPoint
 from tests.waiting import until
 from worker.processes import marked
 
@@ -85,18 +86,17 @@ def points(client: Client, job_id: str, name: str, *, axis: str = "epoch", rank:
 
 def every_step_once(stack: Stack, job_id: str, *, steps: int) -> None:
     """Fails where the loss of a rank is missing at a step, or is there twice, in the attempt that counts for it."""
-    later = func.min(Attempt.resumed_step).over(order_by=Attempt.number, rows=(1, None)).label("void_after")
-    void = select(Attempt.number, later).where(Attempt.job_id == job_id).subquery()
-    point = MetricPoint
-    counted = (
-        select(point.rank, func.count(), func.count(point.step.distinct()), func.max(point.step))
-        .join(void, void.c.number == point.attempt)
-        .where(point.job_id == job_id, point.name == "loss", point.rank >= 0)
-        .where(or_(void.c.void_after.is_(None), point.step <= void.c.void_after))
-        .group_by(point.rank)
-        .order_by(point.rank)
-    )
-    engine = engine_for(stack.database_url)
+    engine, point, block = engine_for(stack.database_url), MetricPoint, MetricBlock
     with sessions_for(engine)() as session:
-        assert [tuple(row) for row in session.execute(counted)] == [(rank, steps, steps, steps) for rank in (0, 1)]
+        resumed = session.execute(select(Attempt.number, Attempt.resumed_step).where(Attempt.job_id == job_id)).all()
+        rows = select(point.rank, point.step, point.attempt).where(point.job_id == job_id, point.name == "loss")
+        found = [tuple(row) for row in session.execute(rows.where(point.rank >= 0))]
+        blocks = session.scalars(select(block).where(block.job_id == job_id, block.name == "loss"))
+        found += [(rank, step, number) for one in blocks for _, _, rank, step, number, *_ in unpacked(one)]
     engine.dispose()
+
+    def counts(step: int, number: int) -> bool:
+        return all(after <= number or again is None or step <= again for after, again in resumed)
+
+    stored = sorted((rank, step) for rank, step, number in found if counts(step, number))
+    assert stored == [(rank, step) for rank in (0, 1) for step in range(1, steps + 1)]

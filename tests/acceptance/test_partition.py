@@ -18,7 +18,7 @@ from tests.waiting import until
 SHORT_LEASES = {
     "HORA_LEASE_S": "11", "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1", "HORA_HOST_TIMEOUT_S": "6",
 }  # fmt: skip
-OF_AN_ATTEMPT = ("metric_points", "log_lines", "samples")
+OF_AN_ATTEMPT = ("metric_points", "metric_blocks", "log_lines", "samples")
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,10 @@ from jobs.states import NEXT, TERMINAL
 
 # What an attempt's ranks said; what is told of its end comes after it.
 _SAID_BY_RANKS = "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved')"
-_SERIES = {"metric_points": "true", "log_lines": "true", "samples": "true", "job_events": _SAID_BY_RANKS}
+_SERIES = {
+    "metric_points": "true", "metric_blocks": "true", "log_lines": "true", "samples": "true",
+    "job_events": _SAID_BY_RANKS,
+}  # fmt: skip
 
 _TABLE = """
 CREATE TABLE chaos_witness (at timestamptz NOT NULL DEFAULT clock_timestamp(), what text NOT NULL);

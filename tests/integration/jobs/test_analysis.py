@@ -11,7 +11,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from api.main import app_for
-from jobs import ingest, rollup
+from jobs import ingest, packing, rollup
 from jobs.analysis import analyse, reading
 from jobs.analysis.analyse import analysis_of
 from jobs.analysis.keeping import Keeping
@@ -194,7 +194,8 @@ def test_void_steps_are_lost_and_not_counted(sessions: Sessions) -> None:
     assert analysis.learning.best == near(0.95)
 
 
-def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions) -> None:
+def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_SEVERAL", 1000)  # times of rows can be changed
     job_id = a_job(sessions, ended=False)
     an_attempt(sessions, job_id, ended_at=None, end_reason=None)
     steps(sessions, job_id, range(1, 51))

@@ -1,4 +1,4 @@
-"""Metrics, logs and samples come by COPY, once each, in the caller's transaction."""
+"""Metrics, logs and samples come by COPY, or a few by INSERT: once each, in the caller's transaction."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 
+from jobs import ingest
 from jobs.database import Sessions
 from jobs.ingest import LogRow, MetricRow, SampleRow, store_logs, store_metrics, store_samples
 from jobs.tables import LogLine, MetricPoint, Sample
@@ -15,6 +16,11 @@ from tests.integration.jobs import given
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 ODD = ["", " ", "tab\tand \\ and \\N", "\\.", "'; DROP TABLE jobs; --", "grün 😀 \u2028", '"quoted"', "\r", "x" * 16384]
+
+
+@pytest.fixture(autouse=True, params=[0, 10], ids=["copied", "inserted"])
+def _few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "_FEW", request.param)
 
 
 def point(step: int, value: float = 1.0, *, name: str = "loss") -> MetricRow:

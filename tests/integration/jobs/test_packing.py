@@ -47,24 +47,24 @@ def packed(sessions: Sessions) -> list[MetricBlock]:
         return list(session.scalars(select(MetricBlock).order_by(MetricBlock.id)))
 
 
-@pytest.mark.parametrize("at_once", [15, 1000, 2 * STEPS], ids=lambda rows: f"{rows}-at-once")
+@pytest.mark.parametrize("at_once", [9, 60, 1000, 2 * STEPS], ids=lambda rows: f"{rows}-at-once")
 def test_long_series_are_packed_and_read_as_they_were(sessions: Sessions, at_once: int) -> None:
     job_id = a_job(sessions)
-    steps = range(1, (BLOCK + 50 if at_once == 15 else STEPS) + 1)
+    steps = range(1, (BLOCK + 50 if at_once == 9 else STEPS) + 1)
     rows = [row(job_id, step, step / 3, name=name) for step in steps for name in ("loss", "step_time_s")]
     store(sessions, rows, at_once=at_once)
 
-    left = given.count(sessions, MetricPoint)
     blocks = packed(sessions)
-    assert left <= 2 * BLOCK
-    assert left + sum(block.last_step - block.first_step + 1 for block in blocks) == len(rows)
-    assert {block.name for block in blocks} == {"loss", "step_time_s"}
+    whole = [block for block in blocks if block.last_step - block.first_step > BLOCK // 2]
+    for name in ("loss", "step_time_s"):
+        assert sum(block.name == name for block in whole) >= (steps[-1] - at_once) // max(BLOCK, at_once)
+    with sessions() as session:
+        left = [tuple(one) for one in session.execute(select(*MetricPoint.__table__.columns))]
+    assert sorted([*left, *(point for block in blocks for point in unpacked(block))]) == sorted(rows)
+    assert len(left) < 2 * BLOCK
     for series in read(sessions, job_id):
         assert series.x == list(steps)
         assert series.y == [step / 3 for step in steps]
-    assert [point for block in blocks if block.name == "loss" for point in unpacked(block)] == [
-        one for one in rows if one.name == "loss" and one.step <= blocks[-1].last_step
-    ]
 
 
 def test_what_is_one_an_epoch_stays_rows_however_many_they_are(sessions: Sessions) -> None:
@@ -125,7 +125,7 @@ def test_steps_that_are_missing_and_values_that_are_no_numbers_survive_packing(s
 
 def test_a_batch_that_is_taken_back_packs_nothing(sessions: Sessions) -> None:
     job_id = a_job(sessions)
-    store(sessions, [row(job_id, step, 1.0) for step in range(1, BLOCK)], at_once=BLOCK)
+    store(sessions, [row(job_id, step, 1.0) for step in range(1, BLOCK)], at_once=7)
     with sessions() as session:
         store_metrics(session, [row(job_id, BLOCK, 1.0)])
         assert session.scalar(select(func.count()).select_from(MetricBlock)) == 1

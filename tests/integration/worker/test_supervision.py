@@ -24,7 +24,7 @@ from jobs.database import Sessions
 from jobs.processes import MARK, ProcessId, mark_of
 from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease
-from jobs.tables import Attempt, JobEvent, MetricPoint
+from jobs.tables import Attempt, JobEvent, MetricBlock, MetricPoint
 from tests.integration.jobs import given
 from tests.waiting import until
 from worker import lease_file
@@ -72,6 +72,11 @@ QUICK = {
 _STARTED_S = 60  # a lease that is long enough to start on a busy machine; those of the tests count from then on
 
 
+def written(sessions: Sessions) -> int:
+    """Rows of points, packed ones too."""
+    return given.count(sessions, MetricPoint) + given.count(sessions, MetricBlock)
+
+
 class Supervised:
     """An attempt of one rank, and the process that supervises it."""
 
@@ -85,7 +90,7 @@ class Supervised:
 
     def runs(self) -> None:
         """Wait until steps are stored."""
-        until(lambda: given.count(self.sessions, MetricPoint), within_s=30, what="a step")
+        until(lambda: written(self.sessions), within_s=30, what="a step")
 
     def ends(self, *, within_s: float = 30) -> EndReason | None:
         """Wait for the supervisor's own end; why the attempt ended. Nothing of it is left."""
@@ -229,10 +234,10 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
     expires = one.attempt.lease_expires_at
     with one.sessions() as session:
         until(lambda: session.scalar(func.now()) > expires or session.rollback())
-    before = given.count(one.sessions, MetricPoint), given.count(one.sessions, JobEvent)
+    before = written(one.sessions), given.count(one.sessions, JobEvent)
     one.process.send_signal(signal.SIGCONT)
     assert one.process.wait(30) == 1
-    assert (given.count(one.sessions, MetricPoint), given.count(one.sessions, JobEvent)) == before
+    assert (written(one.sessions), given.count(one.sessions, JobEvent)) == before
     assert one.attempt.ended_at is None  # whoever watches over the leases ends it
     assert marked(one.mark) == []
     assert ProcessId.of(hidden) is None
@@ -253,8 +258,8 @@ def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database:
     with unreachable(database):
         time.sleep(1)
         assert one.process.poll() is None
-    stored = given.count(one.sessions, MetricPoint)
-    until(lambda: given.count(one.sessions, MetricPoint) > stored)
+    stored = written(one.sessions)
+    until(lambda: written(one.sessions) > stored)
     with one.sessions.begin() as session:
         store.request_cancel(session, one.lease.job_id)
     assert one.ends() is EndReason.CANCELLED

@@ -60,6 +60,12 @@ def test_more_gpus_that_are_slower_or_no_faster() -> None:
     assert said(cell(1, 10), cell(2, 9.9))[0].startswith("2 GPUs are no faster than 1 (speed-up 1, efficiency 0.51)")
 
 
+def test_a_speedup_that_may_be_chance_is_told_as_such() -> None:
+    noisy = cell(2, 20).model_copy(update={"wall_s": interval([10, 30])})
+    assert any("1 of 1 speed-ups may be chance" in text for text in said(cell(1, 30), noisy))
+    assert not any("chance" in text for text in said(cell(1, 30), cell(2, 20)))
+
+
 def test_many_combinations_are_told_together() -> None:
     ones = [cell(1, 30, batch_size=batch) for batch in range(8)]
     twos = [cell(2, 20 + batch, batch_size=batch) for batch in range(8)]
