@@ -128,10 +128,10 @@ def fill(url: str, *, rows: int) -> None:
 
 
 def processor_s(postmaster: int) -> float:
-    """Processor seconds of this process and of the database: of all its processes, those that have ended too."""
+    """Processor seconds of the database: of all its processes, those that have ended too."""
     parent = psutil.Process(postmaster)
     times = parent.cpu_times()
-    spent = time.process_time() + times.user + times.system + times.children_user + times.children_system
+    spent = times.user + times.system + times.children_user + times.children_system
     for process in parent.children(recursive=True):
         try:
             own = process.cpu_times()

@@ -1,6 +1,8 @@
 """fuller samples, roll-ups, analyses, studies and batch probes"""
 
+import struct
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 from alembic import op
@@ -141,6 +143,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("job_analyses")
     op.drop_table("rollups")
+    _unpack_points()
     op.drop_table("metric_blocks")
     op.drop_table("host_samples")
     for column in ("gpu_processes", "gpu_throttle", "epoch"):
@@ -155,3 +158,31 @@ def downgrade() -> None:
         op.drop_column("jobs", column)
     op.drop_table("study_notes")
     op.drop_table("studies")
+
+
+def _unpack_points() -> None:
+    """Make a row of each point again: older versions know no others."""
+    connection, start = op.get_bind(), datetime(2000, 1, 1, tzinfo=UTC)
+    insert = sa.text(
+        "INSERT INTO metric_points (job_id, name, rank, step, attempt, epoch, at, value)"
+        " VALUES (:job_id, :name, :rank, :step, :attempt, :epoch, :at, :value) ON CONFLICT DO NOTHING"
+    )
+    for block in connection.execute(sa.text("SELECT * FROM metric_blocks ORDER BY id"), execution_options=_FEW_AT_ONCE):
+        count = len(block.numbers) // 8
+        steps = range(block.first_step, block.last_step + 1)
+        columns = zip(
+            steps if block.steps is None else struct.unpack(f">{count}q", block.steps),
+            struct.unpack(f">{count}i", block.epochs),
+            struct.unpack(f">{count}q", block.times),
+            struct.unpack(f">{count}d", block.numbers),
+            strict=True,
+        )
+        of = {"job_id": block.job_id, "name": block.name, "rank": block.rank, "attempt": block.attempt}
+        rows = [
+            {**of, "step": step, "epoch": epoch, "at": start + timedelta(microseconds=ticks), "value": value}
+            for step, epoch, ticks, value in columns
+        ]
+        connection.execute(insert, rows)
+
+
+_FEW_AT_ONCE = {"yield_per": 64}

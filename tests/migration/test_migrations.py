@@ -4,16 +4,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
+from sqlalchemy import select
 
 import migrations
 from api.views import JobView
 from jobs import history
 from jobs.database import engine_for, sessions_for
+from jobs.ingest import MetricRow, store_metrics
 from jobs.store import get_job
+from jobs.tables import MetricBlock
 from tests.waiting import until
 
 
@@ -70,6 +74,23 @@ def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
     migrations.downgrade(empty, "0001")
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT spec FROM jobs").fetchall() == [(old,)]
+
+
+def test_packed_points_are_rows_again_for_an_older_version(empty: str) -> None:
+    migrations.upgrade(empty)
+    at = datetime(2030, 1, 1, 12, 30, 0, 123456, tzinfo=UTC)
+    rows = [MetricRow("j", name, 0, step, 1, 2, at, step / 3) for name in ("a", "b") for step in (*range(1, 50), 99)]
+    engine = engine_for(empty)
+    with sessions_for(engine).begin() as session:
+        store_metrics(session, rows)
+        assert len(session.scalars(select(MetricBlock)).all()) == 2
+    engine.dispose()
+    migrations.downgrade(empty, "0003")
+    with psycopg.connect(empty) as connection:
+        found = connection.execute(
+            "SELECT job_id, name, rank, step, attempt, epoch, at, value FROM metric_points ORDER BY name, step"
+        ).fetchall()
+    assert found == rows
 
 
 def test_an_upgrade_of_what_is_up_to_date_changes_nothing(empty: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import func, select
 
+from jobs import series as series_module
 from jobs.axes import Stretch
 from jobs.database import Sessions
 from jobs.ingest import ALL_RANKS, MetricRow, store_metrics
@@ -134,3 +135,19 @@ def test_a_batch_that_is_taken_back_packs_nothing(sessions: Sessions) -> None:
 
     assert meanwhile.x == read(sessions, job_id)[0].x == list(range(1, BLOCK))
     assert packed(sessions) == []
+
+
+def test_of_a_series_too_long_for_memory_what_a_chart_needs_is_kept(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series_module, "_AT_ONCE", 2000)
+    job_id = a_job(sessions)
+    spikes = {10: 50.0, 1030: -50.0, 1031: 60.0, 3000: 40.0}
+    values = {step: spikes.get(step, math.sin(step / 100)) for step in range(1, STEPS + 1)}
+    store(sessions, [row(job_id, step, value) for step, value in values.items()], at_once=500)
+    (loss,) = read(sessions, job_id, max_points=100)
+    points = dict(zip(loss.x, loss.y, strict=True))
+
+    assert len(points) == len(loss.x) <= 100
+    assert spikes.items() <= points.items() <= values.items()
+    assert (loss.x[0], loss.x[-1]) == (1, STEPS)
