@@ -175,7 +175,7 @@ def _spent_s(call: Callable[[], object]) -> float:
 
 
 def _taking_in(report: Report, stack: Stack, hosts: int, slots: int) -> None:
-    """The processor time of a second of a whole cluster's samples: in one place of the database, and of all the hosts."""
+    """The processor time that a second of a whole cluster's samples takes: the database's, and each host's."""
     with _database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=hosts, slots=slots, slots_of_a_job=10)
         _analyze(url)

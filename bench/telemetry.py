@@ -1,6 +1,5 @@
 """What `bench.series` stores: points and samples as workers make them, by the code that workers use."""
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
