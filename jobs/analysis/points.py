@@ -6,10 +6,11 @@ Unlike `jobs.series` it gives every point as it was written, void ones too, and 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import groupby
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, SQLColumnExpression, func, literal_column, select, union_all
+from sqlalchemy import ColumnElement, SQLColumnExpression, false, func, literal_column, select, true, union_all
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import Session
 
@@ -45,13 +46,30 @@ def parts(
     last: int | None = None,
 ) -> Iterator[Part]:
     """The points of some steps (None: of all), in the order of name, rank and step; `rank` None: of every rank."""
-    for row in session.execute(_query(job_id, attempt, names, rank, first, last), execution_options=_FETCHED):
+    rows = session.execute(_query(job_id, attempt, names, rank, first, last), execution_options=_FETCHED)
+    for _, of_series in groupby(rows, key=lambda row: (row.name, row.rank)):
+        for part in _in_order(of_series):
+            inside = _cut(part, first, last)
+            if len(inside.steps):
+                yield inside
+
+
+def _in_order(rows: Iterable[Any]) -> Iterator[Part]:
+    """The parts of one series by step. What is not packed comes first, all in one, and lies between the blocks."""
+    rest: Part | None = None
+    for row in rows:
         steps = steps_of(row.first_step, row.last_step, row.steps)
         at = seconds_since(EPOCH_OF_TIMES, integers(row.times)) + _POSIX_S
         part = Part(row.name, row.rank, steps, integers(row.epochs, "i4"), at, floats(row.numbers))
-        inside = _cut(part, first, last)
-        if len(inside.steps):
-            yield inside
+        if not row.packed:
+            rest = part
+            continue
+        if rest is not None:
+            yield _cut(rest, None, row.first_step - 1)
+            rest = _cut(rest, row.first_step, None)
+        yield part
+    if rest is not None:
+        yield rest
 
 
 def course_of(found: Iterable[Part], *, long_s: float) -> tuple[list[EpochSteps], list[LongStep]]:
@@ -112,12 +130,13 @@ def _query(
 ) -> Any:
     block, point = MetricBlock, MetricPoint
     of_blocks = select(
-        block.name, block.rank, block.first_step, block.last_step, block.steps, block.epochs, block.times, block.numbers
-    )
+        block.name, block.rank, block.first_step, block.last_step, block.steps, block.epochs, block.times,
+        block.numbers, true().label("packed"),
+    )  # fmt: skip
     of_points = select(
         point.name, point.rank, func.min(point.step), func.max(point.step), sent(point.step, "int8send", point.step),
         sent(point.epoch, "int4send", point.step), sent(point.at, "timestamptz_send", point.step),
-        sent(point.value, "float8send", point.step),
+        sent(point.value, "float8send", point.step), false(),
     ).group_by(point.name, point.rank)  # fmt: skip
     wanted: list[list[ColumnElement[bool]]] = []
     for table, begin, end in ((block, block.first_step, block.last_step), (point, point.step, point.step)):
@@ -127,7 +146,7 @@ def _query(
         only += [] if first is None else [end >= first]
         wanted.append(only)
     both: Any = union_all(of_blocks.where(*wanted[0]), of_points.where(*wanted[1]))
-    return both.order_by("name", "rank", "first_step")
+    return both.order_by("name", "rank", "packed", "first_step")
 
 
 def _cut(part: Part, first: int | None, last: int | None) -> Part:

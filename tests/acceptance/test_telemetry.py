@@ -144,6 +144,7 @@ def test_a_wide_network_with_a_small_batch_is_communication_bound(told: Mapping[
 
 def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Client, told: Mapping[str, Told]) -> None:
     one = told["communication"]
+    assert len(one.analysis["stalls"]) == 1, one.analysis["stalls"]
     (stall,) = one.analysis["stalls"]
     assert STALL_S - 2 < stall["length_s"] < STALL_S + 10
     assert stall["after_step"] >= 100

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,24 @@ def test_packed_steps_are_told_like_others_and_of_many_a_part(
     everything = analysis.steps[0]
     assert (everything.steps, everything.allreduce, everything.compute) == (5999, near(0.1), near(0.9))
     assert len(analysis.steps) == 3
+
+
+def test_it_is_all_one_in_how_many_at_a_time_steps_were_stored(sessions: Sessions) -> None:
+    told_of = []
+    for borders in ((1, 61), (1, 4, 20, 22, 40, 41, 44, 61)):  # in ones and twos they stay rows, between blocks
+        job_id = a_job(sessions)
+        an_attempt(sessions, job_id)
+        for first, after in pairwise(borders):
+            steps(sessions, job_id, range(first, after))
+        told_of.append(told(sessions, job_id))
+    with sessions() as session:
+        in_rows = session.scalars(select(MetricPoint.step).where(MetricPoint.job_id == job_id).distinct()).all()
+    assert 0 < len(in_rows) < 60
+
+    at_once, bit_by_bit = told_of
+    assert bit_by_bit.stalls == []
+    assert bit_by_bit.steps == at_once.steps
+    assert bit_by_bit.ledger.items == pytest.approx(at_once.ledger.items, abs=1e-3)
 
 
 def test_void_steps_are_lost_and_not_counted(sessions: Sessions) -> None:
