@@ -16,6 +16,7 @@ from jobs import ingest, packing, rollup
 from jobs.analysis import analyse, reading
 from jobs.analysis.analyse import analysis_of
 from jobs.analysis.keeping import Keeping
+from jobs.analysis.points import parts
 from jobs.analysis.shape import Analysis, FindingKind, LedgerItem
 from jobs.database import Sessions
 from jobs.ingest import MetricRow, SampleRow, event_row
@@ -65,14 +66,15 @@ def steps(
     numbers: Sequence[int],
     *,
     attempt: int = 1,
+    since: int | None = None,
     data_wait_s: Sequence[float] = (0.0, 0.0),
     allreduce_s: Sequence[float] = (0.01, 0.01),
 ) -> None:
-    """Steps of 0.1 s, the first of which ends 5 s behind the start of its attempt; ten an epoch."""
+    """Steps of 0.1 s, the first of which (or `since`) ends 5 s behind the start of its attempt; ten an epoch."""
     first_at = 100.0 * (attempt - 1) + 5.0
     rows = [
         MetricRow(job_id, name, rank, step, attempt, (step - 1) // PER_EPOCH + 1,
-                  moment(first_at + STEP_S * (step - numbers[0])), value)
+                  moment(first_at + STEP_S * (step - (since or numbers[0]))), value)
         for step in numbers
         for rank in (0, 1)
         for name, value in (
@@ -182,10 +184,12 @@ def test_it_is_all_one_in_how_many_at_a_time_steps_were_stored(sessions: Session
         job_id = a_job(sessions)
         an_attempt(sessions, job_id)
         for first, after in pairwise(borders):
-            steps(sessions, job_id, range(first, after))
+            steps(sessions, job_id, range(first, after), since=1)
         told_of.append(told(sessions, job_id))
     with sessions() as session:
         in_rows = session.scalars(select(MetricPoint.step).where(MetricPoint.job_id == job_id).distinct()).all()
+        found = parts(session, job_id, 1, ("step_time_s",), rank=0)
+        assert [step for part in found for step in part.steps.tolist()] == list(range(1, 61))
     assert 0 < len(in_rows) < 60
 
     at_once, bit_by_bit = told_of
