@@ -91,9 +91,10 @@ class Run:
             return process.wait(LIMIT_S)
 
     def records(self, rank: int) -> list[Record]:
-        """What a rank has recorded, every line of it valid."""
+        """What a rank has recorded, every line of it valid; one that is just being written is left out."""
         path = self.folder / "records" / rank_records_name(rank)
-        records = [parse_record(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+        written = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
+        records = [parse_record(line) for line in written.splitlines()]
         assert None not in records
         return [record for record in records if record is not None]
 
