@@ -130,8 +130,8 @@ def api(wiring: Wiring) -> Part:
     return Part(
         "api",
         (sys.executable, *server, *options),
-        # Two arenas instead of eight a core: glibc keeps what a large answer needed in each of them.
-        {**wiring.environment(with_token=True), "MALLOC_ARENA_MAX": "2"},
+        # glibc keeps what a large answer needed, in each of eight arenas a core: one is enough, and it gives back.
+        {**wiring.environment(with_token=True), "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "65536"},
         lambda: get_json(wiring, "/readyz") is not None,
         directory=wiring.home.path,
     )
