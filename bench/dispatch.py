@@ -24,10 +24,10 @@ from rich.table import Table
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-import migrations
+from bench.databases import analyze, database, empty_database
 from bench.no_ops import DONE, HOLD_S, QUEUE, celery_of, procrastinate_of
 from hora.stack import Stack
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.database import Sessions
 from jobs.hints import Hints
 from jobs.plan import resolve_plan
 from jobs.settings import Settings
@@ -60,7 +60,7 @@ def _latency(console: Console, stack: Stack) -> None:
     told = {}
     for title, broker_url, jobs in (("hints", stack.broker_url, 200), ("hints lost", _NOWHERE, 25)):
         with (
-            _database(stack) as (url, sessions),
+            database(stack) as (url, sessions),
             _worker("hora", f"{HOLD_S}1", database=url, broker=broker_url, slots=4),
         ):
             _submit(sessions, jobs, hints=None)
@@ -96,12 +96,12 @@ def _passes(console: Console, stack: Stack, rounds: int) -> None:
 
 
 def _three_passes(stack: Stack, numbers: random.Random) -> list[tuple[float, int]]:
-    with _database(stack) as (url, sessions):
+    with database(stack) as (url, sessions):
         hints = Hints(stack.broker_url)
         dispatcher = Dispatcher(sessions, hints, Settings(database_url=url))
         with sessions.begin() as session:
             _fill(session, numbers)
-        _analyze(url)
+        analyze(url)
         passes = [_timed(dispatcher), _timed(dispatcher)]
         with sessions.begin() as session:
             session.execute(insert(Job), [_job(100, gpus=SLOTS)])
@@ -156,7 +156,7 @@ def _throughput(console: Console, stack: Stack, rounds: int) -> None:
 
 
 def _hora(stack: Stack) -> float:
-    with _database(stack) as (url, sessions), _worker("hora", database=url, broker=stack.broker_url, slots=SLOTS):
+    with database(stack) as (url, sessions), _worker("hora", database=url, broker=stack.broker_url, slots=SLOTS):
         hints = Hints(stack.broker_url)
         _submit(sessions, 20, hints=hints)
         _until_succeeded(sessions, 20)
@@ -182,7 +182,7 @@ def _celery(stack: Stack) -> float:
 
 
 def _procrastinate(stack: Stack) -> float:
-    with _empty_database(stack) as url:
+    with empty_database(stack) as url:
         app = procrastinate_of(procrastinate.SyncPsycopgConnector(conninfo=url))
         with app.open(), psycopg.connect(url, autocommit=True) as connection:
             app.schema_manager.apply_schema()
@@ -244,30 +244,6 @@ def _worker(which: str, *options: str, database: str = "", broker: str = "", slo
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-@contextmanager
-def _database(stack: Stack) -> Iterator[tuple[str, Sessions]]:
-    """A database of its own with all tables."""
-    with _empty_database(stack) as url:
-        migrations.upgrade(url)
-        engine = engine_for(url)
-        yield url, sessions_for(engine)
-        engine.dispose()
-
-
-@contextmanager
-def _empty_database(stack: Stack) -> Iterator[str]:
-    name = f"bench_{next(_numbers)}"
-    with psycopg.connect(stack.database_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-        yield stack.database_url.replace("/hora?", f"/{name}?")
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-
-
-def _analyze(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE")
 
 
 def _until(condition: Callable[[], bool], *, within_s: float = 120) -> None:

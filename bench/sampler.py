@@ -15,12 +15,12 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from statistics import median
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 from sqlalchemy import func, select
 
 import migrations
+from bench.databases import processor_s
 from hora.stack import Stack
 from jobs import placing, registration
 from jobs.database import Sessions, engine_for, sessions_for
@@ -115,11 +115,11 @@ def _measured(stack: Stack, folder: Path, sessions: Sessions) -> tuple[float, fl
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, _STUB], check=True)
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": "w" * GPUS}
     before = _stored(sessions)
-    database = _processor_s_of_database(stack)
+    database = processor_s(stack)
     argv = [sys.executable, "-m", "bench.sampler", stack.database_url, str(folder / "runs")]
     done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     used_s, elapsed_s = map(float, done.stdout.split())
-    spent = _processor_s_of_database(stack) - database
+    spent = processor_s(stack) - database
     if _stored(sessions) - before < GPUS * SAMPLES:
         raise RuntimeError("not every sample was stored")
     return 100 * used_s / elapsed_s, 100 * spent / (elapsed_s + _WARM_UP)
@@ -128,20 +128,6 @@ def _measured(stack: Stack, folder: Path, sessions: Sessions) -> tuple[float, fl
 def _stored(sessions: Sessions) -> int:
     with sessions() as session:
         return session.scalar(select(func.count()).select_from(Sample).where(Sample.gpu_percent.is_not(None))) or 0
-
-
-def _processor_s_of_database(stack: Stack) -> float:
-    """Of all its processes, those that have ended too."""
-    postmaster = psutil.Process(stack.pid_of("database"))
-    own = postmaster.cpu_times()
-    spent = own.user + own.system + own.children_user + own.children_system
-    for process in postmaster.children(recursive=True):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        spent += times.user + times.system
-    return spent
 
 
 def _sample(database_url: str, runs_dir: Path) -> None:

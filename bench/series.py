@@ -24,8 +24,8 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-import migrations
-from bench.telemetry import Cluster, a_job, as_text, fill, points, processor_s
+from bench.databases import analyze, database, empty_database, processor_s
+from bench.telemetry import Cluster, a_job, as_text, fill, points
 from hora.stack import Stack
 from jobs.database import Sessions, engine_for, sessions_for
 from jobs.ingest import MetricRow, store_metrics
@@ -176,13 +176,13 @@ def _spent_s(call: Callable[[], object]) -> float:
 
 def _taking_in(report: Report, stack: Stack, hosts: int, slots: int) -> None:
     """The processor time that a second of a whole cluster's samples takes: the database's, and each host's."""
-    with _database(stack) as (url, sessions):
+    with database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=hosts, slots=slots, slots_of_a_job=10)
-        _analyze(url)
+        analyze(url)
         cluster.sample(0)
-        before, own_before = processor_s(stack.pid_of("database")), time.process_time()
+        before, own_before = processor_s(stack), time.process_time()
         rows = sum(cluster.sample(second) for second in range(1, SECONDS + 1))
-        cores = (processor_s(stack.pid_of("database")) - before) / SECONDS
+        cores = (processor_s(stack) - before) / SECONDS
         of_each = (time.process_time() - own_before) / SECONDS / hosts
     what = f"take in {rows / SECONDS:,.0f} samples a second, of {hosts:,} hosts x {slots} slots"
     report.add(what, f"{cores:.2f} cores", f"each host's worker: {of_each:.2%} of a core", [cores], "< 1")
@@ -190,9 +190,9 @@ def _taking_in(report: Report, stack: Stack, hosts: int, slots: int) -> None:
 
 def _at_length(report: Report, stack: Stack, console: Console) -> None:
     """The same work on tables that are nearly empty, and on those that have ten million rows."""
-    with _database(stack) as (url, sessions):
+    with database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=10, slots=80, slots_of_a_job=10)
-        _analyze(url)
+        analyze(url)
         cluster.sample(0)
         empty = _figures(sessions, cluster, first=1)
         fill(url, rows=FILLED)
@@ -238,11 +238,6 @@ def _plans(url: str) -> Iterator[str]:
             yield f"{table}: {size[0] / FILLED if size else 0:.0f} bytes for a point or sample"
 
 
-def _analyze(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE")
-
-
 def _resident(stack: Stack) -> float:
     return float(psutil.Process(stack.pid_of("api")).memory_info().rss) / 1e6
 
@@ -274,7 +269,7 @@ def _mlflow(stack: Stack) -> Iterator[_MLflow | None]:
     if not _MLFLOW.exists():
         yield None
         return
-    with _empty_database(stack) as url:
+    with empty_database(stack) as url:
         script = str(Path(__file__).with_name("mlflow_side.py"))
         argv = [str(_MLFLOW), script, url.replace("postgresql:", "postgresql+psycopg:")]
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
@@ -285,22 +280,3 @@ def _mlflow(stack: Stack) -> Iterator[_MLflow | None]:
                 yield _MLflow(process)
             finally:
                 process.kill()
-
-
-@contextmanager
-def _database(stack: Stack) -> Iterator[tuple[str, Sessions]]:
-    """A database of its own with all tables."""
-    with _empty_database(stack) as url:
-        migrations.upgrade(url)
-        engine = engine_for(url)
-        yield url, sessions_for(engine)
-        engine.dispose()
-
-
-@contextmanager
-def _empty_database(stack: Stack) -> Iterator[str]:
-    name = f"bench_{next(_numbers)}"
-    with psycopg.connect(stack.database_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-        yield stack.database_url.replace("/hora?", f"/{name}?")
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-import psutil
 import psycopg
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
@@ -124,17 +123,3 @@ def fill(url: str, *, rows: int) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in (packed, samples, "VACUUM ANALYZE metric_blocks", "VACUUM ANALYZE samples", "CHECKPOINT"):
             connection.execute(statement.encode())
-
-
-def processor_s(postmaster: int) -> float:
-    """Processor seconds of the database: of all its processes, those that have ended too."""
-    parent = psutil.Process(postmaster)
-    times = parent.cpu_times()
-    spent = times.user + times.system + times.children_user + times.children_system
-    for process in parent.children(recursive=True):
-        try:
-            own = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        spent += own.user + own.system
-    return spent
