@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request, Response, Security
+from fastapi import APIRouter, Depends, Header, Path, Request, Response, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -110,6 +110,15 @@ JobId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The job's i
 StudyId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The study's id", examples=["7m2k0q9d4v1s"])]
 HostName = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,255}$", description="The host's name", examples=["gpu-1"])]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=255)]
+
+
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
+
+
+def is_known(tag: str, if_none_match: str | None) -> bool:
+    """Whether the caller has the answer with this entity tag already; compared weakly, as of RFC 9110."""
+    known = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
+    return bool(known & {"*", tag.removeprefix("W/")})
 
 
 async def only_known_parameters(request: Request) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hora.cli_options import AsJson, Changes, DryRun, JobId, Limit, Timeout, Wait
+from hora.cli_options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Limit, SpecFile, Timeout, Wait
 from hora.explain import USAGE
 from hora.output import display, print_json, say
 
@@ -18,14 +18,12 @@ app = typer.Typer()
 
 @app.command()
 def submit(
-    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="A spec, YAML or JSON; - reads it.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="A registered dataset, or a path or URL below the service's data roots.")
-    ] = None,
+    file: SpecFile = None,
+    dataset: Dataset = None,
     model: Annotated[str | None, typer.Option(help="The network to train.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples in a batch of one GPU.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="How many GPUs, one rank each.")] = None,
+    gpus: Gpus = None,
     epochs: Annotated[int | None, typer.Option(help="How many passes over the data at most.")] = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
     dry_run: DryRun = False,

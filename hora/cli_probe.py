@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hora.cli_options import AsJson, Changes, Timeout
+from hora.cli_options import AsJson, Changes, Dataset, Gpus, SpecFile, Timeout
 from hora.explain import NOT_FINISHED, OUTCOME
 from hora.output import console_of, display, print_json, say
 
@@ -22,14 +22,12 @@ app = typer.Typer()
 
 @app.command()
 def probe(
-    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="A spec, YAML or JSON; - reads it.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="A registered dataset, or a path or URL below the service's data roots.")
-    ] = None,
+    file: SpecFile = None,
+    dataset: Dataset = None,
     model: Annotated[str | None, typer.Option(help="The network.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="The batch that the rate belongs to.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="The rate that is scaled with the batch.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="How many GPUs, one rank each.")] = None,
+    gpus: Gpus = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Return when it is submitted.")] = False,
     timeout: Timeout = None,

@@ -28,7 +28,7 @@ class Records(Protocol):
 
 
 class Recorder:
-    """Appends records to one file; each write is one `os.write` of whole lines, so a reader never sees half a line."""
+    """Appends records to one file, whole lines at a time; a reader may come before all of the last one is there."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

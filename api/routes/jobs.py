@@ -11,12 +11,14 @@ from api.deps import (
     JSON,
     MERGE_PATCH,
     Caller,
+    IfNoneMatch,
     JobId,
     SafeText,
     Services,
     ServicesHere,
     as_json,
     body_sha256,
+    is_known,
     json_body,
     patch_body,
     router,
@@ -193,7 +195,7 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
 def get_job(
     job_id: JobId,
     services: ServicesHere,
-    if_none_match: Annotated[str | None, Header(alias="If-None-Match", max_length=1000)] = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Look a job up. With `If-None-Match` an unchanged one is answered with 304."""
     host_timeout_s = services.settings.host_timeout_s
@@ -203,8 +205,7 @@ def get_job(
             waits = status is Status.QUEUED
             standing = standings(session, [job_id], host_timeout_s=host_timeout_s).get(job_id) if waits else None
             tag = etag(revision, standing)
-            known = {part.strip().removeprefix("W/") for part in if_none_match.split(",")}
-            if known & {"*", tag.removeprefix("W/")}:
+            if is_known(tag, if_none_match):
                 return Response(status_code=304, headers={"ETag": tag})
         job = store.get_job(session, job_id)
         standing = standings_of(session, [job], host_timeout_s=host_timeout_s).get(job_id)

@@ -4,18 +4,20 @@ import hashlib
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import Body, Depends, Header, Query, Response
+from fastapi import Body, Depends, Query, Response
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
 from api.deps import (
     JSON,
     Caller,
+    IfNoneMatch,
     Services,
     ServicesHere,
     StudyId,
     as_json,
     body_sha256,
+    is_known,
     json_body,
     only_json,
     router,
@@ -167,14 +169,13 @@ def list_all_studies(
 def get_study(
     study_id: StudyId,
     services: ServicesHere,
-    if_none_match: Annotated[str | None, Header(alias="If-None-Match", max_length=1000)] = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Look a study up, with its jobs. With `If-None-Match` an unchanged one is answered with 304."""
     with services.sessions() as session:
         study = store.view_of(session, study_id)
     tag = _etag(study)
-    known = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
-    if known & {"*", tag.removeprefix("W/")}:
+    if is_known(tag, if_none_match):
         return Response(status_code=304, headers={"ETag": tag})
     return as_json(study, headers={"ETag": tag})
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs.advice.evidence import Cluster, Data, Evidence
 from jobs.advice.past import PastJob
+from jobs.advice.rules import advice_on
 from jobs.advice.shape import Advice
 from jobs.analysis.shape import Analysis, Finding, FindingKind, Learning, Ledger, StepShares
 from jobs.catalog import MODELS
@@ -132,3 +133,16 @@ def a_job(*kinds: FindingKind, **given: Any) -> Evidence:
 def rules(advice: list[Advice]) -> list[str]:
     """Which rules spoke, in their order."""
     return [one.rule.value for one in advice]
+
+
+def only(e: Evidence) -> Advice:
+    """The one piece of advice that there is."""
+    found = advice_on(e)
+    assert len(found) == 1, rules(found)
+    assert found[0].number == 1
+    return found[0]
+
+
+def after(e: Evidence, advice: Advice) -> Any:
+    """The spec with the advice."""
+    return spec_from(merged(e.spec.model_dump(mode="json"), advice.change))

@@ -1,0 +1,134 @@
+"""The rule of advice about batch and rate: what it goes by, and when it is silent."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.advice.rules import advice_on
+from jobs.analysis.shape import FindingKind, Imbalance
+from jobs.plan import resolve_plan
+from jobs.records import ProbeFindings, ProbePoint
+from jobs.states import EndReason, Status
+from tests.unit.jobs.advice_given import a_job, a_probe, after, only, past, shares
+
+K = FindingKind
+FAILED: dict[str, Any] = {"status": Status.FAILED}
+
+
+def test_a_batch_that_was_measured_to_be_faster_is_advised_up_to_the_knee() -> None:
+    faster = (
+        past("b", 16_000.0, batch_size=128),
+        past("c", 20_000.0, batch_size=256),
+        past("d", 20_500.0, batch_size=512),
+    )
+    e = a_job(past=faster)
+    advice = only(e)
+    assert advice.rule == "batch_and_rate"
+    assert advice.change == {"batch_size": 256, "lr_scaling": "sqrt", "base_batch": 128, "warmup_epochs": 3}
+    assert resolve_plan(after(e, advice), None).learning_rate == pytest.approx(0.002)
+    assert (advice.gain.time_factor, advice.gain.gpu_hours_factor, advice.gain.accuracy) == (0.5, 0.5, 0.0)
+    assert "64 samples a GPU came to 10000 samples/s, and 256 to 20000" in advice.why
+
+
+def test_a_larger_batch_that_cost_past_jobs_their_accuracy_is_not_advised() -> None:
+    worse = past("b", 20_000.0, batch_size=128, summary={"val_accuracy": 0.89})
+    assert advice_on(a_job(past=(worse,))) == []
+
+
+def test_sgd_scales_the_rate_as_the_batch_and_a_policy_of_ones_own_stays() -> None:
+    for spec, rate in (({"optimizer": "sgd"}, 0.002), ({"lr_scaling": "two_thirds"}, 0.001 * 4 ** (2 / 3))):
+        e = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
+        assert resolve_plan(after(e, only(e)), None).learning_rate == pytest.approx(rate)
+
+
+def test_a_probe_is_compared_with_itself() -> None:
+    probed = a_probe("p", {32: 20_000.0, 64: 30_000.0, 128: 45_000.0, 256: 46_000.0, 512: None})
+    advice = only(a_job(past=(probed,)))
+    assert advice.change["batch_size"] == 128
+    assert advice.gain.time_factor == round(30 / 45, 4)
+    assert advice_on(a_job(past=(a_probe("p", {64: 30_000.0, 128: 31_000.0}),))) == []
+
+
+def test_a_batch_that_does_not_fit_is_not_advised() -> None:
+    probed = a_probe("p", {64: 30_000.0, 128: None})
+    assert advice_on(a_job(past=(probed, past("b", 20_000.0, batch_size=128)))) == []
+
+
+def test_a_batch_that_leaves_an_epoch_too_few_steps_is_not_advised() -> None:
+    spec = {"dataset": {"fraction": 0.05}}  # 2700 samples: 21 steps of 128
+    fast = past("b", 20_000.0, batch_size=256, **spec)
+    assert advice_on(a_job(spec=spec, past=(fast,))) == []
+
+
+def test_too_many_messages_ask_for_a_larger_batch_by_the_shares_of_the_steps() -> None:
+    e = a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.6))
+    advice = only(e)
+    assert (advice.rule, advice.change["batch_size"]) == ("batch_and_rate", 512)
+    assert advice.evidence["communication_share"] == 0.6
+    assert advice.gain.time_factor == pytest.approx(0.4 + 0.6 / 8)
+    assert only(a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.3))).change["batch_size"] == 256
+
+
+def test_ranks_that_wait_for_a_slower_one_get_no_larger_batch() -> None:
+    e = a_job(K.COMMUNICATION_BOUND, K.UNEVEN, steps=shares(0.0, 0.6))
+    slow = Imbalance(figure="compute_s", by_rank={0: 0.1, 1: 0.2}, ratio=2.0, text="")
+    assert advice_on(replace(e, analysis=e.analysis.model_copy(update={"imbalances": [slow]}))) == []
+
+
+def test_slots_with_capacity_left_are_probed_where_no_larger_batch_was_measured() -> None:
+    e = a_job(K.UNDERUSED)
+    advice = only(e)
+    assert advice.change == {"probe": {}}
+    assert after(e, advice).probe is not None
+    assert advice.gain.time_factor is None
+    assert advice_on(a_job(K.UNDERUSED, past=(past("b", 10_100.0, batch_size=128),))) == []
+
+
+def test_out_of_memory_asks_for_a_batch_that_fitted_else_for_half() -> None:
+    failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": ()}
+    advice = only(replace(a_job(), **failed))
+    assert advice.change == {"batch_size": 32, "learning_rate": 0.000707}
+    fitted = replace(a_job(), **failed | {"past": (past("b", batch_size=16),)})
+    assert only(fitted).change["batch_size"] == 16
+    scaled = a_job(spec={"lr_scaling": "linear", "batch_per": "global"})
+    advice = only(replace(scaled, **failed))
+    assert advice.change == {"batch_size": 32, "base_batch": 32}
+    assert resolve_plan(after(scaled, advice), None).learning_rate == 0.001
+    assert resolve_plan(scaled.spec, None).learning_rate == 0.002
+    assert advice_on(replace(a_job(spec={"batch_size": 1}), **failed)) == []
+
+
+def test_a_loss_that_is_no_number_asks_for_a_lower_rate() -> None:
+    failed = {
+        **FAILED, "end_reason": EndReason.INTERNAL_ERROR, "summary": None, "past": (),
+        "error": "the loss is nan at step 3 (epoch 1): try a lower learning rate",
+    }  # fmt: skip
+    assert only(replace(a_job(), **failed)).change == {"learning_rate": 0.0001}
+    lower = past("b", learning_rate=0.0005)
+    assert only(replace(a_job(), **failed | {"past": (lower,)})).change == {"learning_rate": 0.0005}
+    scaled = only(replace(a_job(spec={"lr_scaling": "linear"}), **failed))
+    assert scaled.change == {"learning_rate": 0.0001, "warmup_epochs": 3}
+    assert advice_on(replace(a_job(), **failed | {"error": "a rank died"})) == []
+
+
+def test_a_probe_is_followed_by_a_training_with_what_it_proposes() -> None:
+    points = [
+        ProbePoint(per_gpu_batch=batch, global_batch=2 * batch, fits=True, step_time_s=1.0, samples_per_s=speed)
+        for batch, speed in ((64, 10_000.0), (256, 25_000.0))
+    ]
+    found = ProbeFindings(points=points, ended_by="largest", batch_size=256, learning_rate=0.002, why="It grew.")
+    e = replace(a_job(spec={"probe": {}}), summary=None, past=(), probe=found)
+    advice = only(e)
+    assert advice.change == {"probe": None, "batch_size": 256, "learning_rate": 0.002}
+    assert (advice.why, advice.gain.time_factor) == ("It grew.", 0.4)
+    assert after(e, advice).probe is None
+    assert advice_on(replace(e, probe=ProbeFindings(points=[]))) == []
+
+
+def test_an_epoch_that_counts_its_own_steps_keeps_its_samples() -> None:
+    spec = {"steps_per_epoch": 100}
+    larger = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
+    assert only(larger).change["steps_per_epoch"] == 50
+    fewer = a_job(spec=spec, past=(past("one", 9_000.0, gpus=1, **spec),))
+    assert only(fewer).change == {"gpus": 1, "steps_per_epoch": 200}
