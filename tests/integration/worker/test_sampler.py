@@ -233,12 +233,16 @@ def test_a_slot_that_somebody_holds_is_told_of_later(
 
 def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sampler) -> None:
     sampler.sample()
-    sampler.sample()
-    first, second = of_host(sessions)
+    [first] = of_host(sessions)
     assert (first.host, first.cpu_percent, first.network_sent_bytes_per_s) == ("ha", None, None)
     assert first.memory_bytes
-    assert second.cpu_percent is not None
-    assert 0 <= second.cpu_percent <= 100
+
+    def has_share() -> bool:  # two looks within one of the system's ticks, of 10 ms, have none to tell
+        sampler.sample()
+        return of_host(sessions)[-1].cpu_percent is not None
+
+    until(has_share)
+    assert 0 <= of_host(sessions)[-1].cpu_percent <= 100
 
 
 def test_readings_wait_while_the_database_is_away_and_keep_their_time(
