@@ -27,8 +27,13 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	$(BIN)/hora up -d; \
 	exit $$status
 
+# The acceptance tests run alone: their ranks want every core.
+PROCESSES ?= 2
 test: setup ## Run the whole test suite
-	$(BIN)/pytest
+	@status=0; \
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile tests/unit tests/integration tests/migration || status=$$?; \
+	$(BIN)/pytest tests/acceptance tests/chaos || status=$$?; \
+	exit $$status
 
 up: setup ## Start the stack on this machine
 	@$(BIN)/hora up -d

@@ -38,6 +38,11 @@ _TEMPLATE = "hora_template"
 _numbers = count(1)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names bytes by their length: archives hold the time, and every process must give a test the same name."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def session_folder() -> Iterator[Path]:
     """A folder with a short path, which every user may enter: sockets and a database's own user need that."""

@@ -67,10 +67,10 @@ def test_a_broker_that_is_away_delays_and_fails_nobody(request: pytest.FixtureRe
     for attempt in range(200):
         hints.dispatch()
         hints.launch(attempt, host="ha")
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 10  # one that waited for the broker each time would need minutes
     before = time.monotonic()
     hints.close(0.2)
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 10
 
 
 def test_a_broker_that_refuses_costs_only_the_hints_of_that_time(connection: redis.Redis, hints: Hints) -> None:
