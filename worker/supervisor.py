@@ -66,11 +66,11 @@ def main() -> int:
     asked_to_leave: list[int] = []  # from the first moment on: the ranks are to be stopped in order
     signal.signal(signal.SIGTERM, lambda number, _: asked_to_leave.append(number))
     order = json.load(sys.stdin)
-    members = start_members(order)
-    launcher = start_horovodrun(order)
     from worker.processes import adopt_orphans
 
-    adopt_orphans()
+    adopt_orphans()  # before there can be one: what cleared its environment and was orphaned sooner is never found
+    members = start_members(order)
+    launcher = start_horovodrun(order)
     wait_for_a_rank(order, launcher)
 
     from worker.launcher import SupervisorOrder
