@@ -27,11 +27,11 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	$(BIN)/hora up -d; \
 	exit $$status
 
-# The acceptance tests run alone: their ranks want every core.
+# Acceptance and chaos run alone, because their ranks want every core; PROCESSES share all others.
 PROCESSES ?= 2
 test: setup ## Run the whole test suite
 	@status=0; \
-	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile tests/unit tests/integration tests/migration || status=$$?; \
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --ignore tests/acceptance --ignore tests/chaos || status=$$?; \
 	$(BIN)/pytest tests/acceptance tests/chaos || status=$$?; \
 	exit $$status
 
