@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.ranks import Run, bare_horovodrun
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from jobs.records import RankStarted, StepEnded, parse_record, rank_records_name
 from worker.attempt_paths import AttemptPaths, paths_of
@@ -46,7 +46,7 @@ def main(*, rounds: int) -> None:
     with tempfile.TemporaryDirectory(prefix="hora-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with Stack(folder / "home", port=0, slots=RANKS) as stack, Client(stack.url, stack.token) as client:
+        with Stack(folder / "home", port=0, slots=RANKS) as stack, Service(stack.url, stack.token) as client:
             client.wait(client.submit({**SPEC, "epochs": 1})["id"])  # the disk's caches are warm for all
             sides: dict[str, Callable[[int], Timings]] = {
                 "hora": lambda _: _through_the_service(client, stack.home),
@@ -65,7 +65,7 @@ def main(*, rounds: int) -> None:
     console.print(f"POST /v1/jobs: median {1000 * post_s:.1f} ms over {POSTS}; api: {rss_bytes / 1e6:.0f} MB resident")
 
 
-def _through_the_service(client: Client, home: Path) -> Timings:
+def _through_the_service(client: Service, home: Path) -> Timings:
     begun = time.time()
     job = client.submit(SPEC)
     ended = client.wait(job["id"])
@@ -90,7 +90,7 @@ def _timings(paths: AttemptPaths, begun: float) -> Timings:
 
 
 def _post_latency(stack: Stack) -> float:
-    with Client(stack.url, stack.token) as client:
+    with Service(stack.url, stack.token) as client:
         spent = []
         for _ in range(POSTS):
             begun = time.perf_counter()

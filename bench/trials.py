@@ -14,7 +14,7 @@ from rich.console import Console
 
 from bench.datasets import Samples
 from bench.web import served
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 
 Json = dict[str, Any]
@@ -96,7 +96,7 @@ Trials = list[Trained]
 class Laboratory:
     """A stack of two slots for trials; what is written below `folder` is below its data roots, and so is `url`."""
 
-    client: Client
+    client: Service
     folder: Path
     url: str  # the same folder behind a slow line
     samples: Mapping[str, Samples]  # of Fashion-MNIST: train and test
@@ -133,7 +133,7 @@ def laboratory(folder: Path, samples: Mapping[str, Samples], *, repeats: int, co
     data.mkdir()
     with served(data, bytes_per_s=_BYTES_PER_S) as url:
         os.environ["HORA_DATA_ROOTS"] = f"{data}:{url}"  # the stack takes what it is not told from there
-        with Stack(home, port=0, slots=SLOTS) as stack, Client(stack.url, stack.token) as client:
+        with Stack(home, port=0, slots=SLOTS) as stack, Service(stack.url, stack.token) as client:
             yield Laboratory(client, data, url, samples, repeats, console)
 
 

@@ -10,8 +10,8 @@ from hora.explain import USAGE
 from hora.output import display, print_json, say
 
 if TYPE_CHECKING:
-    from hora.client import Client
     from hora.errors import Json
+    from hora.service import Service
 
 app = typer.Typer()
 
@@ -87,7 +87,7 @@ def clone(
     print_json(job) if as_json else print(job["id"])
 
 
-def _advised(client: "Client", job_id: str, number: int) -> "Json":
+def _advised(client: "Service", job_id: str, number: int) -> "Json":
     """The change of one item of a job's advice. Leaves with what there is where there is no such item."""
     from hora.phrases import plain
 
@@ -181,7 +181,7 @@ def resume(job_id: JobId, as_json: AsJson = False) -> None:
     _ask(lambda client: client.resume(job_id), as_json, {"queued": "waits for its slots"}, "goes on")
 
 
-def _ask(ask: "Callable[[Client], Json]", as_json: bool, told: dict[str, str], otherwise: str) -> None:
+def _ask(ask: "Callable[[Service], Json]", as_json: bool, told: dict[str, str], otherwise: str) -> None:
     """Ask something of a job, and tell what comes of it by its status."""
     from hora.connection import connect
 

@@ -14,8 +14,8 @@ from hora.output import console_of, display, print_json, say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hora.client import Client
     from hora.errors import Json
+    from hora.service import Service
 
 app = typer.Typer()
 
@@ -69,7 +69,7 @@ def as_given(
     return [*([file] if file else []), *(word for pair in given for word in pair)]
 
 
-def _watch(client: "Client", job_id: str, arguments: list[str] | None, as_json: bool, timeout_s: float | None) -> None:
+def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json: bool, timeout_s: float | None) -> None:
     """Watch a probe to its end, show what it found, and leave with its exit code."""
     from hora.follow import live_bar
     from hora.phrases import plain

@@ -9,8 +9,8 @@ from hora.cli_options import AsJson, DryRun, Limit, Timeout
 from hora.output import console_of, display, print_json, say
 
 if TYPE_CHECKING:
-    from hora.client import Client
     from hora.errors import Json
+    from hora.service import Service
 
 app = typer.Typer()
 studies = typer.Typer(help="List studies; show, cancel, pause, resume them, and note what you saw.")
@@ -167,7 +167,7 @@ def note(
     print_json(written) if as_json else print(note_line(written))
 
 
-def _ask(ask: "Callable[[Client], Json]", as_json: bool, told: str) -> None:
+def _ask(ask: "Callable[[Service], Json]", as_json: bool, told: str) -> None:
     """Ask something of a study, and tell what comes of it."""
     from hora.connection import connect
     from hora.render_studies import jobs_line

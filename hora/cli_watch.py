@@ -8,10 +8,10 @@ from hora.explain import NOT_FINISHED, OUTCOME
 from hora.output import console_of, display, print_json, say
 
 if TYPE_CHECKING:
-    from hora.client import Client
+    from hora.service import Service
 
 
-def watch_job(client: "Client", job_id: str, as_json: bool, timeout_s: float | None) -> None:
+def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | None) -> None:
     """Watch a job to its end, show what it came to, and leave with its exit code. Raises `WaitTimeout`."""
     from hora.follow import follow
     from hora.render import results_table
@@ -26,7 +26,7 @@ def watch_job(client: "Client", job_id: str, as_json: bool, timeout_s: float | N
     raise typer.Exit(OUTCOME[job["status"]])
 
 
-def watch_study(client: "Client", study_id: str, as_json: bool, timeout_s: float | None) -> None:
+def watch_study(client: "Service", study_id: str, as_json: bool, timeout_s: float | None) -> None:
     """Watch a study until all its jobs have ended, show its report, and leave with the exit code that says how.
 
     Raises `WaitTimeout`.

@@ -6,14 +6,14 @@
 import os
 from pathlib import Path
 
-from hora.client import Client, HoraError
+from hora.service import HoraError, Service
 
 
-def connect() -> Client:
+def connect() -> Service:
     """A client of the service that this person means. Raises `HoraError`."""
     url, token = os.environ.get("HORA_URL"), os.environ.get("HORA_TOKEN")
     if url and token:
-        return Client(url, token)
+        return Service(url, token)
     home = home_path()
     local = _line_of(home / "url")
     if url is None and local is None:
@@ -21,7 +21,7 @@ def connect() -> Client:
     # The local admin token goes to the local stack and nowhere else.
     if token is None and url in (None, local):
         token = _line_of(home / "token")
-    return Client(url or local or "", token)
+    return Service(url or local or "", token)
 
 
 def home_path() -> Path:

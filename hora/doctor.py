@@ -12,10 +12,10 @@ from pathlib import Path
 
 from hora import doctor_cluster as cluster
 from hora import doctor_machine as machine
-from hora.client import Client, HoraError, NotFound, ProblemError
 from hora.connection import connect, home_path
 from hora.phrases import duration
 from hora.render import Finding
+from hora.service import HoraError, NotFound, ProblemError, Service
 
 _MOST_JOBS = 1000  # looked at in each status
 
@@ -47,7 +47,7 @@ def service(home: Path) -> Iterator[Finding]:
         yield from machine.parts(home)
 
 
-def _of_the_api(client: Client) -> Iterator[Finding]:
+def _of_the_api(client: Service) -> Iterator[Finding]:
     """Whether the api is ready, and what it needs. Raises `ServiceUnavailable`."""
     try:
         ready = client.readiness()
@@ -60,14 +60,14 @@ def _of_the_api(client: Client) -> Iterator[Finding]:
     yield from cluster.of_needs(ready)
 
 
-def _jobs(client: Client) -> Iterator[Finding]:
+def _jobs(client: Service) -> Iterator[Finding]:
     waiting = list(islice(client.jobs(status="queued", sort="created_at"), _MOST_JOBS))
     placed = list(islice(client.jobs(status="launching,running"), _MOST_JOBS))
     yield cluster.stuck(waiting, client.hosts())
     yield cluster.restarted([*waiting, *placed])
 
 
-def _is_live(client: Client) -> Callable[[str, int], bool]:
+def _is_live(client: Service) -> Callable[[str, int], bool]:
     def is_live(job_id: str, number: int) -> bool:
         try:
             job = client.job(job_id)
@@ -78,7 +78,7 @@ def _is_live(client: Client) -> Callable[[str, int], bool]:
     return is_live
 
 
-def clock(client: Client) -> Finding:
+def clock(client: Service) -> Finding:
     """This clock and the service's agree: times are compared across machines."""
     before = time.time()
     there = client.clock()

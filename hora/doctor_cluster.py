@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from hora.client import Json, NotAuthorized, ProblemError
 from hora.phrases import duration
 from hora.render import Finding
 from hora.render_hosts import is_free, is_usable
+from hora.service import Json, NotAuthorized, ProblemError
 from jobs.fitting import Cluster, HostSlots, Wish
 
 TIME_SERVER = "Let the machines follow a time server."

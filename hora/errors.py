@@ -1,4 +1,4 @@
-"""The errors of the client, as `hora.client` names them to everybody else. Their text is for a person."""
+"""The errors of the client, as `hora.service` names them to everybody else. Their text is for a person."""
 
 from typing import TYPE_CHECKING, Any
 

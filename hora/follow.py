@@ -9,16 +9,16 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from hora.client import Client, Json
 from hora.phrases import plain
 from hora.render import STATUS_STYLE, epoch_line, progress_line, standing, status
+from hora.service import Json, Service
 
 Watch = Callable[[Json], None]
 _FIGURES = re.compile(r"[0-9]+")
 _ENDED = {"preempted": "made room", "paused": "was paused"}  # other reasons for which a job goes back to the queue
 
 
-def follow(client: Client, job_id: str, console: Console, *, timeout_s: float | None = None) -> Json:
+def follow(client: Service, job_id: str, console: Console, *, timeout_s: float | None = None) -> Json:
     """Show a job's progress on `console` until it ends, and return it. Raises `WaitTimeout`."""
     with live_bar(console) if console.is_terminal else plain_lines(client, console) as watch:
         return client.wait(job_id, on_update=watch, timeout_s=timeout_s, period_s=0.25)
@@ -51,7 +51,7 @@ def live_bar(console: Console) -> Iterator[Watch]:
 
 
 @contextmanager
-def plain_lines(client: Client, console: Console) -> Iterator[Watch]:
+def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
     """A line for each change of status, each lost attempt and each epoch, without control characters.
 
     Of a queued job also for each new reason why it waits, but not for each new figure in one: those change at will.
@@ -82,7 +82,7 @@ def _state_line(job: Json) -> str:
     return f"{name}, {where}" if where else name
 
 
-def _new_lines(client: Client, job: Json, seen: dict[str, Any]) -> list[str]:
+def _new_lines(client: Service, job: Json, seen: dict[str, Any]) -> list[str]:
     lines, reason = [], ""
     epochs = (job.get("plan") or {}).get("epochs")
     for event in client.events(job["id"]):
@@ -101,7 +101,7 @@ def _new_lines(client: Client, job: Json, seen: dict[str, Any]) -> list[str]:
     return lines
 
 
-def log_lines(client: Client, job_id: str, *, rank: int | None, follow: bool) -> Iterator[Json]:
+def log_lines(client: Service, job_id: str, *, rank: int | None, follow: bool) -> Iterator[Json]:
     """A job's log lines, oldest first; with `follow` until the job has ended and no line is left."""
     after = 0
     while True:

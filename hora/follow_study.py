@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from hora.client import ENDED, Client, Json
 from hora.follow import Watch
 from hora.phrases import plain
 from hora.render_studies import jobs_left, study_status, values_line
+from hora.service import ENDED, Json, Service
 
 
-def follow_study(client: Client, study_id: str, console: Console, *, timeout_s: float | None = None) -> Json:
+def follow_study(client: Service, study_id: str, console: Console, *, timeout_s: float | None = None) -> Json:
     """Show how far a study is on `console` until it is complete, and return it. Raises `WaitTimeout`."""
     with live_bar(console) if console.is_terminal else plain_lines(console) as watch:
         return client.wait_study(study_id, on_update=watch, timeout_s=timeout_s)

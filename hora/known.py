@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hora.client import Client, Json, ProblemError
+from hora.service import Json, ProblemError, Service
 
 Answer = TypeVar("Answer")
 
@@ -21,7 +21,7 @@ class Known:
     missing: list[str]
 
 
-def all_about(client: Client, job_id: str) -> Known:
+def all_about(client: Service, job_id: str) -> Known:
     """The job, its newest attempt, its analysis and its advice: four requests at the same time.
 
     A job is worth showing without the latter two: that they cannot be had is told, not raised.

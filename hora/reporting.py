@@ -9,8 +9,8 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
-from hora.client import Client, HoraError, Json
 from hora.render_report import EXPENDABLE, report_lines, report_table
+from hora.service import HoraError, Json, Service
 
 Format = Literal["table", "markdown", "csv", "json", "png"]
 _BY_SUFFIX: dict[str, Format] = {".md": "markdown", ".csv": "csv", ".json": "json", ".png": "png"}
@@ -21,7 +21,7 @@ def format_for(output: str | None) -> Format:
     return _BY_SUFFIX.get(Path(output or "").suffix.lower(), "table")
 
 
-def fetch(client: Client, study_id: str, format: Format, target: float | None, console: Console) -> bytes:  # noqa: A002
+def fetch(client: Service, study_id: str, format: Format, target: float | None, console: Console) -> bytes:  # noqa: A002
     """The report as it is to be written; `console` is what a table is to fit."""
     match format:
         case "png":

@@ -1,4 +1,4 @@
-"""Requests to a service and its answers: what is sent again, pages, problems. The ground of `hora.client`."""
+"""Requests to a service and its answers: what is sent again, pages, problems. The ground of `hora.service`."""
 
 import time
 from collections.abc import Iterator, Mapping

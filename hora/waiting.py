@@ -1,4 +1,4 @@
-"""Waiting for the end of a job or a study, through restarts of the service. Used by `hora.client`."""
+"""Waiting for the end of a job or a study, through restarts of the service. Used by `hora.service`."""
 
 import time
 from collections.abc import Callable

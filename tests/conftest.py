@@ -8,7 +8,7 @@
     broker          test      the same, emptied
     stack           session   the whole stack with two CPU slots: `.url .token .database_url .broker_url
                               .pid_of("worker") .log_of("worker") .home`
-    client          session   a `hora.client.Client` on `stack`
+    client          session   a `hora.service.Service` on `stack`
 
 A test that kills a part of the stack, or needs other settings, makes its own: `with Stack(home, port=0, slots=2)`
 in a folder from `short_folder`. Everything also goes when this process is killed: the keeper watches it.
@@ -32,7 +32,7 @@ from hora.stack import Stack
 from jobs.database import Sessions, engine_for, sessions_for
 
 if TYPE_CHECKING:
-    from hora.client import Client
+    from hora.service import Service
 
 _TEMPLATE = "hora_template"
 _numbers = count(1)
@@ -142,9 +142,9 @@ def stack(session_folder: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def client(stack: Stack) -> "Iterator[Client]":
+def client(stack: Stack) -> "Iterator[Service]":
     """A client of the whole stack."""
-    from hora.client import Client
+    from hora.service import Service
 
-    with Client(stack.url, stack.token) as client:
+    with Service(stack.url, stack.token) as client:
         yield client

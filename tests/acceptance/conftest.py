@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from jobs.database import engine_for, sessions_for
 from jobs.packing import unpacked
@@ -33,13 +33,13 @@ def breakable(session_folder: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def operator(breakable: Stack) -> Iterator[Client]:
+def operator(breakable: Stack) -> Iterator[Service]:
     """A client of the stack that is broken."""
-    with Client(breakable.url, breakable.token) as client:
+    with Service(breakable.url, breakable.token) as client:
         yield client
 
 
-def trains(client: Client, job_id: str, *, epochs: int, within_s: float = 90) -> Json:
+def trains(client: Service, job_id: str, *, epochs: int, within_s: float = 90) -> Json:
     """Wait until the job has trained `epochs` epochs."""
 
     def far_enough() -> Json | None:
@@ -50,23 +50,23 @@ def trains(client: Client, job_id: str, *, epochs: int, within_s: float = 90) ->
     return until(far_enough, within_s=within_s, what=f"epoch {epochs} of {job_id}")
 
 
-def kinds(client: Client, job_id: str) -> list[str]:
+def kinds(client: Service, job_id: str) -> list[str]:
     """The kinds of the job's events, in order."""
     return [event["kind"] for event in client.events(job_id)]
 
 
-def rank_pids(client: Client, job_id: str, attempt: int) -> dict[int, int]:
+def rank_pids(client: Service, job_id: str, attempt: int) -> dict[int, int]:
     """The process of each rank of an attempt, by rank."""
     started = [e for e in client.events(job_id) if e["kind"] == "rank_started" and e["attempt"] == attempt]
     return {event["data"]["rank"]: event["data"]["pid"] for event in started}
 
 
-def supervisor_pids(client: Client, job_id: str) -> list[int]:
+def supervisor_pids(client: Service, job_id: str) -> list[int]:
     """The supervisor's process of each attempt of the job."""
     return [event["data"]["pid"] for event in client.events(job_id) if event["kind"] == "launched"]
 
 
-def no_process_left(client: Client, job_id: str) -> None:
+def no_process_left(client: Service, job_id: str) -> None:
     """Wait until no process of the job is left: none that carries its mark, and no supervisor of it."""
     for attempt in client.attempts(job_id):
         mark = mark_of(job_id, attempt["number"])
@@ -75,7 +75,7 @@ def no_process_left(client: Client, job_id: str) -> None:
         until(lambda pid=pid: ProcessId.of(pid) is None, within_s=10, what=f"the end of supervisor {pid}")
 
 
-def points(client: Client, job_id: str, name: str, *, axis: str = "epoch", rank: int = -1) -> dict[float, float]:
+def points(client: Service, job_id: str, name: str, *, axis: str = "epoch", rank: int = -1) -> dict[float, float]:
     """A series of the job as {x: y}; fails where an x comes twice."""
     series = [s for s in client.metrics(job_id, name=name, axis=axis, max_points=10_000) if s["rank"] == rank]
     assert len(series) == 1, series

@@ -25,8 +25,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
-from hora.client import Client
 from hora.keys import make_keys
+from hora.service import Service
 from hora.stack import Stack
 from jobs.processes import command_line, pids
 from tests.waiting import until
@@ -139,7 +139,7 @@ class Hosts:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = ("database", "broker", "migrations", "api")
             self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
-            self.client = opened.enter_context(Client(self.stack.url, self.stack.token))
+            self.client = opened.enter_context(Service(self.stack.url, self.stack.token))
             make_keys(self.folder / "keys")
             for folder in ("home", "runs"):
                 (self.folder / folder).mkdir()

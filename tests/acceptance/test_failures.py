@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from tests.acceptance.conftest import (
     ENDLESS,
@@ -26,7 +26,7 @@ LONG = {**ENDLESS, "epochs": 200}  # some ten seconds of training
 RESTARTED = {**LONG, "epochs": 80}
 
 
-def test_cancel_reaches_a_job_that_is_still_starting(operator: Client) -> None:
+def test_cancel_reaches_a_job_that_is_still_starting(operator: Service) -> None:
     job = operator.submit(ENDLESS)
     until(lambda: operator.job(job["id"])["status"] != "queued", within_s=30)
     operator.cancel(job["id"])
@@ -35,7 +35,7 @@ def test_cancel_reaches_a_job_that_is_still_starting(operator: Client) -> None:
 
 
 def test_an_urgent_job_gets_the_slots_of_one_that_goes_on_after_it(
-    operator: Client,
+    operator: Service,
 ) -> None:
     patient = operator.submit(ENDLESS)
     trains(operator, patient["id"], epochs=5)
@@ -66,7 +66,7 @@ def test_an_urgent_job_gets_the_slots_of_one_that_goes_on_after_it(
 
 @pytest.mark.parametrize("victim", ["rank", "supervisor"])
 def test_a_killed_process_of_the_attempt_costs_one_restart_from_the_last_checkpoint(
-    operator: Client, victim: str
+    operator: Service, victim: str
 ) -> None:
     job = operator.submit(RESTARTED)
     trains(operator, job["id"], epochs=10)
@@ -83,7 +83,7 @@ def test_a_killed_process_of_the_attempt_costs_one_restart_from_the_last_checkpo
     no_process_left(operator, job["id"])
 
 
-def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Client, breakable: Stack) -> None:
+def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, breakable: Stack) -> None:
     job = operator.submit({**LONG, "epochs": 400})
     trains(operator, job["id"], epochs=5)
     for part in ("worker", "broker", "database"):
@@ -114,7 +114,7 @@ def _problem_of(stack: Stack, job_id: str) -> tuple[int, str | None] | None:
             return error.code, error.headers["Content-Type"]
 
 
-def test_after_all_that_the_slots_are_free_again(operator: Client) -> None:
+def test_after_all_that_the_slots_are_free_again(operator: Service) -> None:
     def free() -> bool:
         return all(slot["state"] == "free" for host in operator.hosts() for slot in host["slots"])
 

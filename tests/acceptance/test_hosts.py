@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hora.client import Client
+from hora.service import Service
 from jobs.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, Json, points, trains
 from tests.acceptance.hosts import Host, Hosts, why_not
@@ -41,7 +41,7 @@ def nothing_left(hosts: Hosts, job_id: str) -> None:
     until(lambda: set(slot_states(hosts.client)) == {"free"}, within_s=15, what="free slots")
 
 
-def slot_states(client: Client) -> list[str]:
+def slot_states(client: Service) -> list[str]:
     """The state of every slot."""
     return [slot["state"] for host in client.hosts() for slot in host["slots"]]
 
@@ -51,7 +51,7 @@ def ranks_on(host: Host, job_id: str, attempt: int) -> list[int]:
     return sorted(set(host.marked(mark_of(job_id, attempt))) & set(host.running("-m trainer")))
 
 
-def shares(client: Client, job_id: str) -> list[list[str]]:
+def shares(client: Service, job_id: str) -> list[list[str]]:
     """The hosts of each attempt."""
     return [[share["host"] for share in attempt["shares"]] for attempt in client.attempts(job_id)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hora.client import Client, Json
+from hora.service import Json, Service
 from hora.stack import Stack
 from jobs.records import DataOpened, ExitReason, Planned, ProbeEnded, ProbeMeasured, ProbeStepped
 from tests.acceptance.conftest import kinds, no_process_left
@@ -47,7 +47,7 @@ def probe(stack: Stack) -> Json:
     return job
 
 
-def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Client, probe: Json) -> None:
+def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Service, probe: Json) -> None:
     assert (probe["status"], probe["end_reason"], probe["summary"]) == ("succeeded", "completed", None)
     assert (probe["progress"]["step"], probe["progress"]["steps"]) == (3, 6)
     found = probe["probe"]
@@ -67,7 +67,7 @@ def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Client, pr
     no_process_left(client, probe["id"])
 
 
-def test_what_it_found_is_shown_with_the_command_that_trains_so(stack: Stack, client: Client, probe: Json) -> None:
+def test_what_it_found_is_shown_with_the_command_that_trains_so(stack: Stack, client: Service, probe: Json) -> None:
     shown = hora(stack.home, "show", probe["id"])
     command = f"hora clone {probe['id']} --set probe=null --set batch_size=100 --set learning_rate=0.00177"
     assert command in shown.stdout

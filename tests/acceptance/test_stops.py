@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from jobs.database import Sessions, engine_for, sessions_for
 from jobs.processes import ProcessId
@@ -61,8 +61,8 @@ def hasty(session_folder: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def client(hasty: Stack) -> Iterator[Client]:
-    with Client(hasty.url, hasty.token) as client:
+def client(hasty: Stack) -> Iterator[Service]:
+    with Service(hasty.url, hasty.token) as client:
         yield client
 
 
@@ -73,7 +73,7 @@ def sessions(hasty: Stack) -> Iterator[Sessions]:
     engine.dispose()
 
 
-def test_a_cancel_ends_ranks_that_do_not_listen_and_all_they_started(client: Client, hasty: Stack) -> None:
+def test_a_cancel_ends_ranks_that_do_not_listen_and_all_they_started(client: Service, hasty: Stack) -> None:
     job = client.submit({**ENDLESS, "model": "stubborn:build"})
     told = [hasty.home / f"stubborn-{rank}" for rank in (0, 1)]
     until(lambda: all(path.exists() and path.read_text().endswith("\n") for path in told), within_s=90)
@@ -91,7 +91,7 @@ def test_a_cancel_ends_ranks_that_do_not_listen_and_all_they_started(client: Cli
 
 
 def test_a_job_that_is_stalled_cut_off_and_paused_comes_out_whole(
-    client: Client, hasty: Stack, sessions: Sessions
+    client: Service, hasty: Stack, sessions: Sessions
 ) -> None:
     """In attempt 1 a rank stands still, in 2 the supervisor, for longer than its lease; 3 goes on, and is paused."""
     # The ranks have to make their first step within the limit, too.
@@ -119,7 +119,7 @@ def test_a_job_that_is_stalled_cut_off_and_paused_comes_out_whole(
     no_process_left(client, job_id)
 
 
-def _trains_on(client: Client, job_id: str, *, attempt: int) -> None:
+def _trains_on(client: Service, job_id: str, *, attempt: int) -> None:
     """Wait until the attempt has made steps of its own."""
 
     def has_steps() -> bool:
@@ -132,7 +132,7 @@ def _trains_on(client: Client, job_id: str, *, attempt: int) -> None:
     assert len(rank_pids(client, job_id, attempt)) == 2
 
 
-def _cut_off(client: Client, sessions: Sessions, job_id: str) -> None:
+def _cut_off(client: Service, sessions: Sessions, job_id: str) -> None:
     """Stop the supervisor: its ranks leave by themselves before anybody else may have the job."""
     ranks = [ProcessId.of(pid) for pid in rank_pids(client, job_id, 2).values()]
     os.kill(supervisor_pids(client, job_id)[1], signal.SIGSTOP)

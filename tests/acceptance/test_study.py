@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from hora.client import Client, Json
+from hora.service import Json, Service
 from tests.acceptance.conftest import points
 
 RANKS, BATCHES, REPEATS, EPOCHS = (1, 2), (32, 64, 128), 2, 3
@@ -28,13 +28,13 @@ T_1 = 12.7062  # Student's t of one degree of freedom: two repeats
 
 
 @pytest.fixture(scope="module")
-def study(client: Client) -> Json:
+def study(client: Service) -> Json:
     """The study, when all of its jobs have ended."""
     return client.wait_study(client.submit_study(STUDY)["id"], timeout_s=500)
 
 
 @pytest.fixture(scope="module")
-def jobs(client: Client, study: Json) -> dict[tuple[int, int], list[Json]]:
+def jobs(client: Service, study: Json) -> dict[tuple[int, int], list[Json]]:
     """The jobs of each cell, by ranks and batch."""
     found: dict[tuple[int, int], list[Json]] = {}
     for job in sorted(client.jobs(study=study["id"]), key=lambda job: job["study_repeat"]):
@@ -43,13 +43,13 @@ def jobs(client: Client, study: Json) -> dict[tuple[int, int], list[Json]]:
 
 
 @pytest.fixture(scope="module")
-def target(client: Client, jobs: dict[tuple[int, int], list[Json]]) -> float:
+def target(client: Service, jobs: dict[tuple[int, int], list[Json]]) -> float:
     """A val_accuracy that about half of the jobs had after their first epoch."""
     return median(points(client, job["id"], "val_accuracy")[1] for repeats in jobs.values() for job in repeats)
 
 
 @pytest.fixture(scope="module")
-def report(client: Client, study: Json, target: float) -> Json:
+def report(client: Service, study: Json, target: float) -> Json:
     """Its report."""
     return client.report(study["id"], target=target)
 
@@ -109,7 +109,7 @@ def test_throughput_accuracy_and_setup_are_those_of_the_jobs(
 
 
 def test_gpu_hours_are_the_leased_time_of_the_attempts(
-    client: Client, report: Json, jobs: dict[tuple[int, int], list[Json]]
+    client: Service, report: Json, jobs: dict[tuple[int, int], list[Json]]
 ) -> None:
     for cell, repeats in zip(report["cells"], jobs_in_order(jobs), strict=True):
         attempts = [client.attempts(job["id"]) for job in repeats]
@@ -119,7 +119,7 @@ def test_gpu_hours_are_the_leased_time_of_the_attempts(
 
 
 def test_the_time_to_the_target_is_that_of_the_epochs_before_it(
-    client: Client, report: Json, target: float, jobs: dict[tuple[int, int], list[Json]]
+    client: Service, report: Json, target: float, jobs: dict[tuple[int, int], list[Json]]
 ) -> None:
     assert report["target"] == {"metric": "val_accuracy", "value": target, "chosen_by": "request"}
     reached_in = set()
@@ -140,7 +140,7 @@ def test_the_time_to_the_target_is_that_of_the_epochs_before_it(
     assert len(reached_in) > 1, "every job was there after as many epochs: the target proves nothing"
 
 
-def test_the_table_and_the_picture_are_of_this_report(client: Client, study: Json, report: Json) -> None:
+def test_the_table_and_the_picture_are_of_this_report(client: Service, study: Json, report: Json) -> None:
     table = client.report(study["id"], format="csv").splitlines()
     names = table[0].split(",")
     assert [float(line.split(",")[names.index("speedup")]) for line in table[1:]] == [

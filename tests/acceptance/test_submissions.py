@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from hora.client import Client
 from hora.parts import broker
+from hora.service import Service
 from hora.stack import Stack
 from jobs.database import Sessions, engine_for, sessions_for
 from jobs.registration import SlotInfo, register
@@ -81,7 +81,7 @@ def sessions(busy: Stack) -> Iterator[Sessions]:
 def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
     busy: Stack, own_broker: Broker, sessions: Sessions
 ) -> None:
-    with Client(busy.url, busy.token) as client, ThreadPoolExecutor(CLIENTS) as clients:
+    with Service(busy.url, busy.token) as client, ThreadPoolExecutor(CLIENTS) as clients:
 
         def submit(number: int) -> str:
             return str(client.submit({**SPEC, "name": f"n{number}"})["id"])

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from tests.acceptance.conftest import Json, rank_pids
 from tests.waiting import until
@@ -79,17 +79,17 @@ def _make_data(root: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def client(session_folder: Path) -> Iterator[Client]:
+def client(session_folder: Path) -> Iterator[Service]:
     """A stack with three slots, and data that is meant for these jobs."""
     _make_data(session_folder / "data")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HORA_DATA_ROOTS", str(session_folder / "data"))
-        with Stack(session_folder / "told", port=0, slots=3) as stack, Client(stack.url, stack.token) as client:
+        with Stack(session_folder / "told", port=0, slots=3) as stack, Service(stack.url, stack.token) as client:
             yield client
 
 
 @pytest.fixture(scope="module")
-def told(client: Client) -> Mapping[str, Told]:
+def told(client: Service) -> Mapping[str, Told]:
     """All of them, two at a time; the one with little to exchange has no other that exchanges beside it."""
     ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "overfits")}
     for job_id in ids.values():
@@ -108,7 +108,7 @@ def told(client: Client) -> Mapping[str, Told]:
     return {name: Told(job, client.analysis(job["id"]), client.advice(job["id"])) for name, job in jobs.items()}
 
 
-def _step(client: Client, job_id: str) -> int:
+def _step(client: Service, job_id: str) -> int:
     return (client.job(job_id)["progress"] or {}).get("step") or 0
 
 
@@ -142,7 +142,7 @@ def test_a_wide_network_with_a_small_batch_is_communication_bound(told: Mapping[
     assert larger["gain"]["time_factor"] < 0.7
 
 
-def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Client, told: Mapping[str, Told]) -> None:
+def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Service, told: Mapping[str, Told]) -> None:
     one = told["communication"]
     assert len(one.analysis["stalls"]) == 1, one.analysis["stalls"]
     (stall,) = one.analysis["stalls"]
@@ -184,7 +184,7 @@ def test_a_healthy_job_is_left_alone(told: Mapping[str, Told]) -> None:
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_the_ledger_adds_up_to_the_leased_time(client: Client, told: Mapping[str, Told], name: str) -> None:
+def test_the_ledger_adds_up_to_the_leased_time(client: Service, told: Mapping[str, Told], name: str) -> None:
     job, ledger = told[name].job, told[name].analysis["ledger"]
     leased_s = sum(
         attempt["gpus"]
@@ -198,7 +198,7 @@ def test_the_ledger_adds_up_to_the_leased_time(client: Client, told: Mapping[str
     assert ledger["items"]["set_up"] > ledger["items"]["launch"] > 0
 
 
-def test_samples_of_every_rank_know_the_step(client: Client, told: Mapping[str, Told]) -> None:
+def test_samples_of_every_rank_know_the_step(client: Service, told: Mapping[str, Told]) -> None:
     job = told["communication"].job
     by_time = _by_rank(client, job, "time")
     assert sorted(by_time) == [0, 1]
@@ -210,7 +210,7 @@ def test_samples_of_every_rank_know_the_step(client: Client, told: Mapping[str, 
         assert known[-1] <= job["progress"]["step"]
 
 
-def test_samples_are_read_on_all_three_axes(client: Client, told: Mapping[str, Told]) -> None:
+def test_samples_are_read_on_all_three_axes(client: Service, told: Mapping[str, Told]) -> None:
     job = told["communication"].job
     by_time, by_step, by_epoch = (_by_rank(client, job, axis) for axis in ("time", "step", "epoch"))
     steps_per_epoch = job["plan"]["steps_per_epoch"]
@@ -221,7 +221,7 @@ def test_samples_are_read_on_all_three_axes(client: Client, told: Mapping[str, T
         assert by_epoch[rank]["y"] == by_step[rank]["y"]
 
 
-def _by_rank(client: Client, job: Json, axis: str) -> dict[int, Json]:
+def _by_rank(client: Service, job: Json, axis: str) -> dict[int, Json]:
     """The CPU samples of each rank."""
     found = client.utilization(job["id"], metric="cpu_percent", axis=axis)["series"]
     return {series["rank"]: series for series in found}

@@ -2,14 +2,14 @@
 
 import pytest
 
-from hora.client import Client, Json
+from hora.service import Json, Service
 from tests.acceptance.conftest import kinds, no_process_left, points
 
 SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
 
 @pytest.fixture(scope="module")
-def two_ranks(client: Client) -> Json:
+def two_ranks(client: Service) -> Json:
     """The smallest spec, trained on two ranks."""
     return client.wait(client.submit(SMALLEST)["id"], timeout_s=150)
 
@@ -24,7 +24,7 @@ def test_digits_on_two_ranks_learns(two_ranks: Json) -> None:
     assert two_ranks["attempt"] == 1
 
 
-def test_its_history_is_whole_and_in_order(client: Client, two_ranks: Json) -> None:
+def test_its_history_is_whole_and_in_order(client: Service, two_ranks: Json) -> None:
     history = kinds(client, two_ranks["id"])
     assert history[:3] == ["submitted", "placed", "launched"]
     assert history[-2:] == ["attempt_ended", "ended"]
@@ -34,7 +34,7 @@ def test_its_history_is_whole_and_in_order(client: Client, two_ranks: Json) -> N
     assert "checkpoint_saved" in history
 
 
-def test_every_step_of_both_ranks_is_stored(client: Client, two_ranks: Json) -> None:
+def test_every_step_of_both_ranks_is_stored(client: Service, two_ranks: Json) -> None:
     steps = two_ranks["summary"]["epochs_run"] * two_ranks["plan"]["steps_per_epoch"]
     for rank in (0, 1):
         assert list(points(client, two_ranks["id"], "loss", axis="step", rank=rank)) == list(range(1, steps + 1))
@@ -42,7 +42,7 @@ def test_every_step_of_both_ranks_is_stored(client: Client, two_ranks: Json) -> 
     assert losses[1] > 2 * losses[two_ranks["summary"]["best_epoch"]]
 
 
-def test_the_summary_is_what_the_curves_say(client: Client, two_ranks: Json) -> None:
+def test_the_summary_is_what_the_curves_say(client: Service, two_ranks: Json) -> None:
     summary = two_ranks["summary"]
     assert points(client, two_ranks["id"], "val_accuracy")[summary["best_epoch"]] == summary["val_accuracy"]
     assert max(points(client, two_ranks["id"], "val_accuracy").values()) - summary["val_accuracy"] <= 0.001
@@ -50,13 +50,13 @@ def test_the_summary_is_what_the_curves_say(client: Client, two_ranks: Json) -> 
     assert list(rates.values()) == pytest.approx([two_ranks["plan"]["learning_rate"]] * len(rates))
 
 
-def test_the_log_has_lines_of_both_ranks(client: Client, two_ranks: Json) -> None:
+def test_the_log_has_lines_of_both_ranks(client: Service, two_ranks: Json) -> None:
     lines = client.logs(two_ranks["id"])["items"]
     assert {0, 1} <= {line["rank"] for line in lines}
     assert client.logs(two_ranks["id"], rank=1, tail=1)["items"] == [[x for x in lines if x["rank"] == 1][-1]]
 
 
-def test_both_slots_were_sampled_over_the_whole_run(client: Client, two_ranks: Json) -> None:
+def test_both_slots_were_sampled_over_the_whole_run(client: Service, two_ranks: Json) -> None:
     series = {(s["metric"], s["rank"]): s for s in client.utilization(two_ranks["id"])["series"]}
     events = client.events(two_ranks["id"])
     for rank in (0, 1):
@@ -68,11 +68,11 @@ def test_both_slots_were_sampled_over_the_whole_run(client: Client, two_ranks: J
     assert len(events) > 0
 
 
-def test_nothing_is_left_running(client: Client, two_ranks: Json) -> None:
+def test_nothing_is_left_running(client: Service, two_ranks: Json) -> None:
     no_process_left(client, two_ranks["id"])
 
 
-def test_a_loss_that_is_no_number_ends_the_job_with_a_sentence(client: Client) -> None:
+def test_a_loss_that_is_no_number_ends_the_job_with_a_sentence(client: Service) -> None:
     job = client.wait(client.submit({**SMALLEST, "optimizer": "sgd", "learning_rate": 1000.0})["id"], timeout_s=120)
     assert (job["status"], job["end_reason"]) == ("failed", "internal_error")
     assert "step" in job["error"]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from hora.client import Client, HoraError, Json, ProblemError, ServiceUnavailable
+from hora.service import HoraError, Json, ProblemError, Service, ServiceUnavailable
 from tests.chaos.script import Moment, PlannedJob, Wish
 from tests.chaos.stage import Stage
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 class Person(threading.Thread):
     """Sees to one job. `job_id` is set once its submission was answered; `troubles` has what should not have been."""
 
-    def __init__(self, planned: PlannedJob, client: Client, stage: Stage, *, seed: int) -> None:
+    def __init__(self, planned: PlannedJob, client: Service, stage: Stage, *, seed: int) -> None:
         super().__init__(name=planned.name, daemon=True)
         self.planned = planned
         self.job_id: str | None = None

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hora.client import Client, HoraError
+from hora.service import HoraError, Service
 from hora.stack import Stack
 from tests.chaos import verdict
 from tests.chaos.census import Census
@@ -85,7 +85,7 @@ def play(script: Script, home: Path, *, say: Callable[[str], None] = lambda _: N
 
 def _play_on(stack: Stack, script: Script, tell: Callable[[str], None]) -> list[str]:
     with ExitStack() as end:
-        client = end.enter_context(Client(stack.url, stack.token, timeout_s=5))
+        client = end.enter_context(Service(stack.url, stack.token, timeout_s=5))
         with connect(stack.database_url) as connection, connection.transaction():
             call_witness(connection)
         stage = Stage(stack.database_url, script)
@@ -123,7 +123,7 @@ def _healed(stage: Stage, people: Sequence[Person]) -> list[str]:
     return [f"{HEALS_WITHIN_S:.0f} s after the last disturbance {sentence}" for sentence in left]
 
 
-def _judged(stack: Stack, client: Client, people: Sequence[Person]) -> list[str]:
+def _judged(stack: Stack, client: Service, people: Sequence[Person]) -> list[str]:
     home = stack.home.resolve()
     wrong = [trouble for person in people for trouble in person.troubles]
     wrong += _gone_within(_RELEASED_WITHIN_S, lambda: verdict.not_free(client.hosts()))
@@ -155,7 +155,7 @@ def _gone_within(limit_s: float, look: Callable[[], list[str]]) -> list[str]:
         time.sleep(0.1)
 
 
-def _summary(client: Client) -> str:
+def _summary(client: Service) -> str:
     """How the jobs ended, and their attempts."""
     jobs = list(client.jobs())
     statuses = Counter(job["status"] for job in jobs)

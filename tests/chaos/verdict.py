@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 
-from hora.client import Client, Json
+from hora.service import Json, Service
 from jobs.states import NEXT, Status
 from tests.chaos.census import processes_of
 from tests.chaos.people import Person
@@ -108,7 +108,7 @@ def left_over(home: Path) -> list[str]:
     return [f"a process is left: {seen}" for seen in processes_of(home)]
 
 
-def curves_of(client: Client, people: Sequence[Person], jobs: dict[str, Json]) -> list[str]:
+def curves_of(client: Service, people: Sequence[Person], jobs: dict[str, Json]) -> list[str]:
     """What is wrong with the loss curves of those that succeeded."""
     found, whole = [], []
     for person in people:

@@ -17,9 +17,9 @@ import psycopg
 import pytest
 
 from hora import postgres
-from hora.client import Client
 from hora.home import MAX_SOCKET_PATH_BYTES, Home, StackError
 from hora.processes import attempts_of
+from hora.service import Service
 from hora.stack import Stack
 from jobs.processes import ProcessId
 from tests.waiting import until
@@ -294,7 +294,7 @@ def test_a_home_below_a_closed_folder_is_one_sentence(short_folder: Path) -> Non
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
 
 
-def test_the_whole_stack(stack: Stack, client: Client) -> None:
+def test_the_whole_stack(stack: Stack, client: Service) -> None:
     assert client.is_ready()
     (host,) = client.hosts()
     assert [slot["kind"] for slot in host["slots"]] == ["cpu", "cpu"]

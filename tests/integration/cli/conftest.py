@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from tests.commands import SHORT, hora_process
 
@@ -19,7 +19,7 @@ def submitted(stack: Stack) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="session")
-def job(submitted: subprocess.CompletedProcess[str], client: Client) -> Mapping[str, Any]:
+def job(submitted: subprocess.CompletedProcess[str], client: Service) -> Mapping[str, Any]:
     """The job of that submission."""
     assert submitted.returncode == 0, submitted.stderr
     (found,) = client.jobs(name="shared")

@@ -4,12 +4,12 @@ import json
 import re
 import subprocess
 
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from tests.commands import HORA, environment, hora
 
 
-def test_hosts(stack: Stack, client: Client) -> None:
+def test_hosts(stack: Stack, client: Service) -> None:
     (host,) = client.hosts()
     assert host["name"] in hora(stack.home, "hosts").stdout
     assert json.loads(hora(stack.home, "hosts", "--json").stdout)["items"][0]["slots"][1]["index"] == 1
@@ -20,7 +20,7 @@ def test_hosts(stack: Stack, client: Client) -> None:
     assert hora(stack.home, "hosts", "show", "nowhere").returncode == 102
 
 
-def test_a_job_on_a_drained_host_waits_and_says_why(stack: Stack, client: Client) -> None:
+def test_a_job_on_a_drained_host_waits_and_says_why(stack: Stack, client: Service) -> None:
     (host,) = client.hosts()
     name = host["name"]
     assert hora(stack.home, "hosts", "drain", name).stdout.startswith(f"{name} is drained; ")
@@ -44,7 +44,7 @@ def test_a_job_on_a_drained_host_waits_and_says_why(stack: Stack, client: Client
     assert json.loads(undrained.stdout)["drained_at"] is None
 
 
-def test_a_host_that_is_alive_is_not_forgotten(stack: Stack, client: Client) -> None:
+def test_a_host_that_is_alive_is_not_forgotten(stack: Stack, client: Service) -> None:
     (host,) = client.hosts()
     done = hora(stack.home, "hosts", "forget", host["name"])
     assert (done.returncode, done.stdout) == (1, "")

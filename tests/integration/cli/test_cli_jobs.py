@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hora.client import Client
 from hora.render_analysis import ledger_line
+from hora.service import Service
 from hora.stack import Stack
 from tests.commands import CONTROL, HORA, LONG, SHORT, environment, hora, in_terminal
 
@@ -47,7 +47,7 @@ def test_json_is_the_job_and_nothing_else(stack: Stack, job: Mapping[str, Any]) 
     assert job["summary"]["epochs_run"] == 3
 
 
-def test_show_gives_the_figures_of_the_api(stack: Stack, client: Client, job: Mapping[str, Any]) -> None:
+def test_show_gives_the_figures_of_the_api(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
     shown = hora(stack.home, "show", job["id"]).stdout
     rows = {line[:15].strip(): line[15:].strip() for line in shown.splitlines() if line[:1].strip()}
     assert rows["val accuracy"] == f"{job['summary']['val_accuracy']:.4f}"
@@ -82,7 +82,7 @@ def test_metrics_are_plotted(stack: Stack, job: Mapping[str, Any]) -> None:
     assert {len(one["x"]) for one in series if one["name"] == "val_loss"} == {3}
 
 
-def test_clone_changes_what_it_is_told(stack: Stack, client: Client, job: Mapping[str, Any]) -> None:
+def test_clone_changes_what_it_is_told(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
     done = hora(stack.home, "clone", job["id"], "--set", "epochs=1", "--set", "dataset.validation=0.2")
     assert done.returncode == 0, done.stderr
     copy = client.cancel(done.stdout.strip())
@@ -100,9 +100,9 @@ ADVICE = {
 
 
 def test_clone_applies_an_advice_and_then_what_it_is_told(
-    stack: Stack, client: Client, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+    stack: Stack, client: Service, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Client, "advice", lambda *_: [ADVICE])
+    monkeypatch.setattr(Service, "advice", lambda *_: [ADVICE])
     done = hora(stack.home, "clone", job["id"], "--advice", "2", "--set", "epochs=4", "--set", "priority=1")
     assert (done.returncode, done.stderr) == (0, "Turn early stopping on.\n")
     copy = client.cancel(done.stdout.strip())
@@ -120,14 +120,14 @@ def test_clone_applies_an_advice_and_then_what_it_is_told(
 def test_clone_says_so_where_there_is_no_advice(
     stack: Stack, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Client, "advice", lambda *_: [])
+    monkeypatch.setattr(Service, "advice", lambda *_: [])
     none = hora(stack.home, "clone", job["id"], "--advice", "1")
     assert (none.returncode, none.stdout) == (2, "")
     assert none.stderr.startswith(f"There is no advice for job {job['id']}: ")
 
 
 def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(
-    stack: Stack, client: Client, job: Mapping[str, Any]
+    stack: Stack, client: Service, job: Mapping[str, Any]
 ) -> None:
     before = [one["id"] for one in client.jobs()]
     quoted = hora(stack.home, "submit", *SHORT, "--dry-run")
@@ -156,7 +156,7 @@ def test_a_failed_job_ends_the_wait_with_100(stack: Stack) -> None:
     assert "failed (time_limit)" in done.stdout
 
 
-def test_a_wait_has_a_limit(stack: Stack, client: Client) -> None:
+def test_a_wait_has_a_limit(stack: Stack, client: Service) -> None:
     done = hora(stack.home, "submit", *LONG, "--set", "name=limited", "--wait", "--timeout", "0.5")
     assert done.returncode == 101
     (left,) = client.jobs(name="limited")
@@ -166,7 +166,7 @@ def test_a_wait_has_a_limit(stack: Stack, client: Client) -> None:
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
-def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: Client) -> None:
+def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: Service) -> None:
     command = [*HORA, "submit", *LONG, "--set", "name=detached", "--wait"]
     with subprocess.Popen(
         command, env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -185,7 +185,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: C
     client.wait(left["id"], timeout_s=60)
 
 
-def test_a_spec_from_standard_input(stack: Stack, client: Client) -> None:
+def test_a_spec_from_standard_input(stack: Stack, client: Service) -> None:
     done = hora(
         stack.home, "submit", "-", "--set", "epochs=1", "--json", given="dataset: digits\nlearning_rate: 1e-3\n"
     )

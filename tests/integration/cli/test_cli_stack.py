@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hora.client import Client
 from hora.doctor_machine import ssh_keys
 from hora.home import Home
 from hora.processes import attempts_of
+from hora.service import Service
 from hora.stack import Stack
 from tests.commands import LONG, hora_process
 from tests.waiting import until
@@ -62,7 +62,7 @@ def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
         assert again.returncode == 0
         assert again.stdout.splitlines()[-1].startswith(f"Hora is already running at {url} ")
         job_id = hora_process(home, "submit", *LONG).stdout.strip()
-        with Client(url, Stack(home).token) as client:
+        with Service(url, Stack(home).token) as client:
             until(lambda: (client.job(job_id)["progress"]["step"] or 0) > 20, within_s=90, what="a trained step")
     finally:
         stopped = hora_process(home, "down")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hora.client import Client
+from hora.service import Service
 from hora.stack import Stack
 from tests.commands import CONTROL, HORA, environment, hora, in_terminal
 from tests.waiting import until
@@ -31,14 +31,14 @@ def study(stack: Stack) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def study_id(study: subprocess.CompletedProcess[str], client: Client) -> str:
+def study_id(study: subprocess.CompletedProcess[str], client: Service) -> str:
     assert study.returncode == 0, study.stderr
     found: str = next(one["id"] for one in client.studies() if one["name"] == "batches")
     return found
 
 
 @pytest.fixture
-def waiting(stack: Stack, client: Client) -> Iterator[str]:
+def waiting(stack: Stack, client: Service) -> Iterator[str]:
     """The id of a study whose jobs wait in the queue, as its only host is drained."""
     (host,) = client.hosts()
     client.drain(host["name"])
@@ -53,7 +53,7 @@ def waiting(stack: Stack, client: Client) -> Iterator[str]:
 
 
 def test_a_study_is_watched_to_its_report(
-    study: subprocess.CompletedProcess[str], study_id: str, client: Client
+    study: subprocess.CompletedProcess[str], study_id: str, client: Service
 ) -> None:
     ended, _, report = study.stdout.partition("\n\n")
     lines = ended.splitlines()
@@ -65,7 +65,7 @@ def test_a_study_is_watched_to_its_report(
     assert {job["spec"]["dataset"]["validation"] for job in client.jobs(study=study_id)} == {0.2}
 
 
-def test_a_report_in_every_format(stack: Stack, client: Client, study_id: str, short_folder: Path) -> None:
+def test_a_report_in_every_format(stack: Stack, client: Service, study_id: str, short_folder: Path) -> None:
     given = json.loads(hora(stack.home, "report", study_id, "--json").stdout)
     assert given == client.report(study_id)
     for cell in given["cells"]:
@@ -106,7 +106,7 @@ def test_the_jobs_of_a_study_know_it(stack: Stack, study_id: str) -> None:
     assert f"{study_id}, cell {jobs[0]['study_cell'] + 1}, repeat 1" in shown
 
 
-def test_studies_are_listed_and_shown(stack: Stack, client: Client, study_id: str) -> None:
+def test_studies_are_listed_and_shown(stack: Stack, client: Service, study_id: str) -> None:
     line = next(line for line in hora(stack.home, "studies").stdout.splitlines() if study_id in line)
     assert line.split()[1:4] == ["batches", "succeeded", "2/2"]
     assert json.loads(hora(stack.home, "studies", "show", study_id, "--json").stdout) == client.study(study_id)
@@ -123,7 +123,7 @@ def test_a_note_ends_the_report(stack: Stack, study_id: str) -> None:
     assert hora(stack.home, "studies", "note", study_id, " ").returncode == 2
 
 
-def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(stack: Stack, client: Client, waiting: str) -> None:
+def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(stack: Stack, client: Service, waiting: str) -> None:
     assert hora(stack.home, "studies", "pause", waiting).stdout == (
         f"{waiting} is paused; jobs that run save first: 0 of 2 jobs ended, 2 queued\n"
     )
@@ -149,7 +149,7 @@ def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting: str) -> None:
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
-def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client: Client, waiting: str) -> None:
+def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client: Service, waiting: str) -> None:
     command = [*HORA, "studies", "show", waiting, "--wait"]
     (first, _) = client.jobs(study=waiting)
     with subprocess.Popen(
@@ -165,7 +165,7 @@ def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client:
     assert client.study(waiting)["counts"]["queued"] == 1
 
 
-def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Client) -> None:
+def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Service) -> None:
     before = [one["id"] for one in client.studies()]
     done = hora(stack.home, "study", "-", "--dry-run", "--set", "grid.gpus=[1, 2]", "--set", "repeats=3", given=STUDY)
     assert done.returncode == 0, done.stderr

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hora.client import NotAuthorized, ProblemError
 from hora.doctor_cluster import advice_on, of_hosts, of_needs, restarted, stuck
+from hora.service import NotAuthorized, ProblemError
 
 Json = dict[str, Any]
 INFO = {"peers": "k1", "interface": "eth0", "versions": {"hora": "0.1.0"}}

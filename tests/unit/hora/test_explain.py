@@ -2,9 +2,9 @@
 
 import pytest
 
-from hora.client import NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
 from hora.explain import explain
 from hora.home import StackError
+from hora.service import NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
 from jobs.spec import FieldProblem, InvalidSpec
 
 

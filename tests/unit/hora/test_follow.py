@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from rich.console import Console
 
-from hora.client import Client
 from hora.follow import plain_lines
+from hora.service import Service
 
 
 class Played:
@@ -25,7 +25,7 @@ def queued(position: int | None, reason: str, **changes: Any) -> dict[str, Any]:
 
 def test_a_waiting_job_tells_each_new_reason_but_not_each_new_figure() -> None:
     service, console = Played(), Console(file=io.StringIO(), width=200)
-    with plain_lines(cast("Client", service), console) as watch:
+    with plain_lines(cast("Service", service), console) as watch:
         watch(queued(12, "needs 4 slots on one host; best host has 2 free"))
         watch(queued(11, "needs 4 slots on one host; best host has 3 free"))
         watch(queued(3, "is next"))
@@ -42,7 +42,7 @@ def test_a_waiting_job_tells_each_new_reason_but_not_each_new_figure() -> None:
 def test_an_attempt_that_made_room_is_not_called_lost() -> None:
     service, console = Played(), Console(file=io.StringIO(), width=200)
     ended = {"kind": "attempt_ended", "attempt": 1, "data": {"end_reason": "preempted"}}
-    with plain_lines(cast("Client", service), console) as watch:
+    with plain_lines(cast("Service", service), console) as watch:
         watch({"id": "0abc", "status": "running"})
         service.happened += [ended, {"kind": "requeued", "attempt": 1, "data": {}}]
         watch(queued(1, "is next"))

@@ -3,8 +3,8 @@
 import httpx2 as httpx
 import pytest
 
-from hora.client import Client, NotFound
 from hora.known import Known, all_about
+from hora.service import NotFound, Service
 
 ATTEMPTS = {"items": [{"number": 1}, {"number": 2}], "next_cursor": None}
 ANSWERS = {"": {"id": "x"}, "/attempts": ATTEMPTS, "/analysis": {"findings": []}, "/advice": {"items": [{"number": 1}]}}
@@ -19,7 +19,7 @@ def known(*absent: str, status: int = 500) -> Known:
             return httpx.Response(status, json={"title": "No", "detail": "not today"})
         return httpx.Response(200, json=ANSWERS[name])
 
-    with Client("http://hora.test", transport=httpx.MockTransport(answer)) as client:
+    with Service("http://hora.test", transport=httpx.MockTransport(answer)) as client:
         return all_about(client, "x")
 
 

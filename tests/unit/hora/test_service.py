@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import httpx2 as httpx
 import pytest
 
-from hora.client import (
-    Client,
+from hora.service import (
     HoraError,
     NotAuthorized,
     NotFound,
     ProblemError,
+    Service,
     ServiceUnavailable,
     WaitTimeout,
 )
@@ -26,11 +26,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
 
-def playing(answer: Answer) -> Client:
-    return Client("http://hora.test/", "secret", transport=httpx.MockTransport(answer))
+def playing(answer: Answer) -> Service:
+    return Service("http://hora.test/", "secret", transport=httpx.MockTransport(answer))
 
 
-def in_turn(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
+def in_turn(*answers: httpx.Response | Exception) -> tuple[Service, list[httpx.Request]]:
     asked: list[httpx.Request] = []
     left: Iterator[httpx.Response | Exception] = iter(answers)
 
