@@ -1,23 +1,20 @@
-"""What a route can ask for: who calls, the services of the process, the body, and a check of the query.
+"""What a route can ask for: the services of the process, the body, and a check of the query. Who calls: `api.access`.
 
 Dependencies that do no I/O are `async`: FastAPI runs a plain one in a thread, which costs more than they do.
 """
 
 import hashlib
-import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response, Security
-from fastapi.concurrency import run_in_threadpool
+from fastapi import Depends, Header, Path, Request, Response
 from fastapi.dependencies.models import Dependant
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, StringConstraints
 from sqlalchemy import Engine
 
 from api.broker import Broker
-from api.problems import Unauthorized, UnsupportedBody, invalid
-from jobs import tokens
+from api.problems import UnsupportedBody, invalid
+from api.tokens import Tokens
 from jobs.admission import Site
 from jobs.database import Sessions
 from jobs.hints import Hints
@@ -26,44 +23,6 @@ from jobs.spec import FieldProblem
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
-
-
-class Tokens:
-    """Says whose token a request carries, and asks the database at most every `_FRESH_S` seconds for each.
-
-    So a revoked token is refused within that time. Unknown ones are not remembered: nobody can fill the memory.
-    """
-
-    _FRESH_S = 3.0
-    _MOST = 10_000
-
-    def __init__(self, sessions: Sessions, configured: str | None) -> None:
-        self._sessions = sessions
-        self._configured = configured
-        self._known: dict[str, tuple[str, float]] = {}
-
-    def store_configured(self) -> None:
-        """Let the token in that this stack was set up with."""
-        if self._configured:
-            with self._sessions.begin() as session:
-                tokens.store_token(session, self._configured, name=tokens.ADMIN)
-
-    def remembered(self, sha256: str) -> str | None:
-        """Whose token it is, without asking the database; None where that is needed."""
-        name, fresh_until = self._known.get(sha256, ("", 0.0))
-        return name if time.monotonic() < fresh_until else None
-
-    def looked_up(self, sha256: str) -> str | None:
-        """Whose token it is; None for nobody's."""
-        if self._configured and sha256 == tokens.token_sha256(self._configured):
-            self.store_configured()  # the database was away, or not migrated, when this process started
-        with self._sessions() as session:
-            name = tokens.name_of(session, sha256)
-        if name is not None:
-            if len(self._known) >= self._MOST:
-                self._known.clear()
-            self._known[sha256] = (name, time.monotonic() + self._FRESH_S)
-        return name
 
 
 @dataclass(frozen=True)
@@ -90,22 +49,6 @@ async def _services(request: Request) -> Services:
 
 ServicesHere = Annotated[Services, Depends(_services)]
 
-_bearer = HTTPBearer(auto_error=False, description="A token, such as the one in `$HORA_HOME/token`.")
-
-
-async def _caller(
-    services: ServicesHere, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
-) -> str:
-    if credentials is None or not credentials.credentials:
-        raise Unauthorized("send a token as `Authorization: Bearer TOKEN`")
-    sha256 = tokens.token_sha256(credentials.credentials)
-    name = services.tokens.remembered(sha256) or await run_in_threadpool(services.tokens.looked_up, sha256)
-    if name is None:
-        raise Unauthorized("this token is unknown or was revoked")
-    return name
-
-
-Caller = Annotated[str, Depends(_caller)]
 JobId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The job's id", examples=["3k9v0t2m7x1q"])]
 StudyId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The study's id", examples=["7m2k0q9d4v1s"])]
 HostName = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,255}$", description="The host's name", examples=["gpu-1"])]
@@ -134,11 +77,6 @@ async def only_known_parameters(request: Request) -> None:
 def _query_parameters(dependant: Dependant) -> set[str]:
     own = {field.alias for field in dependant.query_params}
     return own.union(*map(_query_parameters, dependant.dependencies))
-
-
-def router(*tags: str) -> APIRouter:
-    """A router of routes below /v1, each of which needs a token."""
-    return APIRouter(prefix="/v1", tags=list(tags), dependencies=[Depends(_caller)])
 
 
 async def json_body(request: Request) -> bytes:

@@ -14,9 +14,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api import metrics, openapi, problems
 from api.broker import Broker
-from api.deps import Services, Tokens, only_known_parameters
+from api.deps import Services, only_known_parameters
 from api.requests import BodyLimit, Requests
 from api.routes import advice, analysis, catalog, health, hosts, jobs, series, studies
+from api.tokens import Tokens
 from jobs.database import engine_for, sessions_for
 from jobs.hints import Hints
 from jobs.logs import configure_logging
@@ -60,7 +61,12 @@ def app_for(configuration: Settings) -> FastAPI:
         description="Training jobs: submit a spec, watch it train, and see whether it scaled.",
         lifespan=lifespan,
         dependencies=[Depends(only_known_parameters)],
-        responses=openapi.problems(s401="No valid token", s422="Wrong fields", s503="The database is away"),
+        responses=openapi.problems(
+            s401="No valid token",
+            s403="The token may not",
+            s422="Wrong fields",
+            s503="The database is away",
+        ),
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
     )

@@ -7,9 +7,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from api.problems import MEDIA_TYPE
-from api.views import ProblemView
 from jobs.spec import Spec
 from jobs.studies.shape import StudySpec
+from jobs.views.service import ProblemView
 
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 

@@ -2,6 +2,7 @@
 
     Problem                 an answer that is an error
     ├── Unauthorized        401
+    ├── Forbidden           403
     ├── BodyTooLarge        413
     ├── UnsupportedBody     415
     ├── Unavailable         503
@@ -67,6 +68,13 @@ class Unauthorized(Problem):
     def __init__(self, detail: str) -> None:
         challenge = {"WWW-Authenticate": 'Bearer realm="hora"'}
         super().__init__(401, "unauthorized", "Not authenticated", detail, headers=challenge)
+
+
+class Forbidden(Problem):
+    """The token is good, but does not let its user do this."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(403, "forbidden", "Not allowed", detail)
 
 
 class BodyTooLarge(Problem):

@@ -8,7 +8,6 @@ What an operator asks of them is in `jobs.draining`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Select, case, extract, func, select
@@ -16,20 +15,12 @@ from sqlalchemy.orm import Session
 
 from jobs.fitting import Cluster, HostSlots, Wish
 from jobs.spec import Spec
+from jobs.states import SlotState
 from jobs.tables import Attempt, Host, Slot
 
 
 class HostNotFound(LookupError):
     """No host of this name has registered."""
-
-
-class SlotState(StrEnum):
-    """Whether a slot can be leased."""
-
-    FREE = "free"
-    LEASED = "leased"
-    QUARANTINED = "quarantined"  # a process of an ended attempt is still on it
-    RETIRED = "retired"  # its host no longer has it
 
 
 @dataclass(frozen=True)

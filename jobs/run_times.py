@@ -18,7 +18,7 @@ KEPT = 5  # durations of each kind of job
 # What a job is called, when it is placed and what follows if it fails do not change how long it takes; nor, as a rule,
 # do these numbers.
 _NO_MATTER = {
-    "name", "labels", "priority", "placement", "min_gpus", "max_restarts", "time_limit_s", "stall_timeout_s",
+    "name", "project", "labels", "priority", "placement", "min_gpus", "max_restarts", "time_limit_s", "stall_timeout_s",
     "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
 }  # fmt: skip
 

@@ -25,6 +25,8 @@ from pydantic import (
 )
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$", max_length=128)]
+DEFAULT_PROJECT = "default"  # open to everybody, and always there
+ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=255)]
 Source = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=1024)]
@@ -153,6 +155,7 @@ class Spec(_Part):
     precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
     placement: Literal["pack", "single_host", "spread"] = "pack"
     priority: Annotated[int, Field(ge=0, le=100)] = 50  # higher first
+    project: ProjectName = DEFAULT_PROJECT
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
     time_limit_s: Annotated[float | None, Field(gt=0)] = None
     stall_timeout_s: Annotated[float, Field(gt=0)] = 600

@@ -122,3 +122,12 @@ class EventKind(StrEnum):
     RESUMED = "resumed"
     PREEMPT_REQUESTED = "preempt_requested"
     ENDED = "ended"
+
+
+class SlotState(StrEnum):
+    """Whether a slot can be leased."""
+
+    FREE = "free"
+    LEASED = "leased"
+    QUARANTINED = "quarantined"  # a process of an ended attempt is still on it
+    RETIRED = "retired"  # its host no longer has it

@@ -129,6 +129,7 @@ def _columns(spec: Spec, plan: Plan, owner: str) -> dict[str, Any]:
         "id": new_id(),
         "name": spec.name,
         "owner": owner,
+        "project": spec.project,
         "status": Status.QUEUED,
         "spec": spec.model_dump(mode="json"),
         "plan": plan.model_dump(mode="json"),

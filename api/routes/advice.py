@@ -1,15 +1,16 @@
 """What to change about a job, in the order in which to try it."""
 
-from api.deps import JobId, ServicesHere, router
+from api.access import router
+from api.deps import JobId, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.routes.analysis import PATIENCE_S
-from api.views import Listed
 from jobs.advice.gathering import evidence_on
 from jobs.advice.rules import advice_on
 from jobs.advice.shape import Advice
 from jobs.analysis.analyse import analysis_of
 from jobs.database import limit_statements
 from jobs.store import get_job
+from jobs.views.base import Listed
 
 routes = router("advice")
 

@@ -1,6 +1,7 @@
 """What a job's steps and samples say: why it is slow, where its time went, whether it learns."""
 
-from api.deps import JobId, ServicesHere, router
+from api.access import router
+from api.deps import JobId, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from jobs.analysis.analyse import analysis_of
 from jobs.analysis.shape import Analysis

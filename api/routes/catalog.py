@@ -1,8 +1,9 @@
 """What can be trained: the registered datasets and models."""
 
-from api.deps import ServicesHere, router
-from api.views import Listed
+from api.access import router
+from api.deps import ServicesHere
 from jobs.catalog import DATASETS, MODELS, Dataset, Model
+from jobs.views.base import Listed
 
 routes = router("catalog")
 

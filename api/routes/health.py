@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from api.deps import ServicesHere
 from api.problems import Unavailable
-from api.views import ReadinessView
 from jobs.tables import SCHEMA, Base
+from jobs.views.service import ReadinessView
 
 routes = APIRouter(tags=["health"])
 

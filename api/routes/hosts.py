@@ -5,12 +5,15 @@ from typing import Annotated, Literal
 from fastapi import Body, Depends, Query
 from sqlalchemy.orm import Session
 
-from api.deps import HostName, Services, ServicesHere, only_json, router
+from api.access import router
+from api.deps import HostName, Services, ServicesHere, only_json
 from api.openapi import problems
 from api.routes.series import MaxPoints
-from api.views import Drain, HostUtilizationView, HostView, Listed
 from jobs import draining, host_series
 from jobs.hosts import host, hosts
+from jobs.views.base import Listed
+from jobs.views.hosts import Drain, HostView
+from jobs.views.series import HostUtilizationView
 
 routes = router("hosts")
 

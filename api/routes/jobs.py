@@ -7,10 +7,10 @@ from fastapi import Depends, Header, Query, Response
 from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
+from api.access import CallerHere, router
 from api.deps import (
     JSON,
     MERGE_PATCH,
-    Caller,
     IfNoneMatch,
     JobId,
     SafeText,
@@ -21,13 +21,12 @@ from api.deps import (
     is_known,
     json_body,
     patch_body,
-    router,
     schema_body,
 )
 from api.drafts import accepted, draft_of
 from api.openapi import NO_SUCH_JOB, problems
 from api.problems import invalid
-from api.views import JobView, Listed, Preview
+from api.rows import job_view
 from api.waiting import etag, standings_of
 from jobs import store
 from jobs.advice.quote import preview
@@ -37,6 +36,8 @@ from jobs.spec import FieldProblem, InvalidSpec, Spec, merged, parse_spec, spec_
 from jobs.states import Status
 from jobs.store import Idempotency
 from jobs.tables import Job
+from jobs.views.base import Listed
+from jobs.views.jobs import JobView, Preview
 
 routes = router("jobs")
 
@@ -83,13 +84,13 @@ Key = Annotated[
 )
 def submit_job(
     services: ServicesHere,
-    caller: Caller,
+    caller: CallerHere,
     body: Annotated[bytes, Depends(json_body)],
     dry_run: DryRun = False,
     idempotency_key: Key = None,
 ) -> Response:
     """Submit a training job. It runs as soon as its slots are free."""
-    return _submitted(services, parse_spec(body), caller, dry_run, idempotency_key, body_sha256("submit", body))
+    return _submitted(services, parse_spec(body), caller.user, dry_run, idempotency_key, body_sha256("submit", body))
 
 
 @routes.post(
@@ -102,7 +103,7 @@ def submit_job(
 def clone_job(
     job_id: JobId,
     services: ServicesHere,
-    caller: Caller,
+    caller: CallerHere,
     body: Annotated[bytes, Depends(patch_body)],
     dry_run: DryRun = False,
     idempotency_key: Key = None,
@@ -114,7 +115,7 @@ def clone_job(
     with services.sessions() as session:
         original = store.get_job(session, job_id).spec
     spec = spec_from(merged(original, _changes(body)))
-    return _submitted(services, spec, caller, dry_run, idempotency_key, body_sha256("clone", job_id, body))
+    return _submitted(services, spec, caller.user, dry_run, idempotency_key, body_sha256("clone", job_id, body))
 
 
 def _submitted(
@@ -132,7 +133,7 @@ def _submitted(
         created = submission.created
         if created:  # a replay gets its first answer, whatever became of hosts and data
             accepted(session, draft)
-        job = JobView.of(submission.job)
+        job = job_view(submission.job)
     headers = {"Location": f"/v1/jobs/{job.id}", "ETag": etag(job.revision)}
     if created:
         services.hints.dispatch()
@@ -171,7 +172,7 @@ def list_all_jobs(
     with services.sessions() as session:
         page = list_jobs(session, wanted, order=sort, limit=limit, cursor=cursor)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)
-    views = [JobView.of(job, with_classes=False, standing=waiting.get(job.id)) for job in page.items]
+    views = [job_view(job, with_classes=False, standing=waiting.get(job.id)) for job in page.items]
     return Listed(items=views, next_cursor=page.next_cursor)
 
 
@@ -209,7 +210,7 @@ def get_job(
                 return Response(status_code=304, headers={"ETag": tag})
         job = store.get_job(session, job_id)
         standing = standings_of(session, [job], host_timeout_s=host_timeout_s).get(job_id)
-        view = JobView.of(job, standing=standing)
+        view = job_view(job, standing=standing)
     return as_json(view, headers={"ETag": etag(view.revision, standing)})
 
 
@@ -240,7 +241,7 @@ def resume_job(job_id: JobId, services: ServicesHere, response: Response) -> Job
 
 def _asked(services: Services, response: Response, job_id: str, ask: Callable[[Session, str], Job]) -> JobView:
     with services.sessions.begin() as session:
-        job = JobView.of(ask(session, job_id))
+        job = job_view(ask(session, job_id))
     services.hints.dispatch()  # it, or what waited behind it, may be placed now
     response.headers["ETag"] = etag(job.revision)
     return job

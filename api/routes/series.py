@@ -5,14 +5,17 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import Field
 
-from api.deps import JobId, SafeText, ServicesHere, router
+from api.access import router
+from api.deps import JobId, SafeText, ServicesHere
 from api.openapi import NO_SUCH_JOB
-from api.views import AttemptView, EventView, Listed, LogView, MetricsView, UtilizationView
 from jobs import history, sample_series, series
 from jobs.axes import Axis, Stretch
 from jobs.downsampling import FEWEST_POINTS
 from jobs.spec import MAX_GPUS
 from jobs.store import get_job
+from jobs.views.base import Listed
+from jobs.views.jobs import AttemptView, EventView
+from jobs.views.series import LogView, MetricsView, UtilizationView
 
 routes = router("series")
 

@@ -8,9 +8,9 @@ from fastapi import Body, Depends, Query, Response
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
+from api.access import CallerHere, router
 from api.deps import (
     JSON,
-    Caller,
     IfNoneMatch,
     Services,
     ServicesHere,
@@ -20,14 +20,12 @@ from api.deps import (
     is_known,
     json_body,
     only_json,
-    router,
     schema_body,
 )
 from api.drafts import Draft, Objections, draft_of
 from api.drawing import png_of
 from api.openapi import problems
 from api.routes.jobs import Key
-from api.views import Listed
 from jobs.admission import Site
 from jobs.plan import Plan
 from jobs.spec import InvalidSpec, field_problems
@@ -46,6 +44,7 @@ from jobs.studies.shape import (
     StudySpec,
     StudyView,
 )
+from jobs.views.base import Listed
 
 routes = router("studies")
 
@@ -86,7 +85,7 @@ _FORMS: dict[int | str, dict[str, Any]] = {
 )
 def submit_study(
     services: ServicesHere,
-    caller: Caller,
+    caller: CallerHere,
     body: Annotated[bytes, Depends(json_body)],
     dry_run: Annotated[bool, Query(description="Only say which cells there would be; nothing is stored")] = False,
     idempotency_key: Key = None,
@@ -102,7 +101,7 @@ def submit_study(
     planned = [(cell, draft.plan) for cell, draft in zip(cells, drafts, strict=True) if draft.plan is not None]
     idempotency = Idempotency(idempotency_key, body_sha256("study", body)) if idempotency_key else None
     with services.sessions.begin() as session:
-        submission = store.submit(session, asked, planned, owner=caller, idempotency=idempotency)
+        submission = store.submit(session, asked, planned, owner=caller.user, idempotency=idempotency)
         if submission.created:  # a replay gets its first answer, whatever became of hosts and data
             _accepted(session, asked, cells, drafts)
         study = store.view_of(session, submission.study_id)
@@ -217,10 +216,12 @@ def _asked(services: Services, response: Response, study_id: str, ask: Callable[
     responses=_NO_SUCH_STUDY | problems(s415="The body is not JSON"),
     dependencies=[Depends(only_json)],
 )
-def add_note(study_id: StudyId, services: ServicesHere, caller: Caller, note: Annotated[NoteText, Body()]) -> NoteView:
+def add_note(
+    study_id: StudyId, services: ServicesHere, caller: CallerHere, note: Annotated[NoteText, Body()]
+) -> NoteView:
     """Write something down about a study: what came of it, what to try next."""
     with services.sessions.begin() as session:
-        return store.add_note(session, study_id, author=caller, text=note.text)
+        return store.add_note(session, study_id, author=caller.user, text=note.text)
 
 
 @routes.get("/studies/{study_id}/report", response_model=StudyReport, responses=_FORMS | _NO_SUCH_STUDY)

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from jobs import cursors
 from jobs.cursors import Page
 from jobs.plan import Plan
+from jobs.spec import DEFAULT_PROJECT
 from jobs.states import TERMINAL, Status
 from jobs.store import Idempotency, StudyPlace, earlier_answer, new_id, remember_answer, write_jobs
 from jobs.studies.grid import Cell, spec_of
@@ -55,6 +56,7 @@ def submit(
         id=new_id(),
         name=asked.name,
         owner=owner,
+        project=asked.base.get("project", DEFAULT_PROJECT),
         base=asked.base,
         grid=asked.grid,
         cells=[cell.values for cell, _ in cells],

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import select
 
 import migrations
-from api.views import JobView
+from api.rows import job_view
 from jobs import history
 from jobs.database import engine_for, sessions_for
 from jobs.ingest import MetricRow, store_metrics
@@ -67,7 +67,7 @@ def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
     migrations.upgrade(empty)
     engine = engine_for(empty)
     with sessions_for(engine)() as session:
-        job = JobView.of(get_job(session, "old"))
+        job = job_view(get_job(session, "old"))
         (attempt,) = history.attempts(session, "old", limit=9).items
     engine.dispose()
     assert (job.dataset, job.summary, attempt.setup) == (None, None, {})

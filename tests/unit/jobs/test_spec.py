@@ -47,6 +47,7 @@ checkpoint: {every_epochs: 1, keep: 2}
 precision: float32
 placement: pack
 priority: 50
+project: default
 max_restarts: 3
 time_limit_s: null
 stall_timeout_s: 600

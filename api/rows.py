@@ -1,0 +1,25 @@
+"""Rows as the API shows them. Called by the routes."""
+
+from jobs.queue import Standing
+from jobs.tables import Job
+from jobs.views.jobs import DatasetView, JobView, Progress, WaitingView
+
+_NOT_COLUMNS = frozenset({"progress", "dataset", "waiting", "study"})  # made of what its columns hold
+
+
+def job_view(job: Job, *, with_classes: bool = True, standing: Standing | None = None) -> JobView:
+    """The view of a job's row; the names of the classes are read from the database only now."""
+    fields = {name: getattr(job, name) for name in JobView.model_fields if name not in _NOT_COLUMNS}
+    dataset = None
+    if job.dataset is not None:
+        dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if with_classes else None})
+    waiting = None if standing is None else WaitingView.model_validate(standing)
+    return JobView(**fields, progress=_progress_of(job), dataset=dataset, waiting=waiting, study=job.study_id)
+
+
+def _progress_of(job: Job) -> Progress:
+    epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
+    steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
+    told = {"per_gpu_batch": None} if job.spec.get("probe") else {"epochs": epochs, "steps": steps}
+    progress = Progress.model_validate({**told, **(job.progress or {})})
+    return progress if job.ended_at is None else progress.model_copy(update={"eta_s": None})

@@ -1,0 +1,57 @@
+"""Registered datasets, and the archives that become some."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, String, UniqueConstraint, func
+from sqlalchemy.orm import Mapped, mapped_column
+
+from jobs.tables.base import Base
+
+
+class DatasetVersion(Base):
+    """One version of a registered dataset. A spec names it as `name@version`, or the newest that is ready as `name`."""
+
+    __tablename__ = "dataset_versions"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    name: Mapped[str] = mapped_column(String(64))
+    version: Mapped[int] = mapped_column()  # from 1
+    source: Mapped[str]  # a path below the data roots, or a URL
+    options: Mapped[dict[str, Any]]  # of `DatasetSpec`, as registered: format, label, image_size, validation
+    status: Mapped[str] = mapped_column(String(16), server_default="validating")
+    error: Mapped[str | None]  # why it is invalid, in a sentence
+    facts: Mapped[dict[str, Any] | None]  # what validation found: `jobs.views.data.DatasetFacts`
+    fingerprint: Mapped[str | None] = mapped_column(String(64))
+    upload_id: Mapped[str | None] = mapped_column(ForeignKey("uploads.id"))
+    created_by: Mapped[str] = mapped_column(String(128))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    validated_at: Mapped[datetime | None]
+    claimed_by: Mapped[str | None] = mapped_column(String(255))  # the host that validates it
+    claimed_until: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(server_default="0")  # validations that began
+    deleted_at: Mapped[datetime | None]  # out of the list; jobs of the past still name it
+    revision: Mapped[int] = mapped_column(BigInteger, server_default="1")
+
+    __table_args__ = (
+        UniqueConstraint(name, version),
+        CheckConstraint("status IN ('validating', 'ready', 'invalid')", name="status"),
+        Index("ix_dataset_versions_newest", name, version.desc()),
+    )
+
+
+class Upload(Base):
+    """An archive that comes in pieces. Its bytes lie below `settings.datasets_dir`."""
+
+    __tablename__ = "uploads"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    filename: Mapped[str] = mapped_column(String(255))
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    received_bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    sha256: Mapped[str | None] = mapped_column(String(64))  # as the sender says
+    owner: Mapped[str] = mapped_column(String(128))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    touched_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    completed_at: Mapped[datetime | None]
+    removed_at: Mapped[datetime | None]  # its bytes are gone: unpacked, given up, or left lying for too long

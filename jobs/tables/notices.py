@@ -1,0 +1,64 @@
+"""Whom to tell of ends: webhooks and their deliveries, and where runs are mirrored to."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, String, func, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+
+from jobs.tables.base import Base
+
+
+class Webhook(Base):
+    """An address that is told of the ends of jobs and studies."""
+
+    __tablename__ = "webhooks"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(128))
+    url: Mapped[str]
+    events: Mapped[list[str]] = mapped_column(ARRAY(String(32)))  # job.ended, study.ended
+    project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # null: of the owner's own jobs alone
+    secret: Mapped[str]  # signs what is sent, so it cannot be a hash
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    disabled_at: Mapped[datetime | None]  # too many deliveries failed, or a person did
+    deleted_at: Mapped[datetime | None]
+
+    __table_args__ = (Index("ix_webhooks_owner", owner, postgresql_where=text("deleted_at IS NULL")),)
+
+
+class WebhookDelivery(Base):
+    """One message for a webhook, written with the end that it tells of, and how sending it went."""
+
+    __tablename__ = "webhook_deliveries"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
+    event: Mapped[str] = mapped_column(String(32))
+    subject_id: Mapped[str] = mapped_column(String(32))  # of the job or the study
+    payload: Mapped[dict[str, Any] | None]  # null until it is first sent: then it stays as it is
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    next_at: Mapped[datetime | None] = mapped_column(server_default=func.now())  # null: sent, or given up
+    delivered_at: Mapped[datetime | None]
+    status_code: Mapped[int | None]  # of the last answer
+    error: Mapped[str | None]  # why the last try failed
+
+    __table_args__ = (
+        Index("ix_webhook_deliveries_due", next_at, postgresql_where=text("next_at IS NOT NULL")),
+        Index("ix_webhook_deliveries_webhook", webhook_id, id),
+    )
+
+
+class Mirror(Base):
+    """How much of a job another tracking server has got."""
+
+    __tablename__ = "mirrors"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    run_id: Mapped[str | None] = mapped_column(String(64))  # the server's own
+    state: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    done_at: Mapped[datetime | None]  # it has all of it
+    error: Mapped[str | None]
+    touched_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,0 +1,101 @@
+"""Who may do what, and who did."""
+
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, Float, ForeignKey, Identity, Index, String, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from jobs.tables.base import Base
+
+
+class User(Base):
+    """A person, or a program that acts as one. Jobs, studies and tokens are theirs."""
+
+    __tablename__ = "users"
+
+    name: Mapped[str] = mapped_column(String(128), primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    disabled_at: Mapped[datetime | None]  # none of their tokens is let in
+
+
+class Token(Base):
+    """What lets somebody in, stored as the SHA-256 of its text."""
+
+    __tablename__ = "tokens"
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    id: Mapped[str] = mapped_column(String(32), unique=True)  # by which people speak of it
+    kind: Mapped[str] = mapped_column(String(8), server_default="bearer")
+    user_name: Mapped[str] = mapped_column(ForeignKey("users.name"))
+    name: Mapped[str] = mapped_column(String(128))  # what it is for, as its maker says
+    scope: Mapped[str] = mapped_column(String(8))
+    rate_limit_per_s: Mapped[float | None] = mapped_column(Float(53))  # null: the settings' of its scope
+    created_by: Mapped[str | None] = mapped_column(String(128))
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]  # to a few minutes
+    revoked_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        CheckConstraint("kind IN ('bearer', 'session', 'login')", name="kind"),
+        CheckConstraint("scope IN ('read', 'submit', 'admin')", name="scope"),
+        Index("ix_tokens_user", user_name),
+    )
+
+
+class Project(Base):
+    """What jobs are counted under, with its quotas; null: no limit."""
+
+    __tablename__ = "projects"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    description: Mapped[str] = mapped_column(server_default="")
+    is_open: Mapped[bool] = mapped_column(server_default=text("true"))  # everybody may submit, and not members alone
+    max_slots: Mapped[int | None]  # leased at once
+    max_queued: Mapped[int | None]  # jobs in the queue
+    max_gpu_hours: Mapped[float | None]  # of leased slots, a calendar month in UTC
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    archived_at: Mapped[datetime | None]  # nothing new is taken
+    revision: Mapped[int] = mapped_column(BigInteger, server_default="1")
+
+
+class ProjectMember(Base):
+    """Somebody who may submit to a project and steer its jobs."""
+
+    __tablename__ = "project_members"
+
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True)
+    user_name: Mapped[str] = mapped_column(ForeignKey("users.name", ondelete="CASCADE"), primary_key=True)
+    added_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ProjectUsage(Base):
+    """What the ended attempts of a project held in one month."""
+
+    __tablename__ = "project_usage"
+
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True)
+    month: Mapped[date] = mapped_column(primary_key=True)  # its first day, in UTC
+    slot_seconds: Mapped[float]
+
+
+class AuditEntry(Base):
+    """One thing that somebody did, written with it."""
+
+    __tablename__ = "audit_entries"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    actor: Mapped[str] = mapped_column(String(128))  # the user's name
+    token_id: Mapped[str | None] = mapped_column(String(32))
+    action: Mapped[str] = mapped_column(String(64))  # noun.verb, such as job.cancelled
+    subject: Mapped[str | None] = mapped_column(String(255))  # the id or name of what it was done to
+    request_id: Mapped[str | None] = mapped_column(String(64))
+    address: Mapped[str | None] = mapped_column(String(64))  # whom it came from
+    data: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+
+    __table_args__ = (
+        Index("ix_audit_entries_actor", actor, id),
+        Index("ix_audit_entries_subject", subject, id),
+    )

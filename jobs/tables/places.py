@@ -1,0 +1,54 @@
+"""Hosts and their slots."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    String,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from jobs.tables.base import Base
+
+
+class Host(Base):
+    """A machine with slots, registered and kept alive by its agent."""
+
+    __tablename__ = "hosts"
+
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)
+    info: Mapped[dict[str, Any]]  # cores, memory_bytes, gpu model, versions
+    address: Mapped[str | None] = mapped_column(String(255))  # where other hosts reach its sshd; null: they cannot
+    registered_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    heartbeat_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    drained_at: Mapped[datetime | None]  # nothing new is placed on it
+    kept_for: Mapped[str | None] = mapped_column(String(32))  # the waiting job that its free slots are kept for
+
+
+class Slot(Base):
+    """One GPU, or one CPU share, of a host; `attempt_id` is the lease on it."""
+
+    __tablename__ = "slots"
+
+    host: Mapped[str] = mapped_column(String(255), ForeignKey("hosts.name", ondelete="CASCADE"), primary_key=True)
+    index: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(String(8))
+    uuid: Mapped[str | None] = mapped_column(String(96))  # NVML's UUID of a GPU
+    name: Mapped[str] = mapped_column(String(255))
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"))
+    rank: Mapped[int | None]
+    quarantined_at: Mapped[datetime | None]  # a process of an ended attempt is still on it
+    retired_at: Mapped[datetime | None]  # its host no longer has it
+    reading: Mapped[dict[str, Any] | None]  # of its GPU a few seconds ago, leased or not: `worker.gpus.GpuReading`
+
+    __table_args__ = (
+        CheckConstraint("kind IN ('gpu', 'cpu')", name="kind"),
+        Index("ix_slots_attempt_id", attempt_id, postgresql_where=text("attempt_id IS NOT NULL")),
+    )

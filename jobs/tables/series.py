@@ -1,0 +1,135 @@
+"""What runs write: metrics, lines and samples, and what thinning leaves of them."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Identity,
+    Index,
+    String,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from jobs.tables.base import Base
+
+
+class MetricPoint(Base):
+    """One value of a named series of a job: one that is one an epoch, or one of the newest steps (`MetricBlock`)."""
+
+    __tablename__ = "metric_points"
+
+    # No foreign key: rows come by COPY at the rate of training steps, and every write is fenced already.
+    job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    rank: Mapped[int] = mapped_column(primary_key=True)  # -1: over all ranks
+    step: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    epoch: Mapped[int]
+    at: Mapped[datetime]
+    value: Mapped[float]
+
+
+class MetricBlock(Base):
+    """Points of one attempt in a series of every step, which left `metric_points` for here: see `jobs.packing`.
+
+    Where there are bytes, they are one big-endian number a point, in the order of the steps.
+    """
+
+    __tablename__ = "metric_blocks"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(32))
+    name: Mapped[str] = mapped_column(String(64))
+    rank: Mapped[int] = mapped_column()
+    attempt: Mapped[int] = mapped_column()
+    first_step: Mapped[int] = mapped_column(BigInteger)
+    last_step: Mapped[int] = mapped_column(BigInteger)
+    steps: Mapped[bytes | None]  # int64; null: each one from the first to the last
+    epochs: Mapped[bytes]  # int32
+    times: Mapped[bytes]  # int64, microseconds since 2000
+    numbers: Mapped[bytes]  # float64
+
+    __table_args__ = (Index("ix_metric_blocks_series", job_id, name, rank, attempt, first_step),)
+
+
+class LogLine(Base):
+    """One line that a rank (or the launcher: rank -1) printed."""
+
+    __tablename__ = "log_lines"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(32))
+    attempt: Mapped[int]
+    rank: Mapped[int]
+    at: Mapped[datetime]
+    text: Mapped[str]
+
+    __table_args__ = (Index("ix_log_lines_job", job_id, id),)
+
+
+class Sample(Base):
+    """What one slot did at one moment, under the lease that held it. A metric that is not there is null."""
+
+    __tablename__ = "samples"
+
+    job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    rank: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(primary_key=True)
+    host: Mapped[str] = mapped_column(String(255))
+    slot: Mapped[int]
+    step: Mapped[int | None] = mapped_column(BigInteger)  # the newest step of the rank at the time
+    epoch: Mapped[int | None]
+    gpu_percent: Mapped[float | None]  # share of the last window in which a kernel ran, 0..100
+    gpu_memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    gpu_power_w: Mapped[float | None]
+    gpu_temperature_c: Mapped[float | None]
+    gpu_sm_clock_mhz: Mapped[float | None]
+    gpu_throttle: Mapped[int | None] = mapped_column(
+        BigInteger
+    )  # NVML's bits of why the clock is lower than it could be
+    gpu_processes: Mapped[int | None]  # that compute on it, of whatever user
+    cpu_percent: Mapped[float | None]  # of one core: 200 is two cores busy
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # resident, of the rank and its children
+
+
+class HostSample(Base):
+    """What a whole host did at one moment. Rates are since its sample before; a metric that is not there is null."""
+
+    __tablename__ = "host_samples"
+
+    host: Mapped[str] = mapped_column(String(255), primary_key=True)
+    at: Mapped[datetime] = mapped_column(primary_key=True)
+    cpu_percent: Mapped[float | None]  # of all cores, 0..100
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # in use: what is not available to a new process
+    network_received_bytes_per_s: Mapped[float | None]  # see `worker.host_readings` for what is counted
+    network_sent_bytes_per_s: Mapped[float | None]
+    disk_read_bytes_per_s: Mapped[float | None]
+    disk_written_bytes_per_s: Mapped[float | None]
+
+
+class Rollup(Base):
+    """What thinning took out of one stretch of a series, in figures: of a job that ended long ago."""
+
+    __tablename__ = "rollups"
+
+    job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    source: Mapped[str] = mapped_column(String(8), primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)  # of a metric, or a column of samples
+    rank: Mapped[int] = mapped_column(primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)  # 0 for a metric: its points are those of whichever counts
+    bin: Mapped[int] = mapped_column(primary_key=True)  # from 0
+    first_step: Mapped[int | None] = mapped_column(BigInteger)
+    last_step: Mapped[int | None] = mapped_column(BigInteger)
+    first_epoch: Mapped[int | None]
+    last_epoch: Mapped[int | None]
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
+    count: Mapped[int]  # of points that are numbers
+    least: Mapped[float | None]
+    greatest: Mapped[float | None]
+    mean: Mapped[float | None]
+    p95: Mapped[float | None]
+
+    __table_args__ = (CheckConstraint("source IN ('metric', 'sample')", name="source"),)
