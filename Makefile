@@ -29,7 +29,7 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 
 # Acceptance and chaos run alone, because their ranks want every core; PROCESSES share all others.
 PROCESSES ?= 2
-test: setup ## Run the whole test suite
+test: setup .venv-peers/ready ## Run the whole test suite
 	@status=0; \
 	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --ignore tests/acceptance --ignore tests/chaos || status=$$?; \
 	$(BIN)/pytest tests/acceptance tests/chaos || status=$$?; \
@@ -57,7 +57,7 @@ ROUNDS ?= 1
 chaos: setup ## Break everything while jobs run, ROUNDS times (some minutes each; SEED=7 ROUNDS=5)
 	$(BIN)/python -m tests.chaos --seed $(SEED) --rounds $(ROUNDS)
 
-bench: setup .venv-mlflow/ready ## Measure Hora beside other ways of doing the same (an hour; one: python -m bench NAME)
+bench: setup .venv-peers/ready ## Measure Hora beside other ways of doing the same (an hour; one: python -m bench NAME)
 	$(BIN)/python -m bench
 
 compose-test: setup ## Bring docker-compose.yml up in podman or docker and run a job in it
@@ -70,14 +70,14 @@ lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml and requirement
 	$(LOCK) requirements/uv.in -o requirements/uv.txt
 	$(LOCK) requirements/build.in -o requirements/build.txt
 	$(LOCK) requirements/compose.in -o requirements/compose.txt
-	$(LOCK) requirements/bench-mlflow.in -o requirements/bench-mlflow.txt
+	$(LOCK) requirements/peers.in -o requirements/peers.txt
 	$(LOCK) pyproject.toml --extra api --extra worker --extra embedded --group dev -o requirements/dev.txt
 	$(SAME) pyproject.toml --extra api -o requirements/api.txt
 	$(SAME) pyproject.toml --extra worker -o requirements/worker.txt
 	$(SAME) pyproject.toml --extra worker-gpu -o requirements/worker-gpu.txt
 
 clean: ## Remove what these targets created here; a running stack and its state stay
-	rm -rf .venv .venv-mlflow .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-peers .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 prerequisites:
@@ -98,7 +98,7 @@ $(UV): requirements/uv.txt | prerequisites
 	@touch $@
 
 # MLflow, to measure beside: its pins are not ours.
-.venv-mlflow/ready: requirements/bench-mlflow.txt $(UV)
-	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-mlflow
-	$(UV) pip sync --quiet --python .venv-mlflow --require-hashes requirements/bench-mlflow.txt
+.venv-peers/ready: requirements/peers.txt $(UV)
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
+	$(UV) pip sync --quiet --python .venv-peers --require-hashes requirements/peers.txt
 	@touch $@

@@ -1,6 +1,6 @@
 """How fast series are stored and read, beside PostgreSQL's own COPY and beside MLflow, on one embedded PostgreSQL.
 
-MLflow runs in an environment of its own (`.venv-mlflow`, which `make bench` sets up; without it its rows are left out)
+MLflow runs in an environment of its own (`.venv-peers`, which `make bench` sets up; without it its rows are left out)
 against a database of its own on the same server. What is measured in turns is compared within each turn.
 """
 
@@ -38,7 +38,7 @@ BATCHES = (1000, 100, 20)  # metrics in one transaction: at most as many as MLfl
 CLUSTERS = ((125, 80), (1000, 10), (1250, 8))  # hosts and slots of each: 1,000 jobs of 10 slots
 SECONDS = 10
 FILLED = 10_000_000
-_MLFLOW = Path(".venv-mlflow/bin/python")
+_MLFLOW = Path(".venv-peers/bin/python")
 _READS = 15
 Pair = tuple[float, float]  # ours, MLflow's
 Triple = tuple[float, float, float]  # ours, COPY's, MLflow's
