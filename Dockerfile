@@ -10,7 +10,8 @@ FROM docker.io/library/python:3.11-slim-bookworm AS base
 ENV PATH=/opt/hora/bin:/opt/app/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     HORA_HOME=/var/lib/hora
-RUN useradd --system --user-group --uid 10001 --home-dir /var/lib/hora --create-home --shell /bin/sh hora
+RUN useradd --system --user-group --uid 10001 --home-dir /var/lib/hora --create-home --shell /bin/sh hora \
+ && install -d -o hora -g hora /var/lib/hora-datasets
 WORKDIR /var/lib/hora
 
 # ---- what is installed, built in stages that stay behind

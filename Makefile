@@ -20,8 +20,8 @@ setup: .venv/ready ## Create the environment in .venv (uv itself in .uv)
 # The stack stays up. A machine with one core gets two slots all the same, so that two ranks can start.
 demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	@HORA_SLOTS=$${HORA_SLOTS:-$$(cores=$$(nproc); echo $$((cores < 2 ? 2 : cores)))} $(BIN)/hora up -d
-	@job=$$($(BIN)/hora submit examples/digits.yaml) || exit; \
-	$(BIN)/hora show $$job --wait; status=$$?; \
+	@job=$$($(BIN)/hora --profile local submit examples/digits.yaml) || exit; \
+	$(BIN)/hora --profile local show $$job --wait; status=$$?; \
 	echo "More of it: $(BIN)/hora show $$job, logs $$job, metrics $$job"; \
 	echo "Stop the stack with: make down"; \
 	$(BIN)/hora up -d; \

@@ -1,21 +1,35 @@
 """Who calls, and whether they may: every route below /v1 is made by `router`, which asks for a token and its scope."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Protocol, TypeVar
 
-from fastapi import APIRouter, Depends, Request, Security
+from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.concurrency import run_in_threadpool
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy.orm import Session
 
-from api.deps import ServicesHere
-from api.problems import Forbidden, Unauthorized
-from jobs import tokens
+from api import sessions
+from api.deps import Services, ServicesHere
+from api.problems import Forbidden, InsufficientScope, Unauthorized
+from jobs import people, tokens
 from jobs.audit import Actor
-from jobs.tokens import Bearer, Scope
+from jobs.scopes import Scope
+from jobs.tokens import Bearer
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _bearer = HTTPBearer(auto_error=False, description="A token, such as the one in `$HORA_HOME/token`.")
+
+
+class Owned(Protocol):
+    """What is somebody's, and counted under a project: a job, or a study."""
+
+    id: str
+    owner: str
+    project: str
 
 
 @dataclass(frozen=True)
@@ -24,6 +38,7 @@ class Caller:
 
     bearer: Bearer
     actor: Actor
+    sha256: str = field(repr=False)  # of the token: by it `Tokens.live` says whether it is still good
 
     @property
     def user(self) -> str:
@@ -34,20 +49,63 @@ class Caller:
         """Whether their token has the scope."""
         return self.bearer.scope.covers(scope)
 
+    def require_steering(self, session: Session, what: str, thing: Owned) -> None:
+        """Refuse those who may not steer a job or a study (`what`). Raises `NotAllowed`."""
+        if not self.may(Scope.ADMIN):
+            named = f"{what} {thing.id}"
+            people.require_steering(session, self.user, what=named, owner=thing.owner, project=thing.project)
+
+    def require_owner(self, what: str, owner: str) -> None:
+        """Refuse all but the owner of something, and admins. Raises `Forbidden`."""
+        if self.user != owner and not self.may(Scope.ADMIN):
+            raise Forbidden(f"{what} is {owner}'s: they and admins may do this")
+
+
+async def caller_of(request: Request, services: Services) -> Caller:
+    """Who calls. Asks the database only for a token that was not seen lately; raises `Problem`."""
+    given = request.headers.get("authorization")
+    if given is not None:
+        scheme, _, text = given.partition(" ")
+        kind: tokens.Kind = "bearer"
+        text = text.strip() if scheme.lower() == "bearer" else ""
+    else:
+        text, kind = request.cookies.get(sessions.SESSION_COOKIE, ""), "session"
+    if not text:
+        raise Unauthorized("send a token as `Authorization: Bearer TOKEN`")
+    sha256 = tokens.token_sha256(text)
+    bearer = services.tokens.remembered(sha256) or await _looked_up(request, services, sha256)
+    if bearer is None or bearer.kind != kind:
+        raise Unauthorized("this token is unknown, has expired or was revoked", "invalid_token")
+    services.limits.charge(bearer)
+    if kind == "session" and request.method not in _SAFE:
+        sessions.require_own_page(request, text)
+    return Caller(bearer, Actor(bearer.user, bearer.token_id, request.state.request_id, address_of(request)), sha256)
+
+
+async def _looked_up(request: Request, services: Services, sha256: str) -> Bearer | None:
+    """Who holds a token. One that was good before is no guess: whoever guesses locks nobody out who is in already."""
+    if services.tokens.was_let_in(sha256):
+        return await run_in_threadpool(services.tokens.looked_up, sha256)
+    address = address_of(request)
+    services.limits.charge_attempt(address)
+    bearer = await run_in_threadpool(services.tokens.looked_up, sha256)
+    if bearer is not None:
+        services.limits.forgive(address)
+    return bearer
+
+
+def address_of(request: Request) -> str | None:
+    """Where a request comes from."""
+    return request.client.host if request.client is not None else None
+
 
 async def _caller(
     request: Request,
     services: ServicesHere,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],  # so that OpenAPI names it
 ) -> Caller:
-    if credentials is None or not credentials.credentials:
-        raise Unauthorized("send a token as `Authorization: Bearer TOKEN`")
-    sha256 = tokens.token_sha256(credentials.credentials)
-    bearer = services.tokens.remembered(sha256) or await run_in_threadpool(services.tokens.looked_up, sha256)
-    if bearer is None or bearer.kind != "bearer":
-        raise Unauthorized("this token is unknown, has expired or was revoked")
-    address = request.client.host if request.client is not None else None
-    return Caller(bearer, Actor(bearer.user, bearer.token_id, request.state.request_id, address))
+    known: Caller | None = getattr(request.state, "caller", None)
+    return known or await caller_of(request, services)
 
 
 CallerHere = Annotated[Caller, Depends(_caller)]
@@ -57,20 +115,73 @@ async def _reader_or_submitter(request: Request, caller: CallerHere) -> None:
     _require(caller, Scope.READ if request.method in _SAFE else Scope.SUBMIT)
 
 
+async def _anybody(caller: CallerHere) -> None:
+    """Whoever has a token that is let in."""
+
+
 async def _admin(caller: CallerHere) -> None:
     _require(caller, Scope.ADMIN)
 
 
 def _require(caller: Caller, needed: Scope) -> None:
     if not caller.may(needed):
-        raise Forbidden(f"this needs a token with the scope {needed}; yours has {caller.bearer.scope}")
+        raise InsufficientScope(needed, caller.bearer.scope)
+
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+ShortAnswer = Callable[[Request, Services], Awaitable[Response | None]]
+
+
+def polled(short: ShortAnswer) -> Callable[[Endpoint], Endpoint]:
+    """Let a route that only reads ask `short` first where a caller has an answer already; None: the route answers.
+
+    Most polls end there, and FastAPI takes longer to find out what a route wants than they do.
+    """
+
+    def mark(endpoint: Endpoint) -> Endpoint:
+        _SHORT_ANSWERS[endpoint] = short
+        return endpoint
+
+    return mark
+
+
+_SHORT_ANSWERS: dict[Callable[..., Any], ShortAnswer] = {}
+
+
+class _Guarded(APIRoute):
+    """A route that looks at the token first: FastAPI itself reads a body, and refuses it, before it asks who calls."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler, short = super().get_route_handler(), _SHORT_ANSWERS.get(self.endpoint)
+
+        async def guarded(request: Request) -> Response:
+            services: Services = request.app.state.services
+            request.state.caller = caller = await caller_of(request, services)
+            if short is not None and "if-none-match" in request.headers:
+                _require(caller, Scope.READ)
+                if (answer := await short(request, services)) is not None:
+                    return answer
+            return await handler(request)
+
+        return guarded
 
 
 ADMIN_ONLY = Depends(_admin)  # for `dependencies=` of a route
 
 
-def router(*tags: str, admin: bool = False) -> APIRouter:
-    """A router of routes below /v1. They need a token: to read, to submit where they change something, or `admin`."""
-    return APIRouter(
-        prefix="/v1", tags=list(tags), dependencies=[ADMIN_ONLY if admin else Depends(_reader_or_submitter)]
-    )
+def scope_of(dependant: Dependant, method: str) -> Scope:
+    """The scope that a route of `router` needs, which depends on these."""
+    guards = {each.call for each in dependant.dependencies}
+    if _admin in guards:
+        return Scope.ADMIN
+    return Scope.READ if _anybody in guards or method in _SAFE else Scope.SUBMIT
+
+
+def router(*tags: str, admin: bool = False, own: bool = False) -> APIRouter:
+    """A router of routes below /v1. They need a token: to read, to submit where they change something, or `admin`.
+
+    `own` is for what people do with their own tokens: whatever their scope is, they may.
+    """
+    needed = Depends(_anybody) if own else Depends(_reader_or_submitter)
+    guards = [ADMIN_ONLY if admin else needed]
+    return APIRouter(prefix="/v1", tags=list(tags), dependencies=guards, route_class=_Guarded)

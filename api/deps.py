@@ -7,14 +7,16 @@ import hashlib
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Path, Request, Response
+from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, StringConstraints
 from sqlalchemy import Engine
 
 from api.broker import Broker
+from api.limits import Limits
 from api.problems import UnsupportedBody, invalid
 from api.tokens import Tokens
+from api.waiting import Polls
 from jobs.admission import Site
 from jobs.database import Sessions
 from jobs.hints import Hints
@@ -34,7 +36,9 @@ class Services:
     sessions: Sessions
     hints: Hints
     tokens: Tokens
+    limits: Limits
     broker: Broker
+    polls: Polls
 
     @property
     def site(self) -> Site:
@@ -55,13 +59,12 @@ HostName = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,255}$", description
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=255)]
 
 
-IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", max_length=1000)]
-
-
-def is_known(tag: str, if_none_match: str | None) -> bool:
-    """Whether the caller has the answer with this entity tag already; compared weakly, as of RFC 9110."""
-    known = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
-    return bool(known & {"*", tag.removeprefix("W/")})
+IfNoneMatch = Annotated[
+    str | None,
+    Header(alias="If-None-Match", max_length=10_000, description="Tags of answers that the caller has: 304 for these"),
+]
+PageLimit = Annotated[int, Query(ge=1, le=500, description="At most so many on a page")]
+Cursor = Annotated[str | None, Query(max_length=1000, description="`next_cursor` of the page before")]
 
 
 async def only_known_parameters(request: Request) -> None:

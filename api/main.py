@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import PackageNotFoundError, version
 
 import structlog
 from anyio.to_thread import current_default_thread_limiter
@@ -12,12 +11,36 @@ from fastapi.concurrency import run_in_threadpool
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import metrics, openapi, problems
+from api import answers, metrics, openapi
 from api.broker import Broker
 from api.deps import Services, only_known_parameters
-from api.requests import BodyLimit, Requests
-from api.routes import advice, analysis, catalog, health, hosts, jobs, series, studies
+from api.entity_tags import installed_version
+from api.limits import Limits
+from api.live.hub import Hub
+from api.live.topics import LIVE_READS
+from api.live_metrics import LiveGauges
+from api.requests import BodyLimit, Heads, Packing, Requests
+from api.routes import (
+    advice,
+    analysis,
+    artifacts,
+    catalog,
+    datasets,
+    health,
+    hosts,
+    jobs,
+    live,
+    login,
+    lookups,
+    people,
+    projects,
+    series,
+    studies,
+    uploads,
+    webhooks,
+)
 from api.tokens import Tokens
+from api.waiting import Polls
 from jobs.database import engine_for, sessions_for
 from jobs.hints import Hints
 from jobs.logs import configure_logging
@@ -47,17 +70,25 @@ def app_for(configuration: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         services = _services(configuration)
         metrics.register(registry, services.sessions, configuration)
+        app.state.live_gauges = LiveGauges(services.sessions, configuration)
         app.state.services = services
         # A thread for each connection: a request never waits for one while it holds a thread.
-        current_default_thread_limiter().total_tokens = 2 * _POOL_SIZE
+        current_default_thread_limiter().total_tokens = 2 * _POOL_SIZE - LIVE_READS
         await run_in_threadpool(_let_the_configured_token_in, services)
-        yield
+        hub = Hub(
+            services.sessions, configuration.database_url,
+            host_timeout_s=configuration.host_timeout_s, live_tokens=services.tokens.let_in,
+        )  # fmt: skip
+        metrics.register_listeners(registry, lambda: hub.count)
+        async with hub.open():
+            app.state.live = hub
+            yield
         await run_in_threadpool(services.hints.close)
         services.engine.dispose()
 
     app = FastAPI(
         title="Hora",
-        version=_version(),
+        version=installed_version(),
         description="Training jobs: submit a spec, watch it train, and see whether it scaled.",
         lifespan=lifespan,
         dependencies=[Depends(only_known_parameters)],
@@ -65,16 +96,23 @@ def app_for(configuration: Settings) -> FastAPI:
             s401="No valid token",
             s403="The token may not",
             s422="Wrong fields",
+            s429="Too many requests",
             s503="The database is away",
         ),
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
     )
     app.state.registry = registry
-    for part in (jobs, analysis, advice, series, hosts, catalog, health, studies):
+    for part in (
+        lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
+        artifacts, webhooks, datasets, uploads,
+    ):  # fmt: skip
         app.include_router(part.routes)
-    problems.install(app)
+    app.include_router(login.pages)
+    answers.install(app)
     openapi.describe(app)
+    app.add_middleware(Packing, minimum_size=1024, compresslevel=5)
+    app.add_middleware(Heads)
     app.add_middleware(BodyLimit, limit=MAX_BYTES)
     app.add_middleware(Requests, durations_s=metrics.request_durations(registry))
     return app
@@ -89,7 +127,9 @@ def _services(configuration: Settings) -> Services:
         sessions=sessions,
         hints=Hints(configuration.broker_url),
         tokens=Tokens(sessions, configuration.token),
+        limits=Limits(configuration),
         broker=Broker(configuration.broker_url),
+        polls=Polls(sessions, host_timeout_s=configuration.host_timeout_s),
     )
 
 
@@ -98,10 +138,3 @@ def _let_the_configured_token_in(services: Services) -> None:
         services.tokens.store_configured()
     except SQLAlchemyError as error:  # still starting, or not migrated yet: the token is stored when it first comes
         _log.warning("token not stored yet", error=str(error).partition("\n")[0])
-
-
-def _version() -> str:
-    try:
-        return version("hora")
-    except PackageNotFoundError:  # a checkout that is not installed
-        return "0"

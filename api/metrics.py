@@ -1,8 +1,8 @@
 """Figures for Prometheus: the cluster as its rows are when asked (`jobs.figures`), and requests as they come."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -101,3 +101,8 @@ def register(registry: CollectorRegistry, sessions: Sessions, settings: Settings
     """Add the figures of the process and of the cluster."""
     ProcessCollector(registry=registry)
     registry.register(ClusterCollector(sessions, settings))
+
+
+def register_listeners(registry: CollectorRegistry, count: Callable[[], int]) -> None:
+    """Add the number of live streams."""
+    Gauge("hora_live_listeners", "Live streams that are being read", registry=registry).set_function(count)

@@ -1,10 +1,12 @@
 """Rows as the API shows them. Called by the routes."""
 
 from jobs.queue import Standing
-from jobs.tables import Job
-from jobs.views.jobs import DatasetView, JobView, Progress, WaitingView
+from jobs.tables import Job, Token
+from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView
+from jobs.views.people import TokenView
 
-_NOT_COLUMNS = frozenset({"progress", "dataset", "waiting", "study"})  # made of what its columns hold
+# Made of what its columns hold.
+_NOT_COLUMNS = frozenset({"progress", "dataset", "dataset_version", "waiting", "study"})
 
 
 def job_view(job: Job, *, with_classes: bool = True, standing: Standing | None = None) -> JobView:
@@ -13,11 +15,22 @@ def job_view(job: Job, *, with_classes: bool = True, standing: Standing | None =
     dataset = None
     if job.dataset is not None:
         dataset = DatasetView.model_validate({**job.dataset, "classes": job.classes if with_classes else None})
+    version = None if job.dataset_ref is None else DatasetRefView.model_validate(job.dataset_ref)
     waiting = None if standing is None else WaitingView.model_validate(standing)
-    return JobView(**fields, progress=_progress_of(job), dataset=dataset, waiting=waiting, study=job.study_id)
+    return JobView(
+        **fields, progress=progress_of(job), dataset=dataset, dataset_version=version, waiting=waiting,
+        study=job.study_id,
+    )  # fmt: skip
 
 
-def _progress_of(job: Job) -> Progress:
+def token_view(token: Token) -> TokenView:
+    """The view of a token's row."""
+    columns = {name: "user_name" if name == "user" else name for name in TokenView.model_fields}
+    return TokenView.model_validate({name: getattr(token, column) for name, column in columns.items()})
+
+
+def progress_of(job: Job) -> Progress:
+    """How far a job has come."""
     epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
     steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
     told = {"per_gpu_batch": None} if job.spec.get("probe") else {"epochs": epochs, "steps": steps}

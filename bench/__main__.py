@@ -7,7 +7,7 @@ import argparse
 import sys
 from functools import partial
 
-from bench import articles, dispatch, launch, sampler, series, train
+from bench import api, articles, dispatch, launch, live, sampler, series, train
 from bench import input as reading
 
 MEASUREMENTS = {
@@ -18,6 +18,8 @@ MEASUREMENTS = {
     "input": reading.main,
     "articles": articles.main,
     "sampler": sampler.main,
+    "api": api.main,
+    "live": live.main,
 }
 ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articles.ROWS}
 

@@ -1,0 +1,44 @@
+"""Hora: training jobs, run with Horovod. `hora.Client` asks a service; the command line is `hora.cli`.
+
+    from hora import Client
+
+    with Client() as client:
+        job = client.jobs.submit(dataset="digits", gpus=2).wait(check=True)
+
+What is named here is imported when it is first used, so that the command line starts without it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hora.client import Client, Job, Study
+    from hora.errors import (
+        Conflict,
+        HoraError,
+        JobFailed,
+        NotAuthorized,
+        NotFound,
+        ProblemError,
+        QuotaExceeded,
+        RateLimited,
+        ServiceUnavailable,
+        UnexpectedAnswer,
+        WaitTimeout,
+    )
+
+__all__ = [
+    "Client", "Conflict", "HoraError", "Job", "JobFailed", "NotAuthorized", "NotFound", "ProblemError", "QuotaExceeded",
+    "RateLimited", "ServiceUnavailable", "Study", "UnexpectedAnswer", "WaitTimeout",
+]  # fmt: skip
+
+_OF_CLIENT = frozenset({"Client", "Job", "Study"})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _OF_CLIENT:
+        from hora import client as home
+    else:
+        from hora import errors as home  # type: ignore[no-redef]
+    return getattr(home, name)

@@ -1,17 +1,35 @@
 """The command `hora`. Its exit code says how a job, or a study, ended.
 
     0 succeeded, or done     2 usage, or an invalid spec     100 failed      101 not finished
-    102 not found            103 cancelled                   1 everything else
+    102 not found            103 cancelled                   1 everything else     130 interrupted, but while waiting
 
 Results go to standard output, everything else to standard error. With `--json` standard output is the API's own
-JSON and nothing else. The commands are in modules of their own, `hora.cli_*`, which import what they use when they run.
+JSON and nothing else. An output that nobody reads any more ends the command without a word. The commands are in modules
+of their own, `hora.cli_*`, which import what they use when they run.
 """
 
+import os
+import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from hora import cli_hosts, cli_jobs, cli_probe, cli_records, cli_stack, cli_studies
+from hora import (
+    cli_artifacts,
+    cli_config,
+    cli_datasets,
+    cli_hosts,
+    cli_jobs,
+    cli_people,
+    cli_probe,
+    cli_projects,
+    cli_records,
+    cli_stack,
+    cli_studies,
+    cli_webhooks,
+)
+from hora.connection import use_profile
 from hora.errors import HoraError
 from hora.explain import ERROR, explain
 from hora.home import StackError
@@ -20,18 +38,58 @@ from hora.output import say
 app = typer.Typer(
     help="Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (cli_stack.app, cli_jobs.app, cli_probe.app, cli_records.app, cli_studies.app):
+for commands in (
+    cli_stack.app, cli_jobs.app, cli_people.app, cli_probe.app, cli_records.app, cli_studies.app, cli_artifacts.app,
+):  # fmt: skip
     app.add_typer(commands)  # without a name: its commands are commands of `hora`
 app.add_typer(cli_studies.studies, name="studies")
 app.add_typer(cli_hosts.app, name="hosts")
+app.add_typer(cli_webhooks.app, name="webhook")
+app.add_typer(cli_people.tokens, name="token")
+app.add_typer(cli_people.users, name="user")
+app.add_typer(cli_projects.app, name="project")
+app.add_typer(cli_config.app, name="config")
+app.add_typer(cli_datasets.app, name="dataset")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(version("hora"))
+        raise typer.Exit
+
+
+@app.callback()
+def everywhere(
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Use this profile of the file; local: the stack here.")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled."""
+    del version
+    use_profile(profile)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer goes nowhere, so that Python does not complain of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         app(arguments, prog_name="hora")
     except SystemExit as end:

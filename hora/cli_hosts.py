@@ -4,12 +4,10 @@ from typing import Annotated
 
 import typer
 
-from hora.cli_options import AsJson
-from hora.output import display, print_json
+from hora.cli_options import AsJson, HostName
+from hora.output import display, print_json, tell
 
 app = typer.Typer(help="List the hosts and their slots; show, drain, undrain and forget them.")
-
-HostName = Annotated[str, typer.Argument(metavar="NAME", help="The host.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -55,7 +53,7 @@ def drain(
         host = client.drain(name, requeue=requeue)
     jobs = {slot["job_id"] for slot in host["slots"] if slot["job_id"]}
     told = "no job is on it" if not jobs else f"still there: {', '.join(sorted(jobs))}"
-    print_json(host) if as_json else print(f"{host['name']} is drained; {told}")
+    print_json(host) if as_json else tell(f"{host['name']} is drained; {told}")
 
 
 @app.command()
@@ -65,7 +63,7 @@ def undrain(name: HostName, as_json: AsJson = False) -> None:
 
     with connect() as client:
         host = client.undrain(name)
-    print_json(host) if as_json else print(f"{host['name']} takes jobs")
+    print_json(host) if as_json else tell(f"{host['name']} takes jobs")
 
 
 @app.command()
@@ -75,4 +73,4 @@ def forget(name: HostName, as_json: AsJson = False) -> None:
 
     with connect() as client:
         client.forget_host(name)
-    print_json({"forgotten": name}) if as_json else print(f"{name} is forgotten")
+    print_json({"forgotten": name}) if as_json else tell(f"{name} is forgotten")

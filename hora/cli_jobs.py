@@ -1,13 +1,15 @@
 """`hora submit`, `clone`, `ls`, `show`, `cancel`, `pause`, `resume`: jobs. Part of the command line of `hora.cli`."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hora.cli_options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Limit, SpecFile, Timeout, Wait
+from hora.completion import statuses, study_ids
 from hora.explain import USAGE
-from hora.output import display, print_json, say
+from hora.moments import WHEN
+from hora.output import display, print_json, say, tell
 
 if TYPE_CHECKING:
     from hora.errors import Json
@@ -25,6 +27,7 @@ def submit(
     learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate.")] = None,
     gpus: Gpus = None,
     epochs: Annotated[int | None, typer.Option(help="How many passes over the data at most.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="The project that it is counted under.")] = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
     dry_run: DryRun = False,
     wait: Wait = False,
@@ -47,6 +50,7 @@ def submit(
         "learning_rate": learning_rate,
         "gpus": gpus,
         "epochs": epochs,
+        "project": project,
     }
     document = validated(with_options(read_document(file) if file else {}, options, changes))
     with connect() as client:
@@ -59,7 +63,7 @@ def submit(
         elif as_json:
             print_json(job)
         else:
-            print(job["id"])
+            tell(job["id"])
             say(f"Watch it with `hora show {job['id']} --wait`.")
 
 
@@ -84,7 +88,7 @@ def clone(
             _preview(client.dry_run_clone(job_id, document), as_json)
             return
         job = client.clone(job_id, document)
-    print_json(job) if as_json else print(job["id"])
+    print_json(job) if as_json else tell(job["id"])
 
 
 def _advised(client: "Service", job_id: str, number: int) -> "Json":
@@ -120,23 +124,44 @@ def _preview(preview: "Json", as_json: bool) -> None:
 
 @app.command("ls")
 def list_jobs(
-    status: Annotated[str | None, typer.Option(help="Only jobs of this status.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only jobs of this status.", autocompletion=statuses)] = None,
     name: Annotated[str | None, typer.Option(help="Only jobs of this name.")] = None,
     label: Annotated[str | None, typer.Option(metavar="K:V", help="Only jobs with this label.")] = None,
-    study: Annotated[str | None, typer.Option(metavar="ID", help="Only jobs of this study.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only jobs of this person.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this project.")] = None,
+    study: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only those submitted since {WHEN}.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only those submitted before, as --since.")] = None,
+    sort: Annotated[
+        str | None, typer.Option(metavar="[-]FIELD", help="Such as priority or -ended_at; - is the greatest first.")
+    ] = None,
     limit: Limit = 50,
+    watch: Annotated[bool, typer.Option("--watch", help="Show the list anew every two seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, the newest first."""
     from itertools import islice
 
+    from hora.cli_watch import watch_table
     from hora.connection import connect
+    from hora.moments import moment
     from hora.render import jobs_table
 
+    filters: dict[str, Any] = {
+        "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
+        "since": moment(since), "until": moment(until), "sort": sort,
+    }  # fmt: skip
     with connect() as client:
-        page = min(limit, 100)
-        jobs = list(islice(client.jobs(status=status, name=name, label=label, study=study, page_size=page), limit))
-    print_json({"items": jobs}) if as_json else display(jobs_table(jobs))
+
+        def found() -> "list[Json]":
+            return list(islice(client.jobs(**filters, page_size=min(limit, 100)), limit))
+
+        if watch:
+            watch_table(lambda: jobs_table(found()), as_json)
+        else:
+            print_json({"items": found()}) if as_json else display(jobs_table(found()))
 
 
 @app.command()
@@ -187,4 +212,4 @@ def _ask(ask: "Callable[[Service], Json]", as_json: bool, told: dict[str, str], 
 
     with connect() as client:
         job = ask(client)
-    print_json(job) if as_json else print(f"{job['id']} {told.get(job['status'], otherwise)}")
+    print_json(job) if as_json else tell(f"{job['id']} {told.get(job['status'], otherwise)}")

@@ -9,7 +9,7 @@ import typer
 
 from hora.cli_options import AsJson, Changes, Dataset, Gpus, SpecFile, Timeout
 from hora.explain import NOT_FINISHED, OUTCOME
-from hora.output import console_of, display, print_json, say
+from hora.output import console_of, display, print_json, print_line, say, tell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def probe(
     with connect() as client:
         job = client.submit(validated(document))
         if no_wait:
-            print_json(job) if as_json else print(job["id"])
+            print_json(job) if as_json else tell(job["id"])
             return
         # What came by standard input cannot be read again: then a clone of the probe is proposed.
         arguments = None if file == "-" else as_given(file, options, changes, is_probe=is_probe)
@@ -76,16 +76,21 @@ def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json:
     from hora.render import facts, status
     from hora.render_probe import probe_rows
 
-    console = console_of(stderr=as_json)
+    console = console_of()
     try:
-        with live_bar(console) if console.is_terminal else _point_lines(console) as watch:
-            job = client.wait(job_id, on_update=watch, timeout_s=timeout_s, period_s=0.25)
+        if as_json:
+            job = client.wait(job_id, on_update=print_line, timeout_s=timeout_s)
+        else:
+            with live_bar(console) if console.is_terminal else _point_lines(console) as watch:
+                job = client.wait(job_id, on_update=watch, timeout_s=timeout_s, period_s=0.25)
     except KeyboardInterrupt:
-        say(f"\nThe probe goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
+        say("")
+        say(f"The probe goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
         raise typer.Exit(NOT_FINISHED) from None
     error = plain(job["error"]) if job.get("error") else None
     rows = {"job": job["id"], "status": status(job), "error": error, **probe_rows(job, arguments)}
-    print_json(job) if as_json else display(facts(rows))
+    if not as_json:
+        display(facts(rows))
     raise typer.Exit(OUTCOME[job["status"]])
 
 
@@ -108,6 +113,6 @@ def _point_lines(console: "Console") -> "Iterator[Callable[[Json], None]]":
             lines = [*lines, state] if job.get("ended_at") else [state, *lines]
         told, seen = state, len(points)
         for line in lines:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
 
     yield watch

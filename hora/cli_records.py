@@ -7,7 +7,7 @@ import typer
 
 from hora.cli_options import AsJson, JobId
 from hora.explain import NOT_FINISHED
-from hora.output import console_of, print_json, say
+from hora.output import console_of, print_json, say, tell
 
 app = typer.Typer()
 
@@ -17,19 +17,21 @@ def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
     rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank; -1 is the launcher.")] = None,
+    tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last so many.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what the ranks of a job printed. With --json, one object a line."""
     from hora.connection import connect
-    from hora.follow import log_lines
-    from hora.phrases import plain
 
     try:
         with connect() as client:
-            for line in log_lines(client, job_id, rank=rank, follow=follow):
+            for line in client.log_lines(job_id, rank=rank, tail=tail, follow=follow):
                 who = "launcher" if line["rank"] < 0 else line["rank"]
-                print(json.dumps(line) if as_json else f"[{who}] {plain(line['text'])}", flush=follow)
+                tell(json.dumps(line) if as_json else f"[{who}] {line['text']}", flush=follow)
     except KeyboardInterrupt:
+        if follow:
+            say("")
+            say(f"The job goes on. Come back with `hora logs {job_id} -f`, or `hora show {job_id} --wait`.")
         raise typer.Exit(NOT_FINISHED) from None
 
 

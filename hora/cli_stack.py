@@ -7,7 +7,7 @@ import typer
 
 from hora.cli_options import AsJson
 from hora.explain import ERROR
-from hora.output import display, print_json
+from hora.output import display, print_json, tell
 
 app = typer.Typer()
 
@@ -34,7 +34,7 @@ def down(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"stopped": done})
     for line in [] if as_json else done or ["nothing was running"]:
-        print(line)
+        tell(line)
 
 
 @app.command()
@@ -51,7 +51,7 @@ def keys(
     if as_json:
         print_json({"items": made})
     for line in [] if as_json else made:
-        print(line)
+        tell(line)
 
 
 @app.command()

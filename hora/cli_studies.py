@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hora.cli_options import AsJson, DryRun, Limit, Timeout
-from hora.output import console_of, display, print_json, say
+from hora.cli_options import AsJson, DryRun, Limit, StudyId, Timeout
+from hora.output import console_of, display, print_json, say, tell
 
 if TYPE_CHECKING:
     from hora.errors import Json
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 studies = typer.Typer(help="List studies; show, cancel, pause, resume them, and note what you saw.")
 
-StudyId = Annotated[str, typer.Argument(metavar="STUDY", help="The study.")]
 StudyChanges = Annotated[
     list[str],
     typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as base.epochs=5 or grid.gpus='[1, 2]'."),
@@ -51,7 +50,7 @@ def study(
         elif as_json:
             print_json(made)
         else:
-            print(made["id"])
+            tell(made["id"])
             say(f"{made['jobs']} jobs. Watch them with `hora studies show {made['id']} --wait`.")
 
 
@@ -177,4 +176,4 @@ def _ask(ask: "Callable[[Service], Json]", as_json: bool, told: str) -> None:
     if as_json:
         print_json(found)
     else:
-        print(f"{found['id']} {'is over' if found['complete'] else told}: {jobs_line(found)}")
+        tell(f"{found['id']} {'is over' if found['complete'] else told}: {jobs_line(found)}")

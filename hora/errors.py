@@ -1,9 +1,28 @@
-"""The errors of the client, as `hora.service` names them to everybody else. Their text is for a person."""
+"""The errors of the client, as `hora` names them to everybody else. Their text is for a person.
+
+    HoraError                   every error of the client
+    ├── ServiceUnavailable      the service gave no answer
+    ├── UnexpectedAnswer        its answer is none that this client can read
+    ├── WaitTimeout             the job or the study had not ended when the time was over
+    ├── JobFailed               the job ended, and not well: where the end was asked to be checked
+    └── ProblemError            the service said no
+        ├── NotAuthorized       401, 403
+        ├── NotFound            404
+        ├── Conflict            409
+        │   └── QuotaExceeded   its project may have no more
+        └── RateLimited         429
+
+The text of a `ProblemError` is the service's own.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import httpx2 as httpx  # which takes its time to import, and is not needed to say what went wrong
+
+    from jobs.views.jobs import JobView
+
+_QUOTA = "quota-exceeded"  # how the type of such a problem ends
 
 Json = dict[str, Any]
 
@@ -16,6 +35,10 @@ class ServiceUnavailable(HoraError):
     """The service gave no answer."""
 
 
+class UnexpectedAnswer(HoraError):
+    """The service's answer is none that this client can read; one of the two is older than the other."""
+
+
 class WaitTimeout(HoraError):
     """The job or the study had not ended when the time was over; `seen` is how it was then, `noun` which it is."""
 
@@ -25,14 +48,34 @@ class WaitTimeout(HoraError):
         super().__init__(f"{noun} {seen['id']} is still {seen.get('status', 'running')}")
 
 
+class JobFailed(HoraError):
+    """The job failed, or was cancelled. `job` is how it ended."""
+
+    def __init__(self, job: "JobView") -> None:
+        self.job = job
+        how = f"{job.status} ({job.end_reason})" if job.end_reason not in (None, "cancelled") else f"{job.status}"
+        super().__init__(f"job {job.id} {how}" + (f": {job.error}" if job.error else ""))
+
+
 class ProblemError(HoraError):
     """The service said no, as RFC 9457 problem details."""
 
-    def __init__(self, status: int, title: str, detail: str | None = None, errors: list[Json] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        detail: str | None = None,
+        errors: list[Json] | None = None,
+        *,
+        type: str = "about:blank",  # noqa: A002 - what RFC 9457 calls it
+        retry_after_s: float | None = None,
+    ) -> None:
         self.status = status
+        self.type = type
         self.title = title
         self.detail = detail
         self.errors = errors or []  # {field, message, ...} for each wrong field
+        self.retry_after_s = retry_after_s  # when the service is worth asking again, where it said so
         super().__init__(f"{title}: {detail}" if detail else title)
 
 
@@ -44,7 +87,28 @@ class NotAuthorized(ProblemError):
     """The token is missing, unknown, or not allowed to do this."""
 
 
-def problem_of(answer: "httpx.Response") -> ProblemError:
+class Conflict(ProblemError):
+    """What was asked does not go together with how things are."""
+
+
+class QuotaExceeded(Conflict):
+    """The project has all that it may have."""
+
+
+class RateLimited(ProblemError):
+    """The token asks more often than it may."""
+
+
+_KINDS: dict[int, type[ProblemError]] = {
+    401: NotAuthorized,
+    403: NotAuthorized,
+    404: NotFound,
+    409: Conflict,
+    429: RateLimited,
+}
+
+
+def problem_of(answer: "httpx.Response", retry_after_s: float | None = None) -> ProblemError:
     """The error that an answer of the service is, whether it is a problem document or not."""
     try:
         document = answer.json()
@@ -52,6 +116,14 @@ def problem_of(answer: "httpx.Response") -> ProblemError:
         document = None
     if not isinstance(document, dict):
         document = {}
-    kind = {401: NotAuthorized, 403: NotAuthorized, 404: NotFound}.get(answer.status_code, ProblemError)
-    title = document.get("title") or f"HTTP {answer.status_code} {answer.reason_phrase}"
-    return kind(answer.status_code, title, document.get("detail"), document.get("errors"))
+    kind, about = _KINDS.get(answer.status_code, ProblemError), str(document.get("type") or "about:blank")
+    if kind is Conflict and about.endswith(_QUOTA):
+        kind = QuotaExceeded
+    return kind(
+        answer.status_code,
+        document.get("title") or f"HTTP {answer.status_code} {answer.reason_phrase}",
+        document.get("detail"),
+        document.get("errors"),
+        type=about,
+        retry_after_s=retry_after_s,
+    )

@@ -1,16 +1,16 @@
 """Watching a job to its end: a live progress bar on a terminal, plain lines elsewhere. Called by the CLI."""
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
 
 from hora.phrases import plain
-from hora.render import STATUS_STYLE, epoch_line, progress_line, standing, status
+from hora.render import epoch_line, progress_line, standing, status
 from hora.service import Json, Service
 
 Watch = Callable[[Json], None]
@@ -24,24 +24,32 @@ def follow(client: Service, job_id: str, console: Console, *, timeout_s: float |
         return client.wait(job_id, on_update=watch, timeout_s=timeout_s, period_s=0.25)
 
 
+class StatusColumn(ProgressColumn):
+    """The field `status` of a task, in its colour."""
+
+    def render(self, task: Task) -> Text:
+        """It as it is now."""
+        shown: Text = task.fields["status"]
+        return shown
+
+
 @contextmanager
 def live_bar(console: Console) -> Iterator[Watch]:
     """One line with status, bar, epoch, step, samples/s, accuracy and the time left; gone at the end."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        StatusColumn(),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[told]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("queued", total=None, told="")
+        task = bar.add_task("", total=None, status=Text("queued"), told="")
 
         def watch(job: Json) -> None:
             progress = job.get("progress") or {}
-            name = plain(job["status"])
             bar.update(
                 task,
-                description=f"[{STATUS_STYLE.get(name, 'default')}]{status(job).plain}[/]",
+                status=status(job),
                 total=progress.get("steps") or None,
                 completed=progress.get("step") or 0,
                 told=standing(job) or (progress_line(progress) if job.get("attempt") else ""),
@@ -70,7 +78,7 @@ def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
             lines = [*lines, _state_line(job)] if job.get("ended_at") else [_state_line(job), *lines]
         seen.update(where=where, epoch=epoch)
         for line in lines:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
 
     yield watch
 
@@ -99,18 +107,3 @@ def _new_lines(client: Service, job: Json, seen: dict[str, Any]) -> list[str]:
         elif event["kind"] == "attempt_ended":
             reason = str(data.get("end_reason"))
     return lines
-
-
-def log_lines(client: Service, job_id: str, *, rank: int | None, follow: bool) -> Iterator[Json]:
-    """A job's log lines, oldest first; with `follow` until the job has ended and no line is left."""
-    after = 0
-    while True:
-        ended = follow and client.job(job_id).get("ended_at") is not None
-        page = client.logs(job_id, rank=rank, after=after, limit=1000)
-        yield from page["items"]
-        if page["items"]:
-            after = page["next_after"]
-        elif ended or not follow:
-            return
-        else:
-            time.sleep(0.5)

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from hora.follow import Watch
+from hora.follow import StatusColumn, Watch
 from hora.phrases import plain
 from hora.render_studies import jobs_left, study_status, values_line
 from hora.service import ENDED, Json, Service
@@ -23,21 +24,20 @@ def live_bar(console: Console) -> Iterator[Watch]:
     """One line with status, bar, how many jobs have ended and what the others do; above it a line for each end."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        StatusColumn(),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("jobs  {task.fields[told]}"),
+        TextColumn("jobs  {task.fields[told]}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar, plain_lines(bar.console) as ends:
-        task = bar.add_task("queued", total=None, told="")
+        task = bar.add_task("", total=None, status=Text("queued"), told="")
 
         def watch(study: Json) -> None:
             ends(study)
-            standing = study_status(study)
             bar.update(
                 task,
-                description=f"[{standing.style or 'default'}]{standing.plain}[/]",
+                status=study_status(study),
                 total=study["jobs"],
                 completed=sum(study["counts"].get(status, 0) for status in ENDED),
                 told=jobs_left(study),
@@ -57,7 +57,7 @@ def plain_lines(console: Console) -> Iterator[Watch]:
                 if job["status"] in ENDED and job["id"] not in told:
                     told.add(job["id"])
                     line = f"{_which(cell, job, study)}: {_how(job)}  ({len(told)} of {study['jobs']})"
-                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+                    console.print(line, soft_wrap=True)
 
     yield watch
 

@@ -52,6 +52,7 @@ class Keeper:
     order: Order
     say: Callable[[str], None]
     goes_with: int | None = None  # a descriptor; the stack stops when it ends
+    when_ready: Callable[[], None] = lambda: None
     state: State = field(default_factory=State)
     running: dict[str, _Running] = field(default_factory=dict)
     wake: int = -1
@@ -113,6 +114,7 @@ class Keeper:
             order.home.url_file.write_text(wiring.url + "\n")
         self._tell(phase="ready")
         self.say(f"ready at {wiring.url}" if "api" in order.parts else "ready")
+        self.when_ready()
 
     def _start(self, group: Sequence[Part], deadline: float) -> None:
         """Start `group` together and wait until each is ready, or has ended where it is meant to."""

@@ -1,14 +1,25 @@
 """Figures, times and foreign text as a person reads them. Pure; used by all that the command line prints."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-_CONTROL = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)), "�")
+# What would drive a terminal, reorder what stands beside it, begin a line, or cannot be printed. A tab is harmless.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(value: object) -> str:
-    """Text from elsewhere without control characters, so that it cannot drive the terminal."""
-    return str(value).translate(_CONTROL)
+    r"""Text from elsewhere with what is no letter to read shown as its code: `\x1b`, `\u202e`."""
+    return _UNPRINTABLE.sub(lambda found: _code(ord(found[0])), str(value))
+
+
+def plain_lines(value: object) -> str:
+    """The same of a text that has lines of its own."""
+    return "\n".join(map(plain, str(value).split("\n")))
+
+
+def _code(character: int) -> str:
+    return f"\\x{character:02x}" if character < 0x100 else f"\\u{character:04x}"
 
 
 def inside(sentence: str) -> str:

@@ -6,6 +6,7 @@ from itertools import groupby
 import plotille
 
 from hora.errors import Json
+from hora.phrases import plain
 
 OVER_ALL_RANKS = -1
 _ABOUT_SPEED = frozenset({"samples_per_s", "learning_rate", "epoch_s", "data_wait_s", "allreduce_s"})
@@ -33,7 +34,7 @@ def _plot(group: Sequence[Json], width: int, height: int, colour: bool) -> str:
     figure.width, figure.height, figure.with_colors = max(width - 14, 20), height, colour
     figure.color_mode = "names"
     figure.origin = False  # no axes through zero: a loss never gets there
-    figure.x_label, figure.y_label = "epoch", _base(group[0]["name"])
+    figure.x_label, figure.y_label = "epoch", plain(_base(group[0]["name"]))
     figure.register_label_formatter(float, _label)
     figure.register_label_formatter(int, _label)
     last = max(x for one in group for x in one["x"])
@@ -41,7 +42,7 @@ def _plot(group: Sequence[Json], width: int, height: int, colour: bool) -> str:
     for one, tint, mark in zip(group, _COLOURS, _MARKS, strict=False):
         points = [(x, y) for x, y in zip(one["x"], one["y"], strict=True) if y is not None]
         xs, ys = [x for x, _ in points], [y for _, y in points]
-        figure.plot(xs, ys, label=one["name"], lc=tint if colour else None, marker=None if colour else mark)
+        figure.plot(xs, ys, label=plain(one["name"]), lc=tint if colour else None, marker=None if colour else mark)
     shown: str = figure.show(legend=True)
     return "\n".join(line.rstrip("\N{BRAILLE PATTERN BLANK} ") for line in shown.splitlines())
 

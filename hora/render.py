@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.phrases import ago, count, duration, number, ordinal, percent, plain, ranges
+from hora.phrases import ago, count, duration, number, ordinal, percent, plain, plain_lines, ranges
 from hora.render_probe import probe_progress, probe_rows
 
 STATUS_STYLE = {
@@ -214,7 +214,7 @@ def findings_table(findings: Iterable[Finding]) -> Table:
     table = table_of("CHECK", "", "FOUND", "WHAT TO DO")
     for one in findings:
         style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[one.level]
-        table.add_row(one.check, Text(one.level, style=style), plain(one.found), one.advice)
+        table.add_row(one.check, Text(one.level, style=style), plain(one.found), plain(one.advice))
     return table
 
 
@@ -233,5 +233,5 @@ def facts(rows: Mapping[str, object]) -> Table:
     table.add_column(overflow="fold")
     for name, value in rows.items():
         if value is not None:
-            table.add_row(name, value if isinstance(value, Text) else Text(str(value)))
+            table.add_row(name, value if isinstance(value, Text) else Text(plain_lines(value)))
     return table

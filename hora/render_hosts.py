@@ -48,7 +48,7 @@ def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
             plain(", ".join(sorted({slot["kind"] for slot in slots})) or "-"),
             ago(host.get("heartbeat_at"), now),
             plain(", ".join(sorted({str(slot.get("name")) for slot in slots})) or "-"),
-            plain(_host_notes(host)),
+            _host_notes(host),
         )
     return table
 
@@ -58,7 +58,7 @@ def _host_notes(host: Json) -> str:
     quarantined = sum(slot.get("state") == "quarantined" for slot in host.get("slots") or [])
     notes = [
         "drained" if host.get("drained_at") else "",
-        f"kept for {host['kept_for']}" if host.get("kept_for") else "",
+        f"kept for {plain(host['kept_for'])}" if host.get("kept_for") else "",
         f"{quarantined} quarantined" if quarantined else "",
     ]
     return ", ".join(note for note in notes if note)

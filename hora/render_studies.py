@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
-from hora.phrases import ago, count, plain
+from hora.phrases import ago, count, plain, plain_lines
 from hora.render import STATUS_STYLE, facts, table_of
 
 _ENDED = ("succeeded", "failed", "cancelled")
@@ -104,7 +104,7 @@ def study_facts(study: Json, now: datetime | None = None) -> Table:
 def note_line(note: Json) -> str:
     """One note of a study: 2026-01-02 03:04 ada: the rate is too high."""
     at = datetime.fromisoformat(note["at"])
-    text = "\n  ".join(map(plain, str(note["text"]).split("\n")))
+    text = plain_lines(note["text"]).replace("\n", "\n  ")
     return f"{at:%Y-%m-%d %H:%M} {plain(note['author'])}: {text}"
 
 

@@ -9,6 +9,8 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
+from hora.output import ENDLESS
+from hora.phrases import plain_lines
 from hora.render_report import EXPENDABLE, report_lines, report_table
 from hora.service import HoraError, Json, Service
 
@@ -27,7 +29,8 @@ def fetch(client: Service, study_id: str, format: Format, target: float | None, 
         case "png":
             return client.report(study_id, target=target, format="png")
         case "markdown" | "csv":
-            return client.report(study_id, target=target, format=format).encode()
+            text = client.report(study_id, target=target, format=format)
+            return (plain_lines(text) if console.is_terminal else text).encode()
         case "json":
             return f"{json.dumps(client.report(study_id, target=target), indent=2)}\n".encode()
         case "table":
@@ -40,10 +43,11 @@ def drawn(report: Json, console: Console) -> str:
     with console.capture() as captured:
         console.print(table, "")
         for line in report_lines(report):
-            console.print(line, markup=False, highlight=False)
+            console.print(line)
         if left_out:
-            console.print(f"Left out for want of width: {', '.join(left_out)}.", markup=False, highlight=False)
-    return captured.get()
+            console.print(f"Left out for want of width: {', '.join(left_out)}.")
+    drawn = captured.get()
+    return drawn if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
 
 
 def _fitting_table(report: Json, console: Console) -> tuple[Table, list[str]]:
@@ -51,7 +55,7 @@ def _fitting_table(report: Json, console: Console) -> tuple[Table, list[str]]:
     whole = report_table(report)
     there = [str(column.header) for column in whole.columns]
     table, left_out = whole, list[str]()
-    endless = console.options.update(max_width=10_000)
+    endless = console.options.update(max_width=ENDLESS)
     for head in (head for head in EXPENDABLE if head in there):
         if console.measure(table, options=endless).maximum <= console.width:
             break
@@ -74,4 +78,4 @@ def write(content: bytes, output: str | None) -> None:
 
 def plain_console() -> Console:
     """A page for a table that goes into a file."""
-    return Console(file=io.StringIO(), width=200)
+    return Console(file=io.StringIO(), width=ENDLESS, markup=False, emoji=False)

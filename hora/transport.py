@@ -1,19 +1,32 @@
 """Requests to a service and its answers: what is sent again, pages, problems. The ground of `hora.service`."""
 
+import random
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, cast
 from urllib.parse import quote
 
 import httpx2 as httpx
 
-from hora.errors import HoraError, Json, ServiceUnavailable, problem_of
+from hora.errors import HoraError, Json, ServiceUnavailable, UnexpectedAnswer, problem_of
 
-RETRY_AFTER_S = (0.1, 0.3, 1.0)  # pauses after a request that got no answer
+PAUSES_S = (0.1, 0.3, 1.0)  # before a request is sent again; half as much is added by chance, so that many spread
+LONGEST_PAUSE_S = 10.0  # a service that asks for more patience is an error at once
+_RATE_LIMITED = 429  # nothing was done: any request may be sent again
+_AWAY = frozenset({502, 503, 504})
+_STREAM = "text/event-stream"
+_QUIET_S = 40.0  # a stream says a word at least every fifteen seconds
 
 
 class Transport:
-    """Connections to one service. A request that got no answer is sent again when it only reads, or with `again`."""
+    """Connections to one service; threads may share them. It is never followed to another address.
+
+    A request that got no answer, or the word that the service is away, is sent again when that is safe: it only
+    reads, or `again` says so. One that came too early is sent again in any case, when the service says.
+    """
 
     def __init__(self, url: str, token: str | None, timeout_s: float, transport: httpx.BaseTransport | None) -> None:
         headers = {"Accept": "application/json", "User-Agent": "hora-client"}
@@ -22,7 +35,7 @@ class Transport:
         self.url = url.rstrip("/")
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s, transport=transport)
 
-    def document(self, method: str, path: str, *, again: bool = False, **request: Any) -> Json:
+    def document(self, method: str, path: str, *, again: bool | None = None, **request: Any) -> Json:
         """The JSON object that a request is answered with."""
         return _object(self.send(method, path, again=again, **request))
 
@@ -46,24 +59,78 @@ class Transport:
         return (None, etag) if answer.status_code == 304 else (_object(answer), answer.headers.get("ETag"))
 
     def send(
-        self, method: str, path: str, *, again: bool = False, params: Mapping[str, Any] | None = None, **request: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        again: bool | None = None,
+        params: Mapping[str, Any] | None = None,
+        **request: Any,
     ) -> httpx.Response:
         """The answer to a request; of its parameters those that are not None are sent."""
         query = {name: value for name, value in (params or {}).items() if value is not None}
-        pauses = RETRY_AFTER_S if method == "GET" or again else ()
-        for pause in (*pauses, None):
-            try:
-                answer = self._http.request(method, path, params=query, **request)
-                break
-            except (httpx.TransportError, httpx.InvalidURL) as error:
-                if pause is None or not isinstance(error, httpx.TransportError):
-                    raise ServiceUnavailable(f"{self.url} gives no answer ({_reason(error)})") from error
-                time.sleep(pause)
-            except UnicodeError as error:  # a name from the command line whose bytes are no text
-                raise HoraError("What was asked is not text in UTF-8.") from error
+        safe = method == "GET" if again is None else again
+        for pause in (*PAUSES_S, None):
+            answer = self._attempt(method, path, last=pause is None or not safe, params=query, **request)
+            wanted = None if answer is None else _retry_after_s(answer)
+            if answer is not None:
+                early = answer.status_code == _RATE_LIMITED or (safe and answer.status_code in _AWAY)
+                if pause is None or not early or (wanted or 0) > LONGEST_PAUSE_S:
+                    break
+            if pause is not None:
+                time.sleep(max(pause, wanted or 0) + random.uniform(0, pause / 2))  # noqa: S311 - no secret
+        assert answer is not None
+        if answer.is_redirect:  # not followed, and the token with it
+            raise ServiceUnavailable(f"{answer.url} sends on to {answer.headers.get('Location')}; give that address")
         if answer.status_code >= 400:
-            raise problem_of(answer)
+            raise problem_of(answer, wanted)
         return answer
+
+    def _attempt(self, method: str, path: str, *, last: bool, **request: Any) -> httpx.Response | None:
+        """The answer to one sending of a request; None for none, which is an error where it was the last."""
+        try:
+            return self._http.request(method, path, **request)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            if last or not isinstance(error, httpx.TransportError):
+                raise ServiceUnavailable(f"{self.url} gives no answer ({_reason(error)})") from error
+            return None
+        except UnicodeError as error:  # a name from the command line whose bytes are no text
+            raise HoraError("What was asked is not text in UTF-8.") from error
+
+    @contextmanager
+    def stream(
+        self, path: str, params: Mapping[str, Any], last_event_id: str | None
+    ) -> Iterator[Iterator[httpx.ServerSentEvent] | None]:
+        """The events of a live stream, from its start or behind one of them; None where that was the last.
+
+        Nothing is sent again: an answer that breaks off is `ServiceUnavailable`, and the caller knows where to go on.
+        """
+        headers = {"Accept": _STREAM} | ({"Last-Event-ID": last_event_id} if last_event_id else {})
+        query = {name: value for name, value in params.items() if value is not None}
+        timeout = httpx.Timeout(_QUIET_S, connect=10.0)
+        try:
+            with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as answer:
+                if answer.status_code >= 400:
+                    answer.read()
+                    raise problem_of(answer, _retry_after_s(answer))
+                if answer.status_code != 204 and not answer.headers.get("Content-Type", "").startswith(_STREAM):
+                    raise UnexpectedAnswer(f"{self.url} has no live streams: it is older than this client")
+                yield None if answer.status_code == 204 else iter(httpx.EventSource(answer))
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise ServiceUnavailable(f"{self.url} gives no answer ({_reason(error)})") from error
+
+    @contextmanager
+    def download(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """An answer whose body is still to be read. One that breaks off is `ServiceUnavailable`."""
+        asked = {"Accept": "*/*", "Accept-Encoding": "identity", **headers}
+        try:
+            with self._http.stream("GET", path, headers=asked) as answer:
+                if answer.status_code >= 400:
+                    answer.read()
+                    raise problem_of(answer, _retry_after_s(answer))
+                yield answer
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise ServiceUnavailable(f"{self.url} gives no answer ({_reason(error)})") from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -81,8 +148,19 @@ def _object(answer: httpx.Response) -> Json:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise HoraError(f"{answer.url} is not a Hora service: it answers with no JSON object")
+        raise UnexpectedAnswer(f"{answer.url} is not a Hora service: it answers with no JSON object")
     return document
+
+
+def _retry_after_s(answer: httpx.Response) -> float | None:
+    """When to ask again: RFC 9110 has it in seconds, or as a date."""
+    told = answer.headers.get("Retry-After", "")
+    if told.isdecimal():
+        return float(told)
+    try:
+        return max((parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds(), 0)
+    except (TypeError, ValueError):  # none, or nonsense
+        return None
 
 
 def _reason(error: Exception) -> str:

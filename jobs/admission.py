@@ -6,13 +6,14 @@ Three questions, the cheapest first: `unsupported` judges by the text alone, `ab
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from jobs.catalog import DATASETS, MODELS, Dataset, dataset_of
+from jobs.catalog import DATASETS, MODELS, dataset_of
+from jobs.datasets.names import is_versioned
 from jobs.spec import FieldProblem, Spec, is_plain_url
 from jobs.states import Status
 from jobs.tables import Job
@@ -48,10 +49,13 @@ class _Place:
     missing: str
 
 
-def unsupported(spec: Spec, site: Site) -> list[FieldProblem]:
-    """Every field of the spec that asks for what nobody could carry out here, with what is allowed."""
+def unsupported(spec: Spec, site: Site, *, shape: tuple[int, ...] | None = None) -> list[FieldProblem]:
+    """Every field of the spec that asks for what nobody could carry out here, with what is allowed.
+
+    `shape` is that of the samples, where the dataset is a registered one.
+    """
     return [
-        *_wrong_dataset(spec),
+        *_wrong_dataset(spec, shape),
         *(problem for place in _places(spec, site) for problem in _outside(place, site)),
         *_wrong_model(spec, site),
     ]
@@ -63,14 +67,32 @@ def absent(spec: Spec, site: Site) -> list[FieldProblem]:
     A host that does not see every folder, such as an api in a container, says nothing: the trainer will, with the
     end reason bad_data. A folder that is empty counts as not seen: it is where something was to be mounted.
     """
+    return _missing(list(_places(spec, site)), site)
+
+
+def _missing(places: Sequence[_Place], site: Site) -> list[FieldProblem]:
     roots = [Path(root) for root in site.folders]
     if not roots or not all(map(_has_something, roots)):
         return []
     return [
         FieldProblem(place.field, place.missing, place.source)
-        for place in _places(spec, site)
+        for place in places
         if "://" not in place.source and not any(_may_exist(root / place.source) for root in roots)
     ]
+
+
+def misplaced(places: Mapping[str, str], site: Site) -> list[FieldProblem]:
+    """Which of these fields name no path or URL below the data roots; of those, also what is not on this disk."""
+    asked = [_Place(field, source, _MISPLACED.format(site.roots_told)) for field, source in places.items()]
+    found = [
+        FieldProblem(place.field, "this is no path: a spec names it as it is", place.source)
+        for place in asked
+        if not _is_place(place.source)
+    ]
+    return found + [problem for place in asked for problem in _outside(place, site)] or _missing(asked, site)
+
+
+_MISPLACED = "there is nothing below the data roots ({})"
 
 
 def weights_job(spec: Spec) -> str | None:
@@ -84,9 +106,12 @@ def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
     job_id = weights_job(spec)
     if job_id is None:
         return []
-    job = session.get(Job, job_id)
+    # Held until the commit: retention does not take its weights away from a job that is just being submitted.
+    job = session.get(Job, job_id, with_for_update={"read": True, "key_share": True})
     if job is None:
         why = f"there is no job {job_id}"
+    elif job.artifacts_removed_at is not None:
+        why = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}: they are not kept"
     elif job.status is not Status.SUCCEEDED:
         why = f"job {job_id} is {job.status}: only one that has succeeded has weights to start from"
     elif job.spec.get("probe"):
@@ -98,7 +123,7 @@ def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
     return [FieldProblem("model.weights", why, spec.model.weights)]
 
 
-def _wrong_dataset(spec: Spec) -> Iterator[FieldProblem]:
+def _wrong_dataset(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
     dataset, known = spec.dataset, None
     try:
         known = dataset_of(dataset.source)
@@ -115,13 +140,13 @@ def _wrong_dataset(spec: Spec) -> Iterator[FieldProblem]:
             dataset_of(dataset.validation)
         except ValueError as error:
             yield FieldProblem("dataset.validation", str(error), dataset.validation)
-    yield from _wrong_size(spec, known)
+    yield from _wrong_size(spec, known.shape if known is not None else shape)
 
 
-def _wrong_size(spec: Spec, known: Dataset | None) -> Iterator[FieldProblem]:
+def _wrong_size(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
     """What images of this size cannot do, where the size is known."""
-    size = spec.dataset.image_size or (known.shape[:2] if known is not None else None)
-    if size is None:
+    size = spec.dataset.image_size or shape
+    if size is None or len(size) < 2:  # rows of a table have none
         return
     told = f"{size[0]}x{size[1]}"
     model = MODELS.get(spec.model.name)
@@ -171,7 +196,7 @@ def _places(spec: Spec, site: Site) -> Iterator[_Place]:
 
 def _is_place(source: str) -> bool:
     try:
-        return dataset_of(source) is None
+        return dataset_of(source) is None and not is_versioned(source)
     except ValueError:  # options of a registered dataset, and wrong ones
         return False
 

@@ -1,11 +1,15 @@
-"""The audit log: who did what, written in the transaction that does it. Called by the api."""
+"""The audit log: who did what, written in the transaction that does it, and read by admins. Called by the api."""
 
+import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import ColumnElement, insert, select, tuple_
 from sqlalchemy.orm import Session
 
+from jobs import cursors
+from jobs.cursors import Page, page_of
 from jobs.store import storable
 from jobs.tables import AuditEntry
 
@@ -27,3 +31,40 @@ def record(session: Session, actor: Actor, action: str, subject: str | None = No
         "action": action, "subject": subject, "data": storable(data),
     }  # fmt: skip
     session.execute(insert(AuditEntry), [row])
+
+
+@dataclass(frozen=True)
+class AuditFilter:
+    """Which entries are wanted: those that match every part that is given."""
+
+    actor: str | None = None
+    action: str | None = None
+    subject: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None  # and not at that moment itself
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """The filter as SQL."""
+        wanted = {AuditEntry.actor: self.actor, AuditEntry.action: self.action, AuditEntry.subject: self.subject}
+        found = [column == value for column, value in wanted.items() if value is not None]
+        if self.since is not None:
+            found.append(AuditEntry.at >= self.since)
+        if self.until is not None:
+            found.append(AuditEntry.at < self.until)
+        return found
+
+
+def list_entries(
+    session: Session, wanted: AuditFilter, *, limit: int = 50, cursor: str | None = None
+) -> Page[AuditEntry]:
+    """A page of what people did, newest first. Raises `InvalidCursor`."""
+    moments = [moment and moment.isoformat() for moment in (wanted.since, wanted.until)]
+    identity = json.dumps(["audit", wanted.actor, wanted.action, wanted.subject, *moments])
+    query = select(AuditEntry).where(*wanted.conditions())
+    if cursor is not None:
+        at, entry_id = cursors.decode(cursor, of=identity)
+        position = tuple_(datetime.fromisoformat(str(at)), int(entry_id))
+        query = query.where(tuple_(AuditEntry.at, AuditEntry.id) < position)
+    query = query.order_by(AuditEntry.at.desc(), AuditEntry.id.desc()).limit(limit + 1)
+    found = session.scalars(query).all()
+    return page_of(found, limit=limit, of=identity, position=lambda entry: (entry.at.isoformat(), entry.id))

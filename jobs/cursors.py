@@ -1,4 +1,4 @@
-"""Opaque cursors: where a list goes on. Made and read by `jobs.listing` and `jobs.history`.
+"""Opaque cursors: where a list goes on. Made and read by `jobs.listing`, `jobs.history` and the other lists.
 
 A cursor carries the position after which to go on, and a checksum over it and the list that it belongs to, so
 that a damaged one, or one of another list, is refused and never misread.
@@ -9,7 +9,7 @@ that a damaged one, or one of another list, is refused and never misread.
 import hashlib
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -51,6 +51,22 @@ def decode(cursor: str, *, of: str) -> list[str | int]:
         raise InvalidCursor
     position: list[str | int] = json.loads(payload)
     return position
+
+
+def page_of(found: Sequence[Item], *, limit: int, of: str, position: Callable[[Item], Position]) -> Page[Item]:
+    """A page of at most `limit` items. `found` has one more where there is a next page, in a total order."""
+    if len(found) <= limit:
+        return Page(found, None)
+    return Page(found[:limit], encode(position(found[limit - 1]), of=of))
+
+
+def part_of(
+    items: Sequence[Item], *, limit: int, cursor: str | None, of: str, key: Callable[[Item], str]
+) -> Page[Item]:
+    """A page of a short list that is in memory, in the order of `key`, which no two share. Raises `InvalidCursor`."""
+    after = "" if cursor is None else str(decode(cursor, of=of)[0])
+    ordered = sorted((item for item in items if key(item) > after), key=key)
+    return page_of(ordered[: limit + 1], limit=limit, of=of, position=lambda item: (key(item),))
 
 
 def _checksum(payload: bytes, of: str) -> bytes:

@@ -1,5 +1,7 @@
 """The one database engine of a process. Called once by each of api, worker and supervisor."""
 
+from typing import Any
+
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
@@ -25,26 +27,36 @@ def engine_for(url: str, *, pool_size: int = 5, patience_s: float | None = None)
     `patience_s` no statement and no lock is waited for longer, nor a transaction kept open that goes on for longer
     without a word: whoever was stopped in the middle of one must not hold up those who take over.
     """
+    return create_engine(
+        libpq_address(url).replace("postgresql://", "postgresql+psycopg://", 1),
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=True,
+        pool_timeout=10,
+        connect_args=connection_options(patience_s),
+    )
+
+
+def libpq_address(url: str) -> str:
+    """The address as the database's own library takes it, whatever the URL's driver suffix is."""
     _, _, rest = url.partition("://")
+    return f"postgresql://{rest}"
+
+
+def connection_options(patience_s: float | None = None) -> dict[str, Any]:
+    """What every connection is made with; `patience_s` as in `engine_for`."""
     options = {"timezone": "UTC", **_SERVER_KEEPALIVES}
     if patience_s is not None:
         limit = f"{max(1, round(patience_s * 1000))}"  # milliseconds; 0 would mean none
         options |= {
             "statement_timeout": limit, "lock_timeout": limit, "idle_in_transaction_session_timeout": limit,
         }  # fmt: skip
-    return create_engine(
-        f"postgresql+psycopg://{rest}",
-        pool_size=pool_size,
-        max_overflow=pool_size,
-        pool_pre_ping=True,
-        pool_timeout=10,
-        connect_args={
-            "connect_timeout": 5,
-            "client_encoding": "utf8",
-            "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
-            **_KEEPALIVES,
-        },
-    )
+    return {
+        "connect_timeout": 5,
+        "client_encoding": "utf8",
+        "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
+        **_KEEPALIVES,
+    }
 
 
 def sessions_for(engine: Engine) -> Sessions:

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from jobs import cursors
-from jobs.cursors import Page
+from jobs.cursors import Page, page_of
 from jobs.tables import Attempt, JobEvent, LogLine
 
 
@@ -44,14 +44,18 @@ def log_lines(
 
 def events(session: Session, job_id: str, *, limit: int, cursor: str | None = None) -> Page[JobEvent]:
     """A page of a job's events, oldest first. Raises `InvalidCursor`."""
-    identity = f"events {job_id}"
-    query = select(JobEvent).where(JobEvent.job_id == job_id).order_by(JobEvent.id).limit(limit + 1)
-    if cursor is not None:
-        query = query.where(JobEvent.id > cursors.decode(cursor, of=identity)[0])
-    found = session.scalars(query).all()
-    if len(found) <= limit:
-        return Page(found, None)
-    return Page(found[:limit], cursors.encode((found[limit - 1].id,), of=identity))
+    query = select(JobEvent).where(JobEvent.job_id == job_id, JobEvent.id > position(job_id, cursor))
+    found = session.scalars(query.order_by(JobEvent.id).limit(limit + 1)).all()
+    return page_of(found, limit=limit, of=_events_of(job_id), position=lambda event: (event.id,))
+
+
+def position(job_id: str, cursor: str | None) -> int:
+    """The id of the event behind which a page of `events` begins. Raises `InvalidCursor`."""
+    return 0 if cursor is None else int(cursors.decode(cursor, of=_events_of(job_id))[0])
+
+
+def _events_of(job_id: str) -> str:
+    return f"events {job_id}"
 
 
 def attempts(session: Session, job_id: str, *, limit: int, cursor: str | None = None) -> Page[Attempt]:
@@ -61,6 +65,4 @@ def attempts(session: Session, job_id: str, *, limit: int, cursor: str | None = 
     if cursor is not None:
         query = query.where(Attempt.number > cursors.decode(cursor, of=identity)[0])
     found = session.scalars(query).all()
-    if len(found) <= limit:
-        return Page(found, None)
-    return Page(found[:limit], cursors.encode((found[limit - 1].number,), of=identity))
+    return page_of(found, limit=limit, of=identity, position=lambda attempt: (attempt.number,))

@@ -13,10 +13,14 @@ from typing import Any
 from sqlalchemy import Select, case, extract, func, select
 from sqlalchemy.orm import Session
 
+from jobs import cursors
+from jobs.cursors import Page, page_of
 from jobs.fitting import Cluster, HostSlots, Wish
 from jobs.spec import Spec
 from jobs.states import SlotState
 from jobs.tables import Attempt, Host, Slot
+
+_LIST = "hosts"  # what its cursors belong to
 
 
 class HostNotFound(LookupError):
@@ -55,9 +59,12 @@ class HostNow:
     slots: Sequence[SlotNow]
 
 
-def hosts(session: Session, *, host_timeout_s: float) -> list[HostNow]:
-    """Every registered host, by name, with its slots by index."""
-    return _hosts(session, select(Host), host_timeout_s=host_timeout_s)
+def hosts(session: Session, *, host_timeout_s: float, limit: int, cursor: str | None = None) -> Page[HostNow]:
+    """A page of the registered hosts, by name, each with its slots by index. Raises `InvalidCursor`."""
+    after = "" if cursor is None else str(cursors.decode(cursor, of=_LIST)[0])
+    some = select(Host).where(Host.name > after).order_by(Host.name).limit(limit + 1)
+    found = _hosts(session, some, host_timeout_s=host_timeout_s)
+    return page_of(found, limit=limit, of=_LIST, position=lambda host: (host.name,))
 
 
 def host(session: Session, name: str, *, host_timeout_s: float) -> HostNow:

@@ -15,7 +15,7 @@ from sqlalchemy import cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from jobs import run_times
+from jobs import quotas, run_times
 from jobs.processes import ProcessId
 from jobs.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.store import Lease, add_event, add_events, held, is_good, storable, transition
@@ -136,6 +136,7 @@ def end(
     if to is Status.SUCCEEDED:
         run_times.record(session, lease.attempt_id)
     _tell(session, lease, reason, error, to)
+    quotas.charge(session, lease.attempt_id)
     return to
 
 

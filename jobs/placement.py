@@ -5,10 +5,12 @@ Called by the dispatcher with the queue, the hosts and the live attempts; docs/s
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from jobs.fitting import Cluster, Counts, HostSlots, Shares, Wish
+from jobs.placement_quotas import Allowances, Quota
+from jobs.reservations import Ending, Reservation, added, or_never
 
 RESERVATIONS = 4  # for how many blocked jobs slots are kept: the first ones of the queue
 _TRIES = 16  # how many kinds of blocked jobs are looked at for that
@@ -24,6 +26,7 @@ class Waiting:
     order: Order
     wish: Wish
     estimate_s: float | None = None
+    project: str = ""
 
     @property
     def priority(self) -> int:
@@ -93,48 +96,24 @@ class Preemption:
     attempt_ids: tuple[int, ...]
 
 
-@dataclass
-class Reservation:
-    """What is kept for a blocked job: slots of hosts, from `at_s` on (infinite: from nobody knows when).
-
-    `spare` is what is free besides at that time, of each of these hosts: others may hold that for as long as they like.
-    """
-
-    job_id: str
-    shares: Mapping[str, int]
-    at_s: float
-    spare: dict[str, int]
-    until_s: float  # when it gives its slots back, by the job's own estimate
-
-    def binds(self, estimate_s: float | None) -> bool:
-        """Whether a job that takes so long has to leave it alone."""
-        return math.isinf(self.at_s) or estimate_s is None or estimate_s > self.at_s
-
-
-@dataclass(frozen=True)
-class _Ending:
-    """Slots that come free."""
-
-    in_s: float
-    slots: Counts
-
-
 class Pass:
     """One look at the queue, taken page by page: what is decided is in `placements`, `preemptions` and `kept`."""
 
-    def __init__(self, hosts: Iterable[HostSlots], live: Sequence[Live] = ()) -> None:
+    def __init__(self, hosts: Iterable[HostSlots], live: Sequence[Live] = (), quotas: Iterable[Quota] = ()) -> None:
         self._cluster = Cluster(hosts)
         self._free = dict(self._cluster.free)
         self._left = {name: host.free for name, host in self._cluster.hosts.items()}
         self._live = live
+        self.allowances = Allowances(quotas)
         self._leaving = {one.attempt_id for one in live if one.leaving}
-        self._endings: list[_Ending] = []  # of what this pass places
+        self._endings: list[Ending] = []  # of what this pass places
         self._attainable: dict[Wish, Wish | None] = {}
         self._hopeless: set[tuple[Wish, tuple[bool, ...]]] = set()
         self._refused: set[tuple[Wish, int]] = set()  # that nothing is kept for, by priority
         self.placements: list[Placement] = []
         self.preemptions: list[Preemption] = []
         self.reservations: list[Reservation] = []
+        self.looked_at = 0  # jobs, without those that a quota keeps
 
     @property
     def is_over(self) -> bool:
@@ -156,8 +135,12 @@ class Pass:
             if self.is_over:
                 return
             wish = self._attainable_of(job.wish)
+            # What its project's quota does not allow, or no set of these hosts can hold, keeps nobody else waiting.
+            if wish is not None and not self.allowances.take(job.project, wish.gpus):
+                continue
+            self.looked_at += 1
             if wish is None:
-                continue  # no set of these hosts can hold it, so it keeps nobody waiting
+                continue
             if not self._place(job, wish) and self._may_reserve and (wish, job.priority) not in self._refused:
                 self._reserve(job, wish)
 
@@ -176,15 +159,15 @@ class Pass:
         if shares is None:
             self._hopeless.add(shape)
             return False
-        due_s = min((one.at_s for one in self.reservations if not _leaves_alone(one, shares)), default=None)
+        due_s = min((one.at_s for one in self.reservations if not one.is_left_alone_by(shares)), default=None)
         for host, taken in shares:
             self._free[host] -= taken
         for one in self.reservations:
-            if _leaves_alone(one, shares):
+            if one.is_left_alone_by(shares):
                 for host in one.spare.keys() & dict(shares).keys():
                     one.spare[host] -= dict(shares)[host]
         self.placements.append(Placement(job.job_id, tuple(self._take(shares)), due_s))
-        self._endings.append(_Ending(_or_never(job.estimate_s), dict(shares)))
+        self._endings.append(Ending(or_never(job.estimate_s), dict(shares)))
         return True
 
     def _allowed(self, bound: Sequence[bool]) -> Counts:
@@ -217,7 +200,7 @@ class Pass:
             self._refused.add((wish, job.priority))
             return
         spare = {host: future[host] - taken for host, taken in shares}
-        until_s = at_s + _or_never(job.estimate_s)
+        until_s = at_s + or_never(job.estimate_s)
         self.reservations.append(Reservation(job.job_id, dict(shares), at_s, spare, until_s))
 
     def _make_room(self, job: Waiting, wish: Wish) -> tuple[float, Counts] | None:
@@ -232,13 +215,13 @@ class Pass:
             return None
         self.preemptions.append(Preemption(job.job_id, tuple(one.attempt_id for one in asked)))
         self._leaving |= {one.attempt_id for one in asked}
-        return 0.0, _added(soon, [one.slots for one in asked])
+        return 0.0, added(soon, [one.slots for one in asked])
 
     def _fewest(self, wish: Wish, soon: Counts, yielding: Sequence[Live]) -> list[Live]:
         """Those of the attempts that must leave for the job to fit, each of them needed; none where all are too few."""
 
         def fits(leaving: Sequence[Live]) -> Shares | None:
-            return self._cluster.fit(wish, _added(soon, [one.slots for one in leaving]))
+            return self._cluster.fit(wish, added(soon, [one.slots for one in leaving]))
 
         count = bisect_left(range(len(yielding)), True, key=lambda n: fits(yielding[: n + 1]) is not None) + 1
         shares = fits(yielding[:count]) if count <= len(yielding) else None
@@ -257,11 +240,11 @@ class Pass:
 
         Where that is not enough by what one can tell, the others are taken to end in the order in which they began.
         """
-        leaving = [_Ending(0.0, one.slots) for one in self._live if one.attempt_id in self._leaving]
+        leaving = [Ending(0.0, one.slots) for one in self._live if one.attempt_id in self._leaving]
         staying = [one for one in self._live if one.attempt_id not in self._leaving]
         staying.sort(key=lambda one: one.attempt_id)
-        endings = [*leaving, *(_Ending(_or_never(one.ends_in_s), one.slots) for one in staying), *self._endings]
-        endings += [_Ending(one.until_s, one.shares) for one in self.reservations]
+        endings = [*leaving, *(Ending(or_never(one.ends_in_s), one.slots) for one in staying), *self._endings]
+        endings += [Ending(one.until_s, one.shares) for one in self.reservations]
         endings.sort(key=lambda one: one.in_s)
 
         def future(count: int) -> Counts:
@@ -276,32 +259,17 @@ class Pass:
 
     def _future(self, ended: Sequence[Counts]) -> dict[str, int]:
         """What is free once these have ended, besides what is kept for the jobs before."""
-        future = _added(self._free, ended)
+        future = added(self._free, ended)
         for one in self.reservations:
             for host, taken in one.shares.items():
                 future[host] -= taken
         return future
 
 
-def place_jobs(queue: Iterable[Waiting], hosts: Iterable[HostSlots], live: Sequence[Live] = ()) -> Pass:
+def place_jobs(
+    queue: Iterable[Waiting], hosts: Iterable[HostSlots], live: Sequence[Live] = (), quotas: Iterable[Quota] = ()
+) -> Pass:
     """What is decided on a whole queue, given in its order."""
-    one = Pass(hosts, live)
+    one = Pass(hosts, live, quotas)
     one.take(queue)
     return one
-
-
-def _leaves_alone(kept: Reservation, shares: Shares) -> bool:
-    return all(taken <= kept.spare.get(host, taken) for host, taken in shares)
-
-
-def _added(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
-    future = dict(free)
-    for slots in ended:
-        for host, count in slots.items():
-            if host in future:
-                future[host] += count
-    return future
-
-
-def _or_never(seconds: float | None) -> float:
-    return math.inf if seconds is None else seconds

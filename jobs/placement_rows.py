@@ -3,7 +3,7 @@
 Called by the dispatcher, and by `jobs.queue` to say why a job waits, in their transactions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -14,6 +14,7 @@ from sqlalchemy import (
     Float,
     RowMapping,
     Select,
+    String,
     and_,
     case,
     cast,
@@ -24,6 +25,7 @@ from sqlalchemy import (
     select,
     tuple_,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.fitting import HostSlots, Wish
@@ -34,6 +36,7 @@ from jobs.tables import Attempt, Host, Job, RunTime, Slot
 PASS = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
 _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
 QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
+READY = func.coalesce(Job.not_before, func.now()) <= func.now()  # it waits out no back-off
 IN_QUEUE = and_(Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
 
 
@@ -60,9 +63,14 @@ class Page:
     after: tuple[Any, ...] | None
 
 
-def next_page(session: Session, after: tuple[Any, ...] | None, *, limit: int) -> Page:
-    """The first `limit` jobs of the queue behind `after` (None: from its head) that may be placed now."""
+def next_page(session: Session, after: tuple[Any, ...] | None, *, limit: int, without: Collection[str] = ()) -> Page:
+    """The first `limit` jobs of the queue behind `after` (None: from its head) that may be placed now.
+
+    Those of the projects `without` are left out.
+    """
     wanted = _may_be_placed().limit(limit)
+    if without:
+        wanted = wanted.where(Job.project != func.all(cast([*without], ARRAY(String))))
     if after is not None:
         priority, created_at, job_id = after
         behind = tuple_(Job.created_at, Job.id) > tuple_(literal(created_at), literal(job_id))
@@ -76,8 +84,7 @@ def next_page(session: Session, after: tuple[Any, ...] | None, *, limit: int) ->
 # These statements are asked in every pass; to build one takes longer than to run it on a short queue.
 @cache
 def _may_be_placed() -> Select[Any]:
-    ready = func.coalesce(Job.not_before, func.now()) <= func.now()
-    return waiting_jobs().where(IN_QUEUE, ready).order_by(*QUEUE_ORDER)
+    return waiting_jobs().where(IN_QUEUE, READY).order_by(*QUEUE_ORDER)
 
 
 @cache
@@ -86,7 +93,7 @@ def waiting_jobs() -> Select[Any]:
     last = select(Attempt.shares).where(Attempt.job_id == Job.id, Attempt.number == Job.attempt).scalar_subquery()
     again = Job.attempt > 0
     return select(
-        Job.id, Job.priority, Job.created_at, _CREATED_S.label("created_s"), Job.gpus,
+        Job.id, Job.priority, Job.created_at, _CREATED_S.label("created_s"), Job.gpus, Job.project,
         Job.spec["device"].astext.label("device"),
         Job.spec["placement"].astext.label("placement"),
         cast(Job.spec["time_limit_s"].astext, Float(53)).label("time_limit_s"),
@@ -108,7 +115,7 @@ def waiting_of(row: RowMapping) -> Waiting:
         global_batch=row["global_batch"],
     )
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
-    return Waiting(row["id"], _order(row), wish, estimate_s)
+    return Waiting(row["id"], _order(row), wish, estimate_s, row["project"])
 
 
 def _order(row: RowMapping) -> Order:

@@ -10,8 +10,10 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.fitting import Cluster, Wish
-from jobs.placement_rows import IN_QUEUE, QUEUE_ORDER, KnownHost, known_hosts, waiting_jobs, waiting_of
+from jobs.placement_quotas import Quota
+from jobs.placement_rows import IN_QUEUE, QUEUE_ORDER, READY, KnownHost, known_hosts, waiting_jobs, waiting_of
 from jobs.placing import preempted_for
+from jobs.quotas import limited
 from jobs.states import Status
 from jobs.tables import Attempt, Job
 
@@ -30,6 +32,8 @@ class WaitsFor:
 
     paused: bool = False
     pause_s: float = 0.0  # what is left of its back-off
+    quota: Quota | None = None  # of its project
+    ahead: int = 0  # slots that jobs of its project want which are before it, where that has a quota of slots
     leaving: Sequence[str] = ()  # the jobs that were asked to make room for it
 
 
@@ -43,11 +47,16 @@ def standings(session: Session, job_ids: Sequence[str], *, host_timeout_s: float
     if not rows:
         return {}
     positions, leaving = _positions(session, job_ids), _leaving(session, job_ids)
+    quotas = limited(session, among={row["project"] for row in rows})
+    ahead = _ahead(session, job_ids, [name for name, quota in quotas.items() if quota.max_slots is not None])
     hosts = known_hosts(session, host_timeout_s=host_timeout_s)
     found = {}
     for row in rows:
         job = waiting_of(row)
-        waits_for = WaitsFor(row["paused_at"] is not None, row["pause_s"] or 0.0, leaving.get(job.job_id, ()))
+        waits_for = WaitsFor(
+            row["paused_at"] is not None, row["pause_s"] or 0.0, quotas.get(job.project), ahead.get(job.job_id, 0),
+            leaving.get(job.job_id, ()),
+        )  # fmt: skip
         reason = explain(job.job_id, job.wish, hosts, waits_for)
         found[job.job_id] = Standing(positions.get(job.job_id), reason)
     return found
@@ -57,6 +66,16 @@ def _positions(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
     places = select(Job.id, func.row_number().over(order_by=QUEUE_ORDER).label("place")).where(IN_QUEUE).subquery()
     rows = session.execute(select(places.c.id, places.c.place).where(places.c.id.in_(job_ids)))
     return {job_id: place for job_id, place in rows}  # noqa: C416 - a row is no pair to the type checker
+
+
+def _ahead(session: Session, job_ids: Sequence[str], projects: Sequence[str]) -> Mapping[str, int]:
+    """How many slots the jobs want that are before these in the queues of their projects."""
+    if not projects:
+        return {}
+    wanted = func.sum(Job.gpus).over(partition_by=Job.project, order_by=QUEUE_ORDER) - Job.gpus
+    queues = select(Job.id, wanted.label("ahead")).where(IN_QUEUE, READY, Job.project.in_(projects)).subquery()
+    rows = session.execute(select(queues.c.id, queues.c.ahead).where(queues.c.id.in_(job_ids)))
+    return {job_id: ahead for job_id, ahead in rows}  # noqa: C416 - a row is no pair to the type checker
 
 
 def _leaving(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -82,6 +101,9 @@ def explain(job_id: str, wish: Wish, hosts: Sequence[KnownHost], waits_for: Wait
     too_small = _too_small(wish, hosts)
     if too_small is not None:
         return too_small
+    over_quota = waits_for.quota and _over_quota(wish, waits_for.quota, waits_for.ahead)
+    if over_quota:
+        return over_quota
     if waits_for.leaving:
         several = "jobs" if len(waits_for.leaving) > 1 else "job"
         return f"waits for {several} {' and '.join(waits_for.leaving)} to save and make room"
@@ -104,6 +126,24 @@ def _too_small(wish: Wish, hosts: Sequence[KnownHost]) -> str | None:
     if together < wish.gpus:
         return f"needs {needed}; the hosts that work together have {together}"
     return f"needs {needed}, as many on each of its hosts; of {together} at most {alone} are on one host"
+
+
+def _over_quota(wish: Wish, quota: Quota, ahead: int) -> str | None:
+    """What keeps the job from being placed whatever slots are free."""
+    if quota.is_used_up:
+        hours = f"{_figure(quota.gpu_hours)} of {_figure(quota.max_gpu_hours or 0.0)} GPU-hours this month"
+        return f"its project {quota.project} used {hours}; it goes on at {quota.renews_at:%Y-%m-%d %H:%M} UTC"
+    if quota.max_slots is None:
+        return None
+    if quota.is_less_than(wish.gpus):
+        return f"needs {_needed(wish)}; its project {quota.project} may have {quota.max_slots} at once"
+    in_use = f"its project {quota.project} has {quota.slots} of {quota.max_slots} slots in use"
+    left = max(quota.max_slots - quota.slots, 0)
+    if left == 0:
+        return in_use
+    if wish.gpus > left:
+        return f"needs {_needed(wish)}; {in_use}"
+    return f"{in_use}, and others of its jobs are before it" if ahead + wish.gpus > left else None
 
 
 def _too_full(job_id: str, wish: Wish, hosts: Sequence[KnownHost]) -> str | None:
@@ -145,3 +185,7 @@ def _are(count: int, what: str = "") -> str:
     number = str(count or "none")
     noun = f" {what}{'' if count == 1 else 's'}" if what else ""
     return f"{number}{noun} {'is' if count <= 1 else 'are'}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")

@@ -262,6 +262,17 @@ def parse_record(line: str | bytes) -> Record | None:
         return None
 
 
+class Expected(BaseModel):
+    """What validation found in a registered dataset. Ranks that find other figures do not train."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str  # NAME@VERSION
+    samples: int  # of the training data, before the validation split
+    test: int
+    classes: int
+
+
 class Launch(BaseModel):
     """The launch file: all that the ranks of a host are told, as JSON in the folder they get as their one argument.
 
@@ -273,6 +284,7 @@ class Launch(BaseModel):
     job_id: str
     attempt: int
     spec: Spec
+    expected: Expected | None = None  # of data that is registered
     gpus: int
     device: Literal["gpu", "cpu"]
     threads_per_rank: int

@@ -7,11 +7,11 @@ writes ever waits for it. What is done is noted on the job's row in the same tra
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import String, cast, delete, exists, func, or_, select, text, update
+from sqlalchemy import String, cast, delete, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.tables import Attempt, Host, Job, LogLine, Slot
+from jobs.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token
 
 _ONE_AT_WORK = 0x726574656E74  # "retent": an advisory lock's number
 _BATCH_ROWS = 5000
@@ -30,7 +30,9 @@ def remove_logs(session: Session, *, keep_days: float) -> bool:
     """Remove lines of jobs that ended longer ago than that; False when no such job has any left."""
     due = (Job.ended_at < func.now() - timedelta(days=keep_days), Job.logs_removed_at.is_(None))
     jobs = cast(session.scalars(select(Job.id).where(*due).order_by(Job.ended_at).limit(_BATCH_JOBS)).all(), _IDS)
-    some = select(LogLine.id).where(LogLine.job_id == func.any(jobs)).limit(_BATCH_ROWS)
+    # In their order: by the first line that is left `jobs.versions` sees that some are gone.
+    in_order = select(LogLine.id).where(LogLine.job_id == func.any(jobs)).order_by(LogLine.job_id, LogLine.id)
+    some = in_order.limit(_BATCH_ROWS)
     removed = session.scalars(delete(LogLine).where(LogLine.id.in_(some)).returning(LogLine.id)).all()
     if len(removed) == _BATCH_ROWS:
         return True
@@ -42,6 +44,38 @@ def remove_logs(session: Session, *, keep_days: float) -> bool:
         execution_options={"synchronize_session": False},
     )
     return bool(marked.all())
+
+
+def remove_audit(session: Session, *, keep_days: float) -> bool:
+    """Remove what people did longer ago than that; False when nothing of it is left."""
+    due = select(AuditEntry.id).where(AuditEntry.at < func.now() - timedelta(days=keep_days))
+    some = due.order_by(AuditEntry.at).limit(_BATCH_ROWS)
+    removed = session.scalars(delete(AuditEntry).where(AuditEntry.id.in_(some)).returning(AuditEntry.id)).all()
+    return len(removed) == _BATCH_ROWS
+
+
+def remove_idempotency_keys(session: Session, *, keep_days: float) -> bool:
+    """Remove keys of submissions that came longer ago than that; False when none of them is left."""
+    due = select(IdempotencyKey.owner, IdempotencyKey.key).where(
+        IdempotencyKey.created_at < func.now() - timedelta(days=keep_days)
+    )
+    some = due.order_by(IdempotencyKey.created_at).limit(_BATCH_ROWS)
+    key = tuple_(IdempotencyKey.owner, IdempotencyKey.key)
+    removed = session.scalars(delete(IdempotencyKey).where(key.in_(some)).returning(IdempotencyKey.key)).all()
+    return len(removed) == _BATCH_ROWS
+
+
+def remove_sessions(session: Session, *, keep_days: float) -> bool:
+    """Remove login links and sessions that ended longer ago than that; False when none of them is left.
+
+    Tokens stay for good: one that the stack was set up with, and that was revoked, would be let in again without a row.
+    """
+    ended_at = func.least(Token.revoked_at, Token.expires_at)
+    due = select(Token.sha256).where(Token.kind != "bearer", ended_at < func.now() - timedelta(days=keep_days))
+    removed = session.scalars(
+        delete(Token).where(Token.sha256.in_(due.limit(_BATCH_ROWS))).returning(Token.sha256)
+    ).all()
+    return len(removed) == _BATCH_ROWS
 
 
 def forget_hosts(session: Session, *, after_days: float) -> list[str]:

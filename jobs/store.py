@@ -11,7 +11,7 @@ Every function works in the caller's transaction; the caller commits.
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -20,11 +20,13 @@ from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.datasets.versions import Ref, refs_of
 from jobs.plan import Plan
 from jobs.run_times import key_of, work_key_of
 from jobs.spec import Spec
 from jobs.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 from jobs.tables import Attempt, IdempotencyKey, Job, JobEvent
+from jobs.webhooks.outbox import tell_of_jobs
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
 
@@ -91,17 +93,26 @@ def submit(
     session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None
 ) -> Submission:
     """Write a job and its first event. Raises `IdempotencyConflict`."""
-    earlier = earlier_answer(session, owner, idempotency)
-    if earlier is not None and earlier.job_id is not None:
-        return Submission(get_job(session, earlier.job_id), created=False)
+    earlier = replayed(session, owner, idempotency)
+    if earlier is not None:
+        return earlier
     job = write_job(session, spec=spec, plan=plan, owner=owner)
     remember_answer(session, owner, idempotency, job_id=job.id)
     return Submission(job, created=True)
 
 
+def replayed(session: Session, owner: str, idempotency: Idempotency | None) -> Submission | None:
+    """The job that a submission with the same key was answered with before. Raises `IdempotencyConflict`."""
+    earlier = earlier_answer(session, owner, idempotency)
+    if earlier is None or earlier.job_id is None:
+        return None
+    return Submission(get_job(session, earlier.job_id), created=False)
+
+
 def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str) -> Job:
-    """Write a queued job and its first event."""
-    job = Job(**_columns(spec, plan, owner))
+    """Write a queued job and its first event. Raises `InvalidSpec` where its dataset was removed meanwhile."""
+    refs = refs_of(session, [spec.dataset.source])
+    job = Job(**_columns(spec, plan, owner, refs))
     session.add(job)
     session.flush()
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
@@ -110,8 +121,9 @@ def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str) -> Job:
 
 def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], *, owner: str) -> list[str]:
     """Write the jobs of a study and their first events; their ids. They are queued in this order."""
+    refs = refs_of(session, {spec.dataset.source for spec, _, _ in jobs})
     rows = [
-        {**_columns(spec, plan, owner), "study_id": place.id, "study_cell": place.cell, "study_repeat": place.repeat}
+        {**_columns(spec, plan, owner, refs), "study_id": place.id, "study_cell": place.cell, "study_repeat": place.repeat}
         for spec, plan, place in jobs
     ]
     if rows:
@@ -124,7 +136,7 @@ def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], 
     return [row["id"] for row in rows]
 
 
-def _columns(spec: Spec, plan: Plan, owner: str) -> dict[str, Any]:
+def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dict[str, Any]:
     return {
         "id": new_id(),
         "name": spec.name,
@@ -133,6 +145,7 @@ def _columns(spec: Spec, plan: Plan, owner: str) -> dict[str, Any]:
         "status": Status.QUEUED,
         "spec": spec.model_dump(mode="json"),
         "plan": plan.model_dump(mode="json"),
+        "dataset_ref": refs.get(spec.dataset.source),
         "labels": spec.labels,
         "gpus": spec.gpus,
         "priority": spec.priority,
@@ -259,7 +272,10 @@ def move(
         .returning(Job.id, Job.attempt),
         execution_options=_UNSYNCHRONIZED,
     )
-    return {job_id: attempt for job_id, attempt in moved}  # noqa: C416 - a row is no pair to the type checker
+    numbers = {job_id: attempt for job_id, attempt in moved}  # noqa: C416 - a row is no pair to the type checker
+    if numbers and to in TERMINAL:
+        tell_of_jobs(session, numbers)  # with the end itself: no end is without its deliveries
+    return numbers
 
 
 def touch(session: Session, job_id: str, **values: Any) -> None:

@@ -14,12 +14,13 @@ import numpy as np
 from jobs.plan import Plan
 from jobs.records import Launch, PhaseEnded, Planned, Summarized, Summary
 from trainer import distributed
-from trainer.artifacts import TensorBoard, add_test, save_classes, save_network
+from trainer.artifacts import save_classes, save_network
 from trainer.callbacks import Callback, Checkpointing, EarlyStopping, WarmUp, Weights, weights_of
 from trainer.checkpoint import CheckpointStore, State
 from trainer.data.opening import Dataset, find
 from trainer.data.parts import Host
 from trainer.distributed import Ranks, together
+from trainer.event_files import EpochEvents, StepEvents, add_test
 from trainer.exits import Outcome
 from trainer.loop import Loop
 from trainer.plan import settle_plan
@@ -139,7 +140,7 @@ def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:
     )
     found = together(lambda: find(spec.dataset, seed=spec.seed, host=host))
     surveys = distributed.gather(together(lambda: found.survey(rank=ranks.rank, ranks=ranks.size)))
-    dataset = together(lambda: found.open(surveys))
+    dataset = together(lambda: found.open(surveys, launch.expected))
     together(lambda: dataset.prepare(local_rank=ranks.local_rank, local_ranks=ranks.local_size))
     return dataset
 
@@ -169,9 +170,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         EpochRecording(session.job_recorder, lambda: trained.learning_rate),
     ]
     if session.ranks.rank == 0:
-        callbacks.append(
-            TensorBoard(session.events_dir, lambda: trained.learning_rate, first_epoch=state.progress.epoch)
-        )
+        callbacks += event_files(session)
     # After all that tell of the epoch: what is in a checkpoint has been told.
     callbacks.append(checkpointing)
     loop = Loop(
@@ -189,6 +188,16 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
         flush=session.recorder.flush,
     )
     return loop, early_stopping
+
+
+def event_files(session: Session) -> list[Callback]:
+    """What writes for TensorBoard; it goes on from where the run does."""
+    folder, attempt, progress = session.events_dir, session.launch.attempt, session.state.progress
+    trained, plan = session.trained, session.plan
+    return [
+        EpochEvents(folder, lambda: trained.learning_rate, attempt=attempt, first_epoch=progress.epoch),
+        StepEvents(folder, lambda: trained.learning_rate, plan=plan, attempt=attempt, first_step=progress.step + 1),
+    ]
 
 
 def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome: Outcome) -> None:
@@ -211,7 +220,8 @@ def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple
     save_classes(session.dataset.facts.classes, folder)
     if test is not None:
         loss, accuracy = test
-        add_test(session.events_dir, early_stopping.kept_epoch, loss=loss, accuracy=accuracy)
+        attempt, epoch = session.launch.attempt, early_stopping.kept_epoch
+        add_test(session.events_dir, epoch, attempt=attempt, loss=loss, accuracy=accuracy)
 
 
 def summed_up(

@@ -20,9 +20,12 @@ from worker.dispatcher import Dispatcher
 from worker.gpus import find_gpus
 from worker.launcher import Launcher
 from worker.leaving import leave
+from worker.mirror import mirror_of
+from worker.notifier import Notifier
 from worker.retention import Retention
 from worker.sampler import Sampler
 from worker.sshd import Sshd
+from worker.validator import Validator
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 10.0  # for the agent to end what it is at
@@ -53,6 +56,9 @@ class Worker:
             tell_s=settings.heartbeat_period_s,
         )
         self.retention = Retention(sessions, settings)
+        self.validator = Validator(sessions, settings)
+        self.notifier = Notifier(sessions, settings)
+        self.mirror = mirror_of(sessions, settings)
         self.app = self._celery()
 
     def run(self) -> None:
@@ -62,6 +68,10 @@ class Worker:
         self.agent.start()
         self.sampler.start()
         self.retention.start()
+        self.validator.start()
+        self.notifier.start()
+        if self.mirror is not None:
+            self.mirror.start()
         try:
             self.app.worker_main(
                 [
@@ -92,3 +102,7 @@ class Worker:
         self.agent.stop()
         self.sampler.stop()
         self.retention.stop()
+        self.validator.stop()
+        self.notifier.stop()
+        if self.mirror is not None:
+            self.mirror.stop()

@@ -17,6 +17,7 @@ from jobs.hints import Hints
 from jobs.placement import Pass
 from jobs.placement_rows import PASS, known_hosts, live_attempts, next_page
 from jobs.placing import place, preempted_for, request_preemption
+from jobs.quotas import limited
 from jobs.settings import Settings
 from jobs.tables import Host
 
@@ -81,13 +82,11 @@ class Dispatcher:
         known = known_hosts(session, host_timeout_s=self._settings.host_timeout_s)
         self._hosts_alive = sum(host.alive for host in known)
         hosts = [host.slots for host in known if host.in_use]
-        decided = Pass(hosts, live_attempts(session, hosts))
+        decided = Pass(hosts, live_attempts(session, hosts), limited(session).values())
         decided.take(page.jobs)
-        looked_at = len(page.jobs)
-        while page.after is not None and not decided.is_over and looked_at < _MOST_LOOKED_AT:
-            page = next_page(session, page.after, limit=_PAGE)
+        while page.after is not None and not decided.is_over and decided.looked_at < _MOST_LOOKED_AT:
+            page = next_page(session, page.after, limit=_PAGE, without=decided.allowances.over)
             decided.take(page.jobs)
-            looked_at += len(page.jobs)
         leases = place(session, decided.placements, lease_s=self._settings.lease_s)
         for asked in decided.preemptions:
             request_preemption(session, asked.attempt_ids, preempted_for(asked.job_id))

@@ -18,9 +18,11 @@ from typing import Any
 
 from jobs.admission import weights_job
 from jobs.database import Sessions
+from jobs.datasets.resolving import with_source
+from jobs.datasets.versions import Ref
 from jobs.leases import claim, end, record_supervisor, release
 from jobs.processes import MARK, ProcessId, mark_of
-from jobs.records import Launch, launch_file_name
+from jobs.records import Expected, Launch, launch_file_name
 from jobs.settings import Settings
 from jobs.spec import InvalidSpec, Spec, spec_from
 from jobs.states import EndReason
@@ -43,18 +45,22 @@ def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
     return None if job_id is None else str(runs_dir / job_id / "artifacts" / "model.weights.h5")
 
 
-def launch_of(lease: Lease, spec: Spec, paths: AttemptPaths, settings: Settings, layout: Layout) -> Launch:
-    """All that the ranks of an attempt are told on its lead host."""
+def launch_of(
+    lease: Lease, spec: Spec, paths: AttemptPaths, settings: Settings, layout: Layout, ref: Ref | None = None
+) -> Launch:
+    """All that the ranks of an attempt are told on its lead host; `ref` is the registered dataset of the job."""
     lead = layout.lead
+    uploads = [str(settings.datasets)] if ref is not None and ref["uploaded"] else []
     return Launch(
         job_id=lease.job_id,
         attempt=lease.number,
-        spec=spec,
+        spec=spec if ref is None else with_source(spec, source_of(ref, settings.datasets)),
+        expected=None if ref is None else expected_of(spec, ref),
         gpus=layout.ranks,
         device="gpu" if lead.gpu_uuids else "cpu",
         threads_per_rank=lead.threads_per_rank,
         gpu_uuids=list(lead.gpu_uuids),
-        data_roots=settings.data_root_list,
+        data_roots=[*settings.data_root_list, *uploads],
         cache_dir=str(settings.home / "cache"),
         weights_dir=str(settings.home / "weights"),
         job_weights=job_weights_path(settings.runs_dir, spec),
@@ -66,6 +72,19 @@ def launch_of(lease: Lease, spec: Spec, paths: AttemptPaths, settings: Settings,
         stop_path=str(paths.stop_file),
         lease_path=str(paths.lease_file),
     )
+
+
+def source_of(ref: Ref, datasets_dir: Path) -> str:
+    """Where a registered version lies, as this host sees it."""
+    return str(datasets_dir / ref["source"]) if ref["uploaded"] else str(ref["source"])
+
+
+def expected_of(spec: Spec, ref: Ref) -> Expected | None:
+    """What the ranks should find there; None where the spec has the data read in another way than it was validated."""
+    own, registered = spec.dataset, ref["options"]
+    if (own.label, own.format) != (registered["label"], registered["format"]):
+        return None
+    return Expected(dataset=f"{ref['name']}@{ref['version']}", **ref["expects"])
 
 
 def rank_environment(
@@ -144,12 +163,13 @@ class Launcher:
     def _order(self, lease: Lease, claimed_at: float) -> SupervisorOrder:
         settings = self._settings
         with self._sessions() as session:
-            spec = spec_from(get_job(session, lease.job_id).spec)
+            job = get_job(session, lease.job_id)
+            spec, ref = spec_from(job.spec), job.dataset_ref
             layout = layout_of(session, lease.attempt_id, cpu_slots=settings.cpu_slots)
         paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
         paths.create()
         lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
-        launch = launch_of(lease, spec, paths, settings, layout)
+        launch = launch_of(lease, spec, paths, settings, layout, ref)
         launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
         launch_file.write_text(launch.model_dump_json(indent=2))
         mark, files = mark_of(lease.job_id, lease.number), files_of(settings)

@@ -11,7 +11,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,17 +20,21 @@ from sqlalchemy.orm import Session
 
 from jobs import retention
 from jobs.analysis.keeping import Keeping
+from jobs.artifact_rows import give_up
 from jobs.database import Sessions
 from jobs.host_series import OldHostSamples
 from jobs.rollup import Thinning
 from jobs.settings import Settings
+from jobs.webhooks.outbox import remove_old
+from worker.dataset_files import OldDatasets
+from worker.old_artifacts import OldArtifacts, job_folders
 
 _log = logging.getLogger(__name__)
 
 _SHORTEST_REST_S = 0.02
 _TURN_S = 30.0  # then the next kind of work has its turn; the rest is for the next pass
 _JOBS_AT_ONCE = 100
-_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
+_KEEP_SESSIONS_DAYS = 30.0
 _TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints")  # of a job's folder; its artifacts stay
 
 
@@ -41,7 +45,9 @@ class Retention(threading.Thread):
         super().__init__(name="retention", daemon=True)
         self._sessions = sessions
         self._settings = settings
+        self._datasets = OldDatasets(sessions, settings.datasets, keep_uploads_days=settings.keep_uploads_days)
         self._files = OldFiles(sessions, settings.runs_dir, keep_days=settings.keep_files_days)
+        self._artifacts = OldArtifacts(sessions, settings.runs_dir)
         self._stopped = threading.Event()
 
     def run(self) -> None:
@@ -63,7 +69,17 @@ class Retention(threading.Thread):
         config = self._settings
         keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
         self._in_batches(self._files.remove_some)
+        self._in_batches(self._datasets.remove_some)
+        self._in_batches(self._alone(lambda session: give_up(session, keep_days=config.keep_artifacts_days)))
+        self._in_batches(self._artifacts.remove_some)
+        self._in_batches(self._alone(lambda session: remove_old(session, keep_days=config.keep_deliveries_days)))
         self._in_batches(self._alone(self._forget_hosts))
+        self._in_batches(self._alone(lambda session: retention.remove_audit(session, keep_days=config.keep_audit_days)))
+        keep_keys_days = config.keep_idempotency_days
+        self._in_batches(
+            self._alone(lambda session: retention.remove_idempotency_keys(session, keep_days=keep_keys_days))
+        )
+        self._in_batches(self._alone(lambda session: retention.remove_sessions(session, keep_days=_KEEP_SESSIONS_DAYS)))
         self._in_batches(self._alone(OldHostSamples(config.keep_steps_days).remove_some))
         self._in_batches(self._alone(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days)))
         # A job is thinned only when it has been analysed: what is told of it rests on every step.
@@ -111,7 +127,7 @@ class OldFiles:
     def remove_some(self) -> bool:
         """Look at the next hundred jobs; False when the pass is over."""
         if self._unseen is None:
-            present = set(_job_folders(self._runs_dir))
+            present = set(job_folders(self._runs_dir))
             self._tidy &= present
             self._unseen = sorted(present - self._tidy)
         some, self._unseen = self._unseen[:_JOBS_AT_ONCE], self._unseen[_JOBS_AT_ONCE:]
@@ -125,16 +141,6 @@ class OldFiles:
         if not self._unseen:
             self._unseen = None
         return self._unseen is not None
-
-
-def _job_folders(runs_dir: Path) -> Iterable[str]:
-    try:
-        with os.scandir(runs_dir) as entries:
-            return [
-                entry.name for entry in entries if _JOB_ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            ]
-    except FileNotFoundError:
-        return []
 
 
 def remove_temporary(job_dir: Path) -> None:

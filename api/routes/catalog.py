@@ -1,24 +1,26 @@
-"""What can be trained: the registered datasets and models."""
+"""What can be trained: the models. The datasets are those of `api.routes.datasets`."""
+
+from fastapi import Response
 
 from api.access import router
-from api.deps import ServicesHere
-from jobs.catalog import DATASETS, MODELS, Dataset, Model
+from api.deps import Cursor, IfNoneMatch, PageLimit, ServicesHere
+from api.entity_tags import UNCHANGED, answer_once
+from jobs.catalog import MODELS, Model
+from jobs.cursors import part_of
 from jobs.views.base import Listed
 
 routes = router("catalog")
 
 
-@routes.get("/datasets")
-async def list_datasets() -> Listed[Dataset]:
-    """List the datasets that a spec can name."""
-    return Listed(items=list(DATASETS.values()))
-
-
-@routes.get("/models")
-async def list_models(services: ServicesHere) -> Listed[Model]:
-    """List the models that a spec can name."""
+@routes.get("/models", response_model=Listed[Model], responses=UNCHANGED)
+async def list_models(
+    services: ServicesHere, limit: PageLimit = 500, cursor: Cursor = None, if_none_match: IfNoneMatch = None
+) -> Response:
+    """List the models that a spec can name, by name."""
     external = [
         Model(name=name, description="A function of an installed package, allowed by the operator", tables=True)
         for name in services.site.models
     ]
-    return Listed(items=[*MODELS.values(), *external])
+    every = [*MODELS.values(), *external]
+    page = part_of(every, limit=limit, cursor=cursor, of="models", key=lambda model: model.name)
+    return answer_once(Listed[Model].model_validate(page), if_none_match)

@@ -45,7 +45,12 @@ def get_readiness(services: ServicesHere) -> ReadinessView:
 
 
 @routes.get("/metrics", response_class=Response)
-def get_prometheus_metrics(request: Request, accept: Annotated[str, Header()] = "") -> Response:
+def get_prometheus_metrics(
+    request: Request, accept: Annotated[str, Header(description="Which format")] = ""
+) -> Response:
     """Answer with Prometheus's text format."""
     encode, media_type = choose_encoder(accept)
-    return Response(encode(request.app.state.registry), headers={"Content-Type": media_type})
+    state = request.app.state
+    # In this order: one of the two forms ends with a line that says so.
+    page = state.live_gauges.text().encode() + encode(state.registry)
+    return Response(page, headers={"Content-Type": media_type})

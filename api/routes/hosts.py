@@ -2,14 +2,15 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Body, Depends, Query
+from fastapi import Body, Depends, Query, Response
 from sqlalchemy.orm import Session
 
-from api.access import router
-from api.deps import HostName, Services, ServicesHere, only_json
+from api.access import ADMIN_ONLY, CallerHere, router
+from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
+from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import problems
 from api.routes.series import MaxPoints
-from jobs import draining, host_series
+from jobs import audit, draining, host_series
 from jobs.hosts import host, hosts
 from jobs.views.base import Listed
 from jobs.views.hosts import Drain, HostView
@@ -30,19 +31,26 @@ _NO_SUCH_HOST = problems(s404="No such host")
 _WEEK_MINUTES = 7 * 24 * 60
 
 
-@routes.get("/hosts")
-def list_hosts(services: ServicesHere) -> Listed[HostView]:
-    """List the hosts, their slots, and which job holds each."""
+@routes.get("/hosts", response_model=Listed[HostView], responses=UNCHANGED)
+def list_hosts(
+    services: ServicesHere, limit: PageLimit = 500, cursor: Cursor = None, if_none_match: IfNoneMatch = None
+) -> Response:
+    """List the hosts by name, their slots, and which job holds each.
+
+    With `If-None-Match` a page is answered with 304 until a host is heard of again, or is no longer.
+    """
     with services.sessions() as session:
-        found = hosts(session, host_timeout_s=services.settings.host_timeout_s)
-    return Listed[HostView].model_validate({"items": found})
+        page = hosts(session, host_timeout_s=services.settings.host_timeout_s, limit=limit, cursor=cursor)
+    untold = {"items": {"__all__": {"heartbeat_age_s"}}}
+    return answer_once(Listed[HostView].model_validate(page), if_none_match, untold=untold)
 
 
-@routes.get("/hosts/{name}", responses=_NO_SUCH_HOST)
-def get_host(name: HostName, services: ServicesHere) -> HostView:
-    """Look a host up."""
+@routes.get("/hosts/{name}", response_model=HostView, responses=UNCHANGED | _NO_SUCH_HOST)
+def get_host(name: HostName, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
+    """Look a host up. With `If-None-Match` it is answered with 304 until it is heard of again, or is no longer."""
     with services.sessions() as session:
-        return _view(session, services, name)
+        view = _view(session, services, name)
+    return answer_once(view, if_none_match, untold={"heartbeat_age_s"})
 
 
 @routes.get("/hosts/{name}/utilization", responses=_NO_SUCH_HOST)
@@ -63,20 +71,25 @@ def get_host_utilization(
 @routes.post(
     "/hosts/{name}/drain",
     responses=_NO_SUCH_HOST | problems(s415="The body is not JSON"),
-    dependencies=[Depends(only_json)],
+    dependencies=[ADMIN_ONLY, Depends(only_json)],
 )
-def drain_host(name: HostName, services: ServicesHere, how: Annotated[Drain | None, Body()] = None) -> HostView:
+def drain_host(
+    name: HostName, services: ServicesHere, caller: CallerHere, how: Annotated[Drain | None, Body()] = None
+) -> HostView:
     """Place nothing new on a host. What runs there goes on, or with `requeue` saves and goes elsewhere."""
     with services.sessions.begin() as session:
-        draining.drain(session, name, requeue=how is not None and how.requeue)
+        requeue = how is not None and how.requeue
+        draining.drain(session, name, requeue=requeue)
+        audit.record(session, caller.actor, "host.drained", name, requeue=requeue)
         return _view(session, services, name)
 
 
-@routes.post("/hosts/{name}/undrain", responses=_NO_SUCH_HOST)
-def undrain_host(name: HostName, services: ServicesHere) -> HostView:
+@routes.post("/hosts/{name}/undrain", responses=_NO_SUCH_HOST, dependencies=[ADMIN_ONLY])
+def undrain_host(name: HostName, services: ServicesHere, caller: CallerHere) -> HostView:
     """Let jobs be placed on a host again."""
     with services.sessions.begin() as session:
         draining.undrain(session, name)
+        audit.record(session, caller.actor, "host.undrained", name)
         view = _view(session, services, name)
     services.hints.dispatch()
     return view
@@ -86,11 +99,13 @@ def undrain_host(name: HostName, services: ServicesHere) -> HostView:
     "/hosts/{name}",
     status_code=204,
     responses=_NO_SUCH_HOST | problems(s409="The host is alive, or has attempts that have not ended"),
+    dependencies=[ADMIN_ONLY],
 )
-def forget_host(name: HostName, services: ServicesHere) -> None:
+def forget_host(name: HostName, services: ServicesHere, caller: CallerHere) -> None:
     """Forget a host that is lost. It registers anew if it comes back."""
     with services.sessions.begin() as session:
         draining.forget(session, name, host_timeout_s=services.settings.host_timeout_s)
+        audit.record(session, caller.actor, "host.forgotten", name)
 
 
 def _view(session: Session, services: Services, name: str) -> HostView:

@@ -1,23 +1,26 @@
-"""What a job has written: metrics, utilization, logs, events and attempts."""
+"""What a job has written: metrics, utilization, logs and attempts."""
 
 from typing import Annotated, Literal
 
-from fastapi import Query
+from fastapi import Query, Request, Response
 from pydantic import Field
 
 from api.access import router
-from api.deps import JobId, SafeText, ServicesHere
+from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
+from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import NO_SUCH_JOB
-from jobs import history, sample_series, series
+from jobs import history, sample_series, series, versions
 from jobs.axes import Axis, Stretch
 from jobs.downsampling import FEWEST_POINTS
 from jobs.spec import MAX_GPUS
 from jobs.store import get_job
 from jobs.views.base import Listed
-from jobs.views.jobs import AttemptView, EventView
+from jobs.views.jobs import AttemptView
 from jobs.views.series import LogView, MetricsView, UtilizationView
 
 routes = router("series")
+
+_READ = UNCHANGED | NO_SUCH_JOB
 
 _BIGINT = 2**63 - 1
 
@@ -26,10 +29,10 @@ MaxPoints = Annotated[
     Query(ge=FEWEST_POINTS, le=10_000, description="Of each series; spikes and the newest point are kept"),
 ]
 Bands = Annotated[int, Query(ge=0, le=500, description="Of each series, so many stretches in figures")]
+OnAxis = Annotated[Axis, Query(description="What `x` is")]
 From = Annotated[float | None, Query(alias="from", allow_inf_nan=False, description="On the axis; included")]
 To = Annotated[float | None, Query(allow_inf_nan=False, description="On the axis; included")]
-Limit = Annotated[int, Query(ge=1, le=10_000)]
-Cursor = Annotated[str | None, Query(max_length=1000)]
+Limit = Annotated[int, Query(ge=1, le=10_000, description="At most so many at once")]
 Rank = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
 SampleMetric = Literal[
     "gpu_percent",
@@ -48,24 +51,29 @@ SampleMetric = Literal[
 ]
 
 
-@routes.get("/jobs/{job_id}/metrics", responses=NO_SUCH_JOB)
+@routes.get("/jobs/{job_id}/metrics", response_model=MetricsView, responses=_READ)
 def get_metrics(
     job_id: JobId,
+    request: Request,
     services: ServicesHere,
     name: Annotated[list[SafeText], Query(description="Only these; repeated", max_length=100)] = [],  # noqa: B006
     rank: Annotated[list[Rank], Query(description="Only these; repeated. -1 is over all", max_length=100)] = [],  # noqa: B006
-    axis: Axis = "step",
+    axis: OnAxis = "step",
     start: From = None,
     to: To = None,
     max_points: MaxPoints = 1000,
     bands: Bands = 0,
-) -> MetricsView:
+    if_none_match: IfNoneMatch = None,
+) -> Response:
     """Read the metrics. The time axis is seconds since the job's first start; an epoch ends at its number.
 
     Series of rank -1 are over all ranks, with one point an epoch. The epoch axis has those, and of each rank
     `step_time_p50_s`, `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s`; and what is named, step by step.
     """
     with services.sessions() as session:
+        tag = tag_of(versions.of_metrics(session, job_id), request.url.query)
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
         found = series.metrics(
             session,
             get_job(session, job_id),
@@ -76,26 +84,31 @@ def get_metrics(
             max_points=max_points,
             bands=bands,
         )
-    return MetricsView.model_validate({"series": found})
+    return answer_with(MetricsView.model_validate({"series": found}), tag)
 
 
-@routes.get("/jobs/{job_id}/utilization", responses=NO_SUCH_JOB)
+@routes.get("/jobs/{job_id}/utilization", response_model=UtilizationView, responses=_READ)
 def get_utilization(
     job_id: JobId,
+    request: Request,
     services: ServicesHere,
     metric: Annotated[list[SampleMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
-    axis: Axis = "time",
+    axis: OnAxis = "time",
     start: From = None,
     to: To = None,
     max_points: MaxPoints = 1000,
     bands: Bands = 0,
-) -> UtilizationView:
+    if_none_match: IfNoneMatch = None,
+) -> Response:
     """Read what each slot of the job was doing, about once a second, and its hosts.
 
     On the axes of steps and epochs a sample lies where its rank was then; what came before the first step is left out.
     """
     wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or sample_series.EVERY_METRIC
     with services.sessions() as session:
+        tag = tag_of(versions.of_samples(session, job_id), request.url.query)
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
         found = sample_series.utilization(
             session,
             get_job(session, job_id),
@@ -105,40 +118,35 @@ def get_utilization(
             max_points=max_points,
             bands=bands,
         )
-    return UtilizationView.model_validate(found)
+    return answer_with(UtilizationView.model_validate(found), tag)
 
 
-@routes.get("/jobs/{job_id}/logs", responses=NO_SUCH_JOB)
+@routes.get("/jobs/{job_id}/logs", response_model=LogView, responses=_READ)
 def get_logs(
     job_id: JobId,
+    request: Request,
     services: ServicesHere,
     rank: Annotated[int | None, Query(ge=-1, le=MAX_GPUS, description="Of one rank; -1 is the launcher")] = None,
     after: Annotated[int, Query(ge=0, le=_BIGINT, description="Go on behind this line: `next_after`")] = 0,
     tail: Annotated[int | None, Query(ge=1, le=10_000, description="The newest so many lines")] = None,
     limit: Limit = 1000,
-) -> LogView:
+    if_none_match: IfNoneMatch = None,
+) -> Response:
     """Read the lines that the ranks printed."""
     with services.sessions() as session:
-        get_job(session, job_id)
+        tag = tag_of(versions.of_logs(session, job_id), request.url.query)
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
         found = history.log_lines(session, job_id, rank=rank, after=after, tail=tail, limit=limit)
-    return LogView.model_validate(found)
+    return answer_with(LogView.model_validate(found), tag)
 
 
-@routes.get("/jobs/{job_id}/events", responses=NO_SUCH_JOB)
-def list_events(job_id: JobId, services: ServicesHere, limit: Limit = 1000, cursor: Cursor = None) -> Listed[EventView]:
-    """Read the job's history, oldest first."""
-    with services.sessions() as session:
-        get_job(session, job_id)
-        page = history.events(session, job_id, limit=limit, cursor=cursor)
-    return Listed[EventView].model_validate(page)
-
-
-@routes.get("/jobs/{job_id}/attempts", responses=NO_SUCH_JOB)
+@routes.get("/jobs/{job_id}/attempts", response_model=Listed[AttemptView], responses=_READ)
 def list_attempts(
-    job_id: JobId, services: ServicesHere, limit: Limit = 100, cursor: Cursor = None
-) -> Listed[AttemptView]:
+    job_id: JobId, services: ServicesHere, limit: Limit = 100, cursor: Cursor = None, if_none_match: IfNoneMatch = None
+) -> Response:
     """List the launches of a job, first to newest."""
     with services.sessions() as session:
         get_job(session, job_id)
         page = history.attempts(session, job_id, limit=limit, cursor=cursor)
-    return Listed[AttemptView].model_validate(page)
+    return answer_once(Listed[AttemptView].model_validate(page), if_none_match)

@@ -1,33 +1,37 @@
 """Studies: submit a grid of jobs, look it up, ask for its end or a rest, and read its scaling report."""
 
-import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, Query, Response
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from api.access import CallerHere, router
+from api.access import Caller, CallerHere, router
 from api.deps import (
     JSON,
+    Cursor,
     IfNoneMatch,
+    PageLimit,
     Services,
     ServicesHere,
     StudyId,
     as_json,
     body_sha256,
-    is_known,
     json_body,
     only_json,
     schema_body,
 )
-from api.drafts import Draft, Objections, draft_of
+from api.drafts import Draft, Objections, applicant_of, draft_of
 from api.drawing import png_of
-from api.openapi import problems
+from api.entity_tags import UNCHANGED, answer_with, is_known, tag_of, tagged_with, unchanged
+from api.openapi import CREATED, problems
 from api.routes.jobs import Key
-from jobs.admission import Site
+from jobs import audit, versions
+from jobs.datasets.resolving import Registry
 from jobs.plan import Plan
+from jobs.project_admission import Applicant, admit
 from jobs.spec import InvalidSpec, field_problems
 from jobs.store import Idempotency
 from jobs.studies import formats, orders, store
@@ -60,8 +64,8 @@ _STUDIES = {
     }
 }
 _PREVIEWED: dict[int | str, dict[str, Any]] = {200: {"model": StudyPreview, "description": "With `dry_run`: the cells"}}
-_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "Unchanged"}}
 _NO_SUCH_STUDY = problems(s404="No such study")
+Form = Literal["json", "markdown", "csv", "png"]
 _TEXT = {"schema": {"type": "string"}}
 _FORMS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -79,8 +83,13 @@ _FORMS: dict[int | str, dict[str, Any]] = {
     "/studies",
     status_code=201,
     response_model=StudyView,
-    responses=_PREVIEWED
-    | problems(s409="The key came before with another body", s413="The body is too large", s415="The body is not JSON"),
+    responses=CREATED
+    | _PREVIEWED
+    | problems(
+        s409="The key came before with another body, or the project's queue is full",
+        s413="The body is too large",
+        s415="The body is not JSON",
+    ),
     openapi_extra=schema_body("StudySpec", JSON, required=True, examples=_STUDIES),
 )
 def submit_study(
@@ -93,19 +102,22 @@ def submit_study(
     """Submit a grid of jobs over a base spec. All of them are stored, or none."""
     asked = _study_of(body)
     cells = cells_of(asked)
-    drafts = _drafts(asked, cells, services.site)
+    drafts = _drafts(asked, cells, services)
     if dry_run or any(draft.plan is None for draft in drafts):
         with services.sessions() as session:
-            planned = _accepted(session, asked, cells, drafts)
+            planned = _accepted(session, asked, cells, drafts, applicant_of(caller))
         return as_json(_preview(asked, planned))
-    planned = [(cell, draft.plan) for cell, draft in zip(cells, drafts, strict=True) if draft.plan is not None]
+    planned = _planned(cells, drafts)
     idempotency = Idempotency(idempotency_key, body_sha256("study", body)) if idempotency_key else None
     with services.sessions.begin() as session:
-        submission = store.submit(session, asked, planned, owner=caller.user, idempotency=idempotency)
-        if submission.created:  # a replay gets its first answer, whatever became of hosts and data
-            _accepted(session, asked, cells, drafts)
+        submission = store.replayed(session, caller.user, idempotency)
+        if submission is None:  # a replay gets its first answer, whatever became of hosts, data and quotas
+            _accepted(session, asked, cells, drafts, applicant_of(caller))
+            submission = store.submit(session, asked, planned, owner=caller.user, idempotency=idempotency)
+            audit.record(session, caller.actor, "study.submitted", submission.study_id, name=asked.name)
         study = store.view_of(session, submission.study_id)
-    headers = {"Location": f"/v1/studies/{study.id}", "ETag": _etag(study)}
+        tag = _tag(session, study.id)
+    headers = {"Location": f"/v1/studies/{study.id}", "ETag": tag}
     if submission.created:
         services.hints.dispatch()
     else:
@@ -120,11 +132,12 @@ def _study_of(body: bytes) -> StudySpec:
         raise InvalidSpec(field_problems(error)) from None
 
 
-def _drafts(asked: StudySpec, cells: list[Cell], site: Site) -> list[Draft]:
+def _drafts(asked: StudySpec, cells: list[Cell], services: Services) -> list[Draft]:
     drafts, mistakes = [], Mistakes(asked)
+    site, registry = services.site, Registry(services.sessions)
     for cell in cells:
         try:
-            drafts.append(draft_of(cell.spec, site))
+            drafts.append(draft_of(cell.spec, site, registry))
         except InvalidSpec as error:
             mistakes.add(cell.positions, error.problems)
     if found := mistakes.problems():
@@ -132,14 +145,26 @@ def _drafts(asked: StudySpec, cells: list[Cell], site: Site) -> list[Draft]:
     return drafts
 
 
-def _accepted(session: Session, asked: StudySpec, cells: list[Cell], drafts: list[Draft]) -> list[tuple[Cell, Plan]]:
-    """The cells with their plans, where nothing speaks against any of them now. Raises `InvalidSpec`."""
-    objections, mistakes = Objections(session), Mistakes(asked)
+def _accepted(
+    session: Session, asked: StudySpec, cells: list[Cell], drafts: list[Draft], applicant: Applicant
+) -> list[tuple[Cell, Plan]]:
+    """The cells with their plans, where nothing speaks against any of them now and their project takes them.
+
+    Raises `InvalidSpec`, and what `jobs.project_admission.admit` raises.
+    """
+    objections, mistakes = Objections(session, applicant), Mistakes(asked)
     for cell, draft in zip(cells, drafts, strict=True):
         mistakes.add(cell.positions, objections.to(draft))
     if found := mistakes.problems():
         raise InvalidSpec(found)
-    return [(cell, draft.plan) for cell, draft in zip(cells, drafts, strict=True) if draft.plan is not None]
+    admit(session, cells[0].spec.project, applicant, jobs=len(cells) * asked.repeats)
+    return _planned(cells, drafts)
+
+
+def _planned(cells: list[Cell], drafts: list[Draft]) -> list[tuple[Cell, Plan]]:
+    """The cells that have a plan, with their specs as they are stored."""
+    both = zip(cells, drafts, strict=True)
+    return [(replace(cell, spec=draft.spec), draft.plan) for cell, draft in both if draft.plan is not None]
 
 
 def _preview(asked: StudySpec, planned: list[tuple[Cell, Plan]]) -> StudyPreview:
@@ -152,61 +177,72 @@ def _preview(asked: StudySpec, planned: list[tuple[Cell, Plan]]) -> StudyPreview
     )
 
 
-@routes.get("/studies")
+@routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED)
 def list_all_studies(
-    services: ServicesHere,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
-    cursor: Annotated[str | None, Query(max_length=1000)] = None,
-) -> Listed[StudyLine]:
-    """List studies, newest first, page by page."""
-    with services.sessions() as session:
-        page = store.list_studies(session, limit=limit, cursor=cursor)
-    return Listed(items=page.items, next_cursor=page.next_cursor)
-
-
-@routes.get("/studies/{study_id}", response_model=StudyView, responses=_UNCHANGED | _NO_SUCH_STUDY)
-def get_study(
-    study_id: StudyId,
-    services: ServicesHere,
-    if_none_match: IfNoneMatch = None,
+    services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
+    """List studies, newest first, page by page. With `If-None-Match` an unchanged page is answered with 304."""
+    with services.sessions() as session:
+        seen = store.study_ids(session, limit=limit, cursor=cursor)
+        tag = tag_of(limit, cursor, seen, versions.of_studies(session, seen))
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
+        page = store.list_studies(session, limit=limit, cursor=cursor)
+    return answer_with(Listed[StudyLine](items=page.items, next_cursor=page.next_cursor), tag)
+
+
+@routes.get("/studies/{study_id}", response_model=StudyView, responses=UNCHANGED | _NO_SUCH_STUDY)
+def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Look a study up, with its jobs. With `If-None-Match` an unchanged one is answered with 304."""
     with services.sessions() as session:
+        tag = _tag(session, study_id)
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
         study = store.view_of(session, study_id)
-    tag = _etag(study)
-    if is_known(tag, if_none_match):
-        return Response(status_code=304, headers={"ETag": tag})
-    return as_json(study, headers={"ETag": tag})
+    return answer_with(study, tag)
 
 
-def _etag(study: StudyView) -> str:
-    return f'W/"{hashlib.sha256(study.model_dump_json().encode()).hexdigest()[:24]}"'
+def _tag(session: Session, study_id: str) -> str:
+    return tag_of("study", study_id, versions.of_study(session, study_id))
 
 
 @routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY)
-def cancel_study(study_id: StudyId, services: ServicesHere, response: Response) -> StudyView:
+def cancel_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Ask for the end of all jobs that have not ended. Asking again, or after the end, is fine."""
-    return _asked(services, response, study_id, orders.request_cancel)
+    return _asked(services, caller, response, study_id, orders.request_cancel, "study.cancelled")
 
 
 @routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY)
-def pause_study(study_id: StudyId, services: ServicesHere, response: Response) -> StudyView:
+def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Let all jobs that have not ended wait: running ones save and go back to the queue. Asking again is fine."""
-    return _asked(services, response, study_id, orders.pause)
+    return _asked(services, caller, response, study_id, orders.pause, "study.paused")
 
 
-@routes.post("/studies/{study_id}/resume", status_code=202, responses=_NO_SUCH_STUDY)
-def resume_study(study_id: StudyId, services: ServicesHere, response: Response) -> StudyView:
+@routes.post(
+    "/studies/{study_id}/resume",
+    status_code=202,
+    responses=_NO_SUCH_STUDY | problems(s409="Its project has no room in the queue for fresh jobs"),
+)
+def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Let paused jobs go on, and put fresh jobs in the place of those that failed or were cancelled."""
-    return _asked(services, response, study_id, orders.resume)
+    return _asked(services, caller, response, study_id, orders.resume, "study.resumed")
 
 
-def _asked(services: Services, response: Response, study_id: str, ask: Callable[[Session, str], None]) -> StudyView:
+def _asked(
+    services: Services,
+    caller: Caller,
+    response: Response,
+    study_id: str,
+    ask: Callable[[Session, str], None],
+    action: str,
+) -> StudyView:
     with services.sessions.begin() as session:
+        caller.require_steering(session, "study", store.get_study(session, study_id))
         ask(session, study_id)
+        audit.record(session, caller.actor, action, study_id)
         study = store.view_of(session, study_id)
+        response.headers["ETag"] = _tag(session, study_id)
     services.hints.dispatch()  # its jobs, or what waited behind them, may be placed now
-    response.headers["ETag"] = _etag(study)
     return study
 
 
@@ -221,28 +257,38 @@ def add_note(
 ) -> NoteView:
     """Write something down about a study: what came of it, what to try next."""
     with services.sessions.begin() as session:
+        caller.require_steering(session, "study", store.get_study(session, study_id))
+        audit.record(session, caller.actor, "study.noted", study_id)
         return store.add_note(session, study_id, author=caller.user, text=note.text)
 
 
-@routes.get("/studies/{study_id}/report", response_model=StudyReport, responses=_FORMS | _NO_SUCH_STUDY)
+@routes.get("/studies/{study_id}/report", response_model=StudyReport, responses=_FORMS | UNCHANGED | _NO_SUCH_STUDY)
 def get_report(
     study_id: StudyId,
     services: ServicesHere,
     target: Annotated[
         float | None, Query(gt=0, le=1, description="A val_accuracy; else the study's own, or what most cells reach")
     ] = None,
-    form: Annotated[Literal["json", "markdown", "csv", "png"], Query(alias="format")] = "json",
+    form: Annotated[Form, Query(alias="format", description="As data, a page, a table or a picture")] = "json",
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Read how a study came out, at any time: what has not ended yet is left out."""
     with services.sessions() as session:
+        tag = tag_of(form, target, versions.of_report(session, study_id))
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
         report = report_on(session, study_id, target=target)
+    return _in_form(report, form, tagged_with(tag))
+
+
+def _in_form(report: StudyReport, form: Form, headers: dict[str, str]) -> Response:
     match form:
         case "json":
-            return as_json(report)
+            return as_json(report, headers=headers)
         case "markdown":
-            return Response(formats.markdown(report), media_type="text/markdown")
+            return Response(formats.markdown(report), headers=headers, media_type="text/markdown")
         case "csv":
-            named = {"Content-Disposition": f'inline; filename="study-{study_id}.csv"'}
-            return Response(formats.comma_separated(report), headers=named, media_type="text/csv")
+            named = {"Content-Disposition": f'inline; filename="study-{report.study_id}.csv"'}
+            return Response(formats.comma_separated(report), headers=headers | named, media_type="text/csv")
         case "png":
-            return Response(png_of(plot_of(report)), media_type="image/png")
+            return Response(png_of(plot_of(report)), headers=headers, media_type="image/png")

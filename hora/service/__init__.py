@@ -23,10 +23,16 @@ from hora.errors import (
     ServiceUnavailable,
     WaitTimeout,
 )
+from hora.service.artifacts import ArtifactCalls
 from hora.service.calls import ENDED
+from hora.service.datasets import DatasetCalls
 from hora.service.hosts import HostCalls
 from hora.service.jobs import JobCalls
+from hora.service.live import LiveCalls
+from hora.service.people import PeopleCalls
+from hora.service.projects import ProjectCalls
 from hora.service.studies import StudyCalls
+from hora.service.webhooks import WebhookCalls
 from hora.transport import Transport
 
 __all__ = [
@@ -35,7 +41,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Service(JobCalls, StudyCalls, HostCalls):
+class Service(
+    JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LiveCalls, ArtifactCalls, WebhookCalls
+):  # fmt: skip
     """A connection to one service. Close it, or use it as a context manager; it may be shared by threads.
 
     A request that got no answer is sent again when that is safe: it only reads, or it carries a key by which
@@ -63,7 +71,7 @@ class Service(JobCalls, StudyCalls, HostCalls):
 
     def readiness(self) -> Json:
         """How the service's database, its schema and the broker are; a `ProblemError` where it is not ready."""
-        return self._wire.document("GET", "/readyz")
+        return self._wire.document("GET", "/readyz", again=False)
 
     def clock(self) -> datetime:
         """The service's time, to the second."""

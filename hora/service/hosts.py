@@ -1,4 +1,4 @@
-"""Hosts: look up, drain, forget."""
+"""Hosts: look up, drain, forget; and the networks that train there."""
 
 from hora.errors import Json
 from hora.service.calls import Calls
@@ -34,3 +34,7 @@ class HostCalls(Calls):
     def forget_host(self, name: str) -> None:
         """Remove a host that is lost; it registers anew if it comes back."""
         self._wire.send("DELETE", at("hosts", name))
+
+    def models(self) -> list[Json]:
+        """The networks that a spec can name."""
+        return list(self._wire.pages(at("models")))

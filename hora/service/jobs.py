@@ -1,6 +1,7 @@
 """Jobs: submit, look up, wait, and read what they wrote."""
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from hora.waiting import wait_for_end
 
 if TYPE_CHECKING:
     from jobs.spec import Spec
+
+_LOOK_AGAIN_S = 0.5  # at a log that has nothing new
 
 
 class JobCalls(Calls):
@@ -36,15 +39,22 @@ class JobCalls(Calls):
         status: str | None = None,
         label: str | None = None,
         name: str | None = None,
+        owner: str | None = None,
+        project: str | None = None,
         paused: bool | None = None,
         study: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
-        """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`."""
+        """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`.
+
+        `since` and `until` are times in RFC 3339 between which they were submitted, the latter not included.
+        """
         filters = {
-            "status": status, "label": label, "name": name, "paused": paused, "study": study, "sort": sort,
-            "limit": page_size,
+            "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
+            "study": study, "since": since, "until": until, "sort": sort, "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(at("jobs"), filters)
 
@@ -81,10 +91,16 @@ class JobCalls(Calls):
         return self._wire.items(at("jobs", job_id, "advice"), "items")
 
     def metrics(
-        self, job_id: str, *, name: str | None = None, axis: str | None = None, max_points: int | None = None
+        self,
+        job_id: str,
+        *,
+        name: str | Sequence[str] | None = None,
+        rank: int | Sequence[int] | None = None,
+        axis: str | None = None,
+        max_points: int | None = None,
     ) -> list[Json]:
         """Series `{name, rank, x, y}`; rank -1 is over all ranks. `axis` is step, epoch or time."""
-        query = {"name": name, "axis": axis, "max_points": max_points}
+        query = {"name": name, "rank": rank, "axis": axis, "max_points": max_points}
         return self._wire.items(at("jobs", job_id, "metrics"), "series", query)
 
     def utilization(
@@ -109,6 +125,25 @@ class JobCalls(Calls):
         """
         query = {"rank": rank, "tail": tail, "after": after, "limit": limit}
         return self._wire.document("GET", at("jobs", job_id, "logs"), params=query)
+
+    def log_lines(
+        self, job_id: str, *, rank: int | None = None, tail: int | None = None, follow: bool = False
+    ) -> Iterator[Json]:
+        """The log lines one by one, oldest first; with `follow` until the job has ended and no line is left.
+
+        With `tail` they begin with the last so many that there are now.
+        """
+        after = 0
+        while True:
+            ended = follow and self.job(job_id).get("ended_at") is not None
+            page = self.logs(job_id, rank=rank, tail=tail, after=None if tail else after, limit=None if tail else 1000)
+            yield from page["items"]
+            if page["items"] or tail:
+                after, tail = page["next_after"], None
+            elif ended or not follow:
+                return
+            else:
+                time.sleep(_LOOK_AGAIN_S)
 
     def events(self, job_id: str) -> list[Json]:
         """The job's history, oldest first."""

@@ -21,6 +21,7 @@ from jobs.studies.shape import StudySpec
 
 _NOT_VARIED = {
     "name": "jobs get the name of the study and of their cell",
+    "project": "all jobs of a study are counted under one project; set it in the base",
     "labels": "a label changes nothing that a study could measure",
     "probe": "a study is made of trainings; submit a batch probe by itself",
 }

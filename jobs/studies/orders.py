@@ -2,7 +2,7 @@
 
 Each works in the caller's transaction and holds the study's row until the commit, so that two callers take turns. It
 also keeps the dispatcher from placing meanwhile: both change many jobs at once, in no common order. Each raises
-`StudyNotFound`.
+`StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived`, of `jobs.project_admission`.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from jobs.catalog import sizes_of
+from jobs.datasets.resolving import sizes_in
 from jobs.placement_rows import PASS
 from jobs.plan import resolve_plan
+from jobs.project_admission import require_room
 from jobs.spec import spec_from
 from jobs.states import TERMINAL, EndReason, EventKind, Status
 from jobs.store import StudyPlace, move, touch_all, write_jobs
@@ -59,7 +60,7 @@ def resume(session: Session, study_id: str) -> None:
         _tell(session, paused, EventKind.RESUMED)
     replaced = _replace(session, study)
     if paused or replaced:
-        touch(session, study_id, cancel_requested_at=None)
+        touch(session, study_id, cancel_requested_at=None, ended_at=None)
 
 
 def _take_turn(session: Session, study_id: str) -> Study:
@@ -86,7 +87,9 @@ def _replace(session: Session, study: Study) -> Sequence[str]:
     for cell, repeat, document in rows:
         spec = spec_from(document)
         # Not the plan of the job: its ranks may have made another of it.
-        fresh.append((spec, resolve_plan(spec, sizes_of(spec)), StudyPlace(study.id, cell, repeat)))
+        fresh.append((spec, resolve_plan(spec, sizes_in(session, spec)), StudyPlace(study.id, cell, repeat)))
+    if fresh:
+        require_room(session, study.project, jobs=len(fresh))
     return write_jobs(session, fresh, owner=study.owner)
 
 

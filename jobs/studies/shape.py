@@ -44,7 +44,12 @@ class StudySpec(BaseModel):
 class NoteText(BaseModel):
     """A note as a person sends it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"text": "Two GPUs are enough for batches of 128."}]},
+    )
 
     text: Note
 
@@ -87,6 +92,7 @@ class StudyLine(_Said):
     id: str
     name: str
     owner: str
+    project: str
     varied: list[str] = Field(description="The fields of the grid, in its order")
     repeats: int
     target: float | None

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from jobs import cursors
-from jobs.cursors import Page
+from jobs.cursors import Page, page_of
 from jobs.plan import Plan
 from jobs.spec import DEFAULT_PROJECT
 from jobs.states import TERMINAL, Status
@@ -49,9 +49,9 @@ def submit(
     idempotency: Idempotency | None = None,
 ) -> Submission:
     """Write a study and its jobs: the first repeat of every cell before any second. Raises `IdempotencyConflict`."""
-    earlier = earlier_answer(session, owner, idempotency)
-    if earlier is not None and earlier.study_id is not None:
-        return Submission(earlier.study_id, created=False)
+    earlier = replayed(session, owner, idempotency)
+    if earlier is not None:
+        return earlier
     study = Study(
         id=new_id(),
         name=asked.name,
@@ -85,22 +85,35 @@ def get_study(session: Session, study_id: str) -> Study:
     return study
 
 
+def replayed(session: Session, owner: str, idempotency: Idempotency | None) -> Submission | None:
+    """The study that a submission with the same key was answered with before. Raises `IdempotencyConflict`."""
+    earlier = earlier_answer(session, owner, idempotency)
+    if earlier is None or earlier.study_id is None:
+        return None
+    return Submission(earlier.study_id, created=False)
+
+
 def list_studies(session: Session, *, limit: int, cursor: str | None = None) -> Page[StudyLine]:
     """A page of studies, newest first. Raises `InvalidCursor`."""
-    query = select(Study).order_by(Study.created_at.desc(), Study.id.desc()).limit(limit + 1)
+    found = session.scalars(_newest(select(Study), limit, cursor)).all()
+    counts = _counts(session, [study.id for study in found[:limit]])
+    page = page_of(found, limit=limit, of=_LIST, position=lambda study: (study.created_at.isoformat(), study.id))
+    return Page([StudyLine(**_line(study, counts[study.id])) for study in page.items], page.next_cursor)
+
+
+def study_ids(session: Session, *, limit: int, cursor: str | None = None) -> Sequence[str]:
+    """The ids of the studies on a page, and of the one more. Raises `InvalidCursor`."""
+    return session.scalars(_newest(select(Study.id), limit, cursor)).all()
+
+
+def _newest(query: Select[Any], limit: int, cursor: str | None) -> Select[Any]:
+    """The rows of a page, and one more."""
     if cursor is not None:
         created_at, study_id = cursors.decode(cursor, of=_LIST)
         query = query.where(
             tuple_(Study.created_at, Study.id) < tuple_(datetime.fromisoformat(str(created_at)), str(study_id))
         )
-    found = session.scalars(query).all()
-    page = found[:limit]
-    counts = _counts(session, [study.id for study in page])
-    lines = [StudyLine(**_line(study, counts[study.id])) for study in page]
-    if len(found) <= limit:
-        return Page(lines, None)
-    last = page[-1]
-    return Page(lines, cursors.encode((last.created_at.isoformat(), last.id), of=_LIST))
+    return query.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit + 1)
 
 
 def view_of(session: Session, study_id: str) -> StudyView:
@@ -192,6 +205,7 @@ def _line(study: Study, counts: Counts) -> dict[str, Any]:
         "id": study.id,
         "name": study.name,
         "owner": study.owner,
+        "project": study.project,
         "varied": list(study.grid),
         "repeats": study.repeats,
         "target": study.target,

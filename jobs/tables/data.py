@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, String, UniqueConstraint, func
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, String, UniqueConstraint, func, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.tables.base import Base
@@ -17,11 +18,12 @@ class DatasetVersion(Base):
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     name: Mapped[str] = mapped_column(String(64))
     version: Mapped[int] = mapped_column()  # from 1
-    source: Mapped[str]  # a path below the data roots, or a URL
+    source: Mapped[str]  # a path below the data roots, or a URL; of an upload, where it lies in `settings.datasets_dir`
+    description: Mapped[str] = mapped_column(server_default="")
     options: Mapped[dict[str, Any]]  # of `DatasetSpec`, as registered: format, label, image_size, validation
     status: Mapped[str] = mapped_column(String(16), server_default="validating")
     error: Mapped[str | None]  # why it is invalid, in a sentence
-    facts: Mapped[dict[str, Any] | None]  # what validation found: `jobs.views.data.DatasetFacts`
+    facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))  # what validation found: `jobs.views.data.DatasetFacts`
     fingerprint: Mapped[str | None] = mapped_column(String(64))
     upload_id: Mapped[str | None] = mapped_column(ForeignKey("uploads.id"))
     created_by: Mapped[str] = mapped_column(String(128))
@@ -30,13 +32,18 @@ class DatasetVersion(Base):
     claimed_by: Mapped[str | None] = mapped_column(String(255))  # the host that validates it
     claimed_until: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default="0")  # validations that began
+    unseen_by: Mapped[list[str]] = mapped_column(ARRAY(String(255)), server_default="{}")  # hosts without its files
+    idempotency_key: Mapped[str | None] = mapped_column(String(255))  # it was registered with, by `created_by`
+    request_sha256: Mapped[str | None] = mapped_column(String(64))
     deleted_at: Mapped[datetime | None]  # out of the list; jobs of the past still name it
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")
 
     __table_args__ = (
         UniqueConstraint(name, version),
+        UniqueConstraint(created_by, idempotency_key),
         CheckConstraint("status IN ('validating', 'ready', 'invalid')", name="status"),
         Index("ix_dataset_versions_newest", name, version.desc()),
+        Index("ix_dataset_versions_upload", upload_id, postgresql_where=text("upload_id IS NOT NULL")),
     )
 
 
@@ -55,3 +62,5 @@ class Upload(Base):
     touched_at: Mapped[datetime] = mapped_column(server_default=func.now())
     completed_at: Mapped[datetime | None]
     removed_at: Mapped[datetime | None]  # its bytes are gone: unpacked, given up, or left lying for too long
+
+    __table_args__ = (Index("ix_uploads_open", owner, created_at, postgresql_where=text("removed_at IS NULL")),)

@@ -22,10 +22,13 @@ class Webhook(Base):
     project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # null: of the owner's own jobs alone
     secret: Mapped[str]  # signs what is sent, so it cannot be a hash
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    disabled_at: Mapped[datetime | None]  # too many deliveries failed, or a person did
+    disabled_at: Mapped[datetime | None]  # its receiver said 410 Gone, or a person did
     deleted_at: Mapped[datetime | None]
 
-    __table_args__ = (Index("ix_webhooks_owner", owner, postgresql_where=text("deleted_at IS NULL")),)
+    __table_args__ = (
+        Index("ix_webhooks_owner", owner, postgresql_where=text("deleted_at IS NULL")),
+        Index("ix_webhooks_project", project, postgresql_where=text("deleted_at IS NULL")),
+    )
 
 
 class WebhookDelivery(Base):
@@ -48,17 +51,21 @@ class WebhookDelivery(Base):
     __table_args__ = (
         Index("ix_webhook_deliveries_due", next_at, postgresql_where=text("next_at IS NOT NULL")),
         Index("ix_webhook_deliveries_webhook", webhook_id, id),
+        Index("ix_webhook_deliveries_created", created_at),
+        Index("ix_webhook_deliveries_failed", id, postgresql_where=text("next_at IS NULL AND delivered_at IS NULL")),
     )
 
 
 class Mirror(Base):
-    """How much of a job another tracking server has got."""
+    """How much of a job another tracking server has got. Written only by `jobs.mirroring`."""
 
     __tablename__ = "mirrors"
 
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     run_id: Mapped[str | None] = mapped_column(String(64))  # the server's own
-    state: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
-    done_at: Mapped[datetime | None]  # it has all of it
-    error: Mapped[str | None]
+    state: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # a `jobs.mirroring.Position`
+    done_at: Mapped[datetime | None]  # it has all of it, or refused it too often
+    error: Mapped[str | None]  # what it refused last, and why
     touched_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (Index("ix_mirrors_open", touched_at, postgresql_where=text("done_at IS NULL")),)

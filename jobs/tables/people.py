@@ -31,7 +31,7 @@ class Token(Base):
     name: Mapped[str] = mapped_column(String(128))  # what it is for, as its maker says
     scope: Mapped[str] = mapped_column(String(8))
     rate_limit_per_s: Mapped[float | None] = mapped_column(Float(53))  # null: the settings' of its scope
-    created_by: Mapped[str | None] = mapped_column(String(128))
+    created_by: Mapped[str | None] = mapped_column(String(128))  # the id of the token by which it was made
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]  # to a few minutes
@@ -96,6 +96,8 @@ class AuditEntry(Base):
     data: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
 
     __table_args__ = (
-        Index("ix_audit_entries_actor", actor, id),
-        Index("ix_audit_entries_subject", subject, id),
+        Index("ix_audit_entries_at", at, id),
+        Index("ix_audit_entries_actor", actor, at, id),
+        Index("ix_audit_entries_action", action, at, id),
+        Index("ix_audit_entries_subject", subject, at, id),
     )

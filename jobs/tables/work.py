@@ -39,8 +39,8 @@ class Job(Base):
     progress: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
     dataset: Mapped[dict[str, Any] | None]  # what its data turned out to be, from the first time it was opened
-    # The registered version that its spec names: {"name", "version", "fingerprint", "source", "options"}.
-    dataset_ref: Mapped[dict[str, Any] | None]
+    # The registered version that its spec names, as `jobs.datasets.versions.ref_of` makes it.
+    dataset_ref: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     classes: Mapped[list[Any] | None] = mapped_column(JSONB, deferred=True)  # their names: lists do not read them
     labels: Mapped[dict[str, Any]] = mapped_column()
     gpus: Mapped[int]
@@ -58,7 +58,7 @@ class Job(Base):
     ended_at: Mapped[datetime | None] = mapped_column()
     logs_removed_at: Mapped[datetime | None]  # its lines were older than the settings keep them
     series_thinned_at: Mapped[datetime | None]  # of its step metrics and samples the outline is left
-    artifacts_removed_at: Mapped[datetime | None]
+    artifacts_removed_at: Mapped[datetime | None]  # what it left is not kept any longer
     work_key: Mapped[str | None] = mapped_column(String(64))  # what jobs have in common that do the same with a sample
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
@@ -74,10 +74,20 @@ class Job(Base):
         Index("ix_jobs_ended_at", ended_at),
         Index("ix_jobs_owner", owner, created_at.desc(), id.desc()),
         Index("ix_jobs_project", project, created_at.desc(), id.desc()),
-        Index("ix_jobs_name", name, created_at.desc(), id.desc()),
+        # What lists are sorted by: read forwards and backwards.
+        Index("ix_jobs_name", name, created_at, id),
+        Index("ix_jobs_priority", priority, created_at, id),
+        Index("ix_jobs_started", text("coalesce(started_at, 'infinity'::timestamptz)"), created_at, id),
+        Index("ix_jobs_ended", text("coalesce(ended_at, 'infinity'::timestamptz)"), created_at, id),
+        Index("ix_jobs_paused", created_at, id, postgresql_where=text("paused_at IS NOT NULL")),
         # What retention has not looked at yet: they shrink as it goes on.
         Index("ix_jobs_with_logs", ended_at, postgresql_where=text("logs_removed_at IS NULL")),
         Index("ix_jobs_with_series", ended_at, postgresql_where=text("series_thinned_at IS NULL")),
+        Index(
+            "ix_jobs_with_artifacts",
+            ended_at,
+            postgresql_where=text("ended_at IS NOT NULL AND artifacts_removed_at IS NULL"),
+        ),
         Index("ix_jobs_work", work_key, created_at.desc(), postgresql_where=text("status = 'succeeded'")),
         Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),
     )
@@ -134,6 +144,8 @@ class IdempotencyKey(Base):
     job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"))  # one of the two
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    __table_args__ = (Index("ix_idempotency_keys_created_at", created_at),)
 
 
 class Attempt(Base):

@@ -45,6 +45,6 @@ class HostView(View):
 class Drain(BaseModel):
     """How a host is to be drained."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"requeue": True}]})
 
     requeue: bool = Field(False, description="Also ask the jobs there to save and go elsewhere")

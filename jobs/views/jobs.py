@@ -61,6 +61,14 @@ class DatasetView(View):
     damaged_files: list[str] = Field(description="The first few of them")
 
 
+class DatasetRefView(View):
+    """The version of a registered dataset that a job trains on."""
+
+    name: str
+    version: int
+    fingerprint: str | None = Field(description="SHA-256 over the names and bytes of its files")
+
+
 class WaitingView(View):
     """Why a job is not running yet."""
 
@@ -83,6 +91,7 @@ class JobView(View):
     progress: Progress
     summary: SummaryView | None
     dataset: DatasetView | None = Field(description="Null until the data was opened")
+    dataset_version: DatasetRefView | None = Field(None, description="Of a registered dataset: what its spec names")
     labels: dict[str, str]
     study: str | None = Field(description="The study that it is part of")
     study_cell: int | None = Field(description="Position in the study's grid, from 0")
@@ -101,6 +110,7 @@ class JobView(View):
     ended_at: datetime | None
     logs_removed_at: datetime | None = Field(description="Its lines were older than the settings keep them")
     series_thinned_at: datetime | None = Field(description="Of its step metrics and samples the outline is left")
+    artifacts_removed_at: datetime | None = Field(None, description="What it left is not kept any longer")
     revision: int = Field(description="Grows with every change")
 
 

@@ -23,6 +23,7 @@ from jobs.records import (
     Summarized,
 )
 from tests.acceptance.ranks import LIMIT_S, Run, wait_until
+from tests.event_files import event_points
 
 SPEC = {
     "dataset": "digits",
@@ -105,7 +106,7 @@ def test_a_run_leaves_a_network_and_a_summary(two_ranks: Run) -> None:
     artifacts = two_ranks.folder / "artifacts"
     assert sorted(os.listdir(artifacts)) == ["classes.json", "model.keras", "model.weights.h5", "tensorboard"]
     assert json.loads((artifacts / "classes.json").read_text()) == [str(digit) for digit in range(10)]
-    assert sorted(os.listdir(artifacts / "tensorboard")) == ["test", "train", "validation"]
+    assert sorted(os.listdir(artifacts / "tensorboard")) == ["steps", "test", "train", "validation"]
     assert len(os.listdir(two_ranks.folder / "checkpoints/attempt-1")) == 2
 
 
@@ -155,6 +156,9 @@ def test_a_stopped_and_a_killed_run_go_on_as_if_nothing_had_been(tmp_path: Path)
     assert os.listdir(run.folder / "checkpoints") == ["attempt-3"]
     starts = [record.start_step for record in run.of_job(Planned)]
     assert 0 == starts[0] < starts[1] < starts[2]
+    for part, tag in (("train", "epoch_loss"), ("steps", "batch_loss")):
+        shown, expected = (event_points(one.folder / "artifacts/tensorboard" / part, tag) for one in (run, undisturbed))
+        assert shown == expected
     weights = "artifacts/model.weights.h5"
     assert (run.folder / weights).read_bytes() == (undisturbed.folder / weights).read_bytes()
 

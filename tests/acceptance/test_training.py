@@ -1,17 +1,44 @@
 """A person's main path: submit, train for real with horovodrun, look at what came of it."""
 
+from itertools import groupby
+from pathlib import Path
+
 import pytest
 
 from hora.service import Json, Service
+from hora.service.live import LiveEvent
 from tests.acceptance.conftest import kinds, no_process_left, points
+from tests.event_files import event_points
 
 SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
 
 @pytest.fixture(scope="module")
-def two_ranks(client: Service) -> Json:
-    """The smallest spec, trained on two ranks."""
-    return client.wait(client.submit(SMALLEST)["id"], timeout_s=150)
+def followed(client: Service) -> tuple[str, list[LiveEvent]]:
+    """A job of the smallest spec, trained on two ranks, and what it told until it was over."""
+    job_id = client.submit(SMALLEST)["id"]
+    return job_id, list(client.follow(job_id, include=["event", "state", "progress", "metrics", "logs"]))
+
+
+@pytest.fixture(scope="module")
+def two_ranks(client: Service, followed: tuple[str, list[LiveEvent]]) -> Json:
+    """The job."""
+    return client.wait(followed[0], timeout_s=10)
+
+
+def test_it_told_everything_while_it_ran(client: Service, followed: tuple[str, list[LiveEvent]]) -> None:
+    job_id, told = followed
+    history = [one.data for one in told if one.event == "event"]
+    assert sorted(history, key=lambda event: event["id"]) == client.events(job_id)
+    lines = [line for one in told if one.event == "logs" for line in one.data["items"]]
+    assert sorted(lines, key=lambda line: line["id"]) == list(client.log_lines(job_id))
+    new = [series for one in told if one.event == "metrics" for series in one.data["series"]]
+    steps = [step for series in new if (series["name"], series["rank"]) == ("loss", 0) for step in series["step"]]
+    assert steps == list(points(client, job_id, "loss", axis="step", rank=0))
+    statuses = [one.data["status"] for one in told if one.event == "state"]
+    assert [status for status, _ in groupby(statuses)][-2:] == ["running", "succeeded"]
+    assert len([one for one in told if one.event == "progress"]) > 1
+    assert told[-1].event == "end"
 
 
 def test_digits_on_two_ranks_learns(two_ranks: Json) -> None:
@@ -54,6 +81,23 @@ def test_the_log_has_lines_of_both_ranks(client: Service, two_ranks: Json) -> No
     lines = client.logs(two_ranks["id"])["items"]
     assert {0, 1} <= {line["rank"] for line in lines}
     assert client.logs(two_ranks["id"], rank=1, tail=1)["items"] == [[x for x in lines if x["rank"] == 1][-1]]
+
+
+def test_tensorboard_shows_the_same_curves(client: Service, two_ranks: Json, tmp_path: Path) -> None:
+    client.download_artifacts(two_ranks["id"], tmp_path)
+    folder, job_id = tmp_path / "tensorboard", two_ranks["id"]
+    for run, tag, name in (
+        ("train", "epoch_loss", "loss"), ("train", "epoch_accuracy", "accuracy"),
+        ("train", "epoch_learning_rate", "learning_rate"), ("train", "samples_per_s", "samples_per_s"),
+        ("validation", "epoch_loss", "val_loss"), ("validation", "epoch_accuracy", "val_accuracy"),
+    ):  # fmt: skip
+        assert dict(event_points(folder / run, tag)) == pytest.approx(points(client, job_id, name), rel=1e-6)
+    for tag, name in (("batch_loss", "loss"), ("batch_accuracy", "accuracy"), ("step_time_s", "step_time_s")):
+        expected = points(client, job_id, name, axis="step", rank=0)
+        assert dict(event_points(folder / "steps", tag)) == pytest.approx(expected, rel=1e-6)
+    ((epoch, accuracy),) = event_points(folder / "test", "epoch_accuracy")
+    summary = two_ranks["summary"]
+    assert (epoch, accuracy) == (summary["best_epoch"], pytest.approx(summary["test_accuracy"]))
 
 
 def test_both_slots_were_sampled_over_the_whole_run(client: Service, two_ranks: Json) -> None:

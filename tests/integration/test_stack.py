@@ -249,12 +249,12 @@ def test_a_stack_with_a_long_and_odd_home_works(short_folder: Path) -> None:
 
 def test_served_components_are_not_started(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORA_DATABASE_URL", "postgresql://hora@db.example/hora")
-    monkeypatch.setenv("HORA_BROKER_URL", "redis://broker.example/0")
+    monkeypatch.setenv("HORA_BROKER_URL", "redis://:password@broker.example/0")
     stack = Stack(short_folder / "home", port=0, parts=COMPONENTS, embedded=False)
     with stack:
         assert stack.state.parts == {}
         assert stack.database_url == "postgresql://hora@db.example/hora"
-        assert stack.broker_url == "redis://broker.example/0"
+        assert stack.broker_url == "redis://:password@broker.example/0"
 
 
 @pytest.mark.skipif(not ROOT, reason="only as root the database has another user")

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import psycopg
 import pytest
@@ -74,6 +74,27 @@ def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
     migrations.downgrade(empty, "0001")
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT spec FROM jobs").fetchall() == [(old,)]
+
+
+def test_what_ended_attempts_held_counts_as_usage_of_the_project_of_all(empty: str) -> None:
+    migrations.upgrade(empty, "0004")
+    with psycopg.connect(empty) as connection:
+        connection.execute(
+            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
+            " VALUES ('old', 'old', 'me', 'queued', '{}', '{}', '{}', 4, 50)"
+        )
+        spans = [("2029-12-31 22:00Z", "2030-01-01 03:00Z"), ("2030-01-15 00:00Z", "2030-01-15 01:00Z"),
+                 ("2030-02-01 00:00Z", None)]  # fmt: skip
+        for number, (since, until) in enumerate(spans):
+            connection.execute(
+                "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, created_at, ended_at)"
+                " VALUES ('old', %s, 'ha', 4, now(), %s, %s)",
+                [number, since, until],
+            )
+    migrations.upgrade(empty)
+    with psycopg.connect(empty) as connection:
+        found = connection.execute("SELECT project, month, slot_seconds / 3600 FROM project_usage ORDER BY month")
+        assert found.fetchall() == [("default", date(2029, 12, 1), 8.0), ("default", date(2030, 1, 1), 16.0)]
 
 
 def test_packed_points_are_rows_again_for_an_older_version(empty: str) -> None:

@@ -9,6 +9,6 @@ image_files  the files of such a folder; headers: what an encoded image says of 
 arrays       collections in memory; resize: to another size
 indexed      parts whose samples are read by number; order: which samples come when
 parquet      parts that are streamed; cache: raw files kept on local disk
-classes      from labels to classes
+classes      from labels to classes; fingerprint: what tells one state of the data from another
 augment      flips and rotations of training samples; prefetch: batches made ahead; decoded: samples kept as they are
 """

@@ -50,6 +50,11 @@ def collections_of(source: str, spec: DatasetSpec, host: Host, *, asked: str, fi
     raise BadData(f"{field}: {source!r} is {_described(found)}: {_UNDERSTOOD}")
 
 
+def is_place(source: str) -> bool:
+    """Whether a source is a path or a URL, and no data that has a name."""
+    return not synthetic.is_synthetic(source) and source not in REGISTERED
+
+
 def _check_format(name: str, source: str, asked: str) -> None:
     if asked not in {"auto", name}:
         raise BadData(f"dataset.format: {asked} is asked for, and {source!r} is {name}")

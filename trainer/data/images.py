@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jobs.spec import DatasetSpec
 from trainer.data.cache import DiskCache
-from trainer.data.decode import ImageShape, Pixels, Sources, decoded, shape_of
 from trainer.data.headers import Damaged, Header, check, check_file
 from trainer.data.image_files import ImageFiles, image_files, is_below
 from trainer.data.indexed import IndexedPart
@@ -24,6 +24,10 @@ from trainer.data.location import Location
 from trainer.data.order import selected
 from trainer.data.parts import Collection, Host, Indices, Selection, Shape, Survey, Target
 from trainer.exits import BadData
+
+# TensorFlow takes seconds to import, and of most files the header says enough.
+if TYPE_CHECKING:
+    from trainer.data.decode import ImageShape, Pixels, Sources
 
 _LOOKED_AT_ONCE = 256  # files that a thread looks at before it asks for more
 _LEAST_THREADS = 4  # that look at files, whatever the cores: most of it is waiting
@@ -110,11 +114,11 @@ class ImageFolder:
         content: bytes = self.cache.read(filesystem, path) if self.cache else filesystem.cat_file(path)
         return content
 
-    def _look_at(self, numbers: Indices) -> list[ImageShape | str]:
+    def _look_at(self, numbers: Indices) -> "list[ImageShape | str]":
         """The shape of each file, or why it cannot be read."""
         return [self._look(number) for number in numbers.tolist()]
 
-    def _look(self, number: int) -> ImageShape | str:
+    def _look(self, number: int) -> "ImageShape | str":
         try:
             if self.is_local:
                 return _look_at_file(self.files.path(number), self.data_roots)
@@ -138,11 +142,13 @@ class ImageReader:
     """Reads files as pixels of one shape; see `trainer.data.decode` for how."""
 
     folder: ImageFolder
-    shape: ImageShape
+    shape: "ImageShape"
     resize: bool
 
-    def read(self, batches: Iterator[Indices]) -> Iterator[tuple[Indices, Pixels]]:
+    def read(self, batches: Iterator[Indices]) -> "Iterator[tuple[Indices, Pixels]]":
         """See `Reader.read`. Local files are read where they are decoded, others by threads that wait for them."""
+        from trainer.data.decode import decoded
+
         folder = self.folder
         here = folder.is_local and folder.cache is None
         return decoded(
@@ -154,10 +160,10 @@ class ImageReader:
             name_of=self._name,
         )
 
-    def _paths(self, batches: Iterator[Indices]) -> Iterator[Sources]:
+    def _paths(self, batches: Iterator[Indices]) -> "Iterator[Sources]":
         return ((indices, [self.folder.files.path(number) for number in indices.tolist()]) for indices in batches)
 
-    def _contents(self, batches: Iterator[Indices]) -> Iterator[Sources]:
+    def _contents(self, batches: Iterator[Indices]) -> "Iterator[Sources]":
         pool = ThreadPoolExecutor(_FETCHING_THREADS)
         ahead: deque[tuple[Indices, Iterator[bytes]]] = deque()
         try:
@@ -181,11 +187,15 @@ class ImageReader:
         return f"{self.folder.name}: {self.folder.files.name(number)}"
 
 
-def _shape(header: Header, content: bytes) -> ImageShape:
-    return shape_of(content) if header.suspect else (header.height, header.width, header.channel)
+def _shape(header: Header, content: bytes) -> "ImageShape":
+    if not header.suspect:
+        return header.height, header.width, header.channel
+    from trainer.data.decode import shape_of
+
+    return shape_of(content)
 
 
-def _look_at_file(path: bytes, data_roots: Sequence[bytes]) -> ImageShape:
+def _look_at_file(path: bytes, data_roots: Sequence[bytes]) -> "ImageShape":
     """Raises `Damaged`, `OSError`."""
     with open(_open(path, data_roots), "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

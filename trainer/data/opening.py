@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.plan import DatasetSizes, Plan
+from jobs.records import Expected
 from jobs.spec import DatasetSpec, Spec
 from trainer.data.augment import augmented, check_augment
 from trainer.data.classes import check_labels, class_names
@@ -104,8 +105,8 @@ class Found:
             part: collection.survey(rank=rank, ranks=ranks).to_json() for part, collection in self.collections.items()
         }
 
-    def open(self, surveys: Sequence[Surveys]) -> Dataset:
-        """The dataset, by the surveys of all ranks. Raises `BadData`."""
+    def open(self, surveys: Sequence[Surveys], expected: Expected | None = None) -> Dataset:
+        """The dataset, by the surveys of all ranks. Raises `BadData`, also where it is not what is `expected`."""
         found = {part: merged([survey[part] for survey in surveys]) for part in self.collections}
         for part, collection in self.collections.items():
             survey = found[part]
@@ -120,6 +121,8 @@ class Found:
             _check_dtype(found[part], found["train"], name=collection.name)
         parts = self._parts(found, target)
         facts = self._facts(found, target, parts)
+        if expected is not None:
+            _check_unchanged(expected, samples=found["train"].samples, facts=facts)
         if self.spec.cache == "memory":
             parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
         return Dataset(facts, parts["train"], parts["validation"], parts.get("test"))
@@ -184,6 +187,18 @@ def check_damage(damaged: Mapping[str, str], *, samples: int, name: str) -> None
     if len(damaged) > _MOST_DAMAGED * samples:
         named = "; ".join(f"{file}: {why}" for file, why in list(damaged.items())[:_NAMED])
         raise BadData(f"{name}: {len(damaged)} of {samples} samples are damaged, more than 1 %: {named}")
+
+
+def _check_unchanged(expected: Expected, *, samples: int, facts: Facts) -> None:
+    """Raise `BadData` where a registered dataset is no longer what it was; by its figures, which are at hand."""
+    then = (expected.samples, expected.test, expected.classes)
+    now = (samples, facts.sizes.test, len(facts.classes))
+    if now != then:
+        told = "{} samples and {} test samples in {} classes"
+        raise BadData(
+            f"dataset.source: the files of {expected.dataset} have changed since it was validated: there were "
+            f"{told.format(*then)}, and there are {told.format(*now)}; register them as a new version"
+        )
 
 
 def _check_shape(shape: Shape, expected: Shape, *, name: str) -> None:

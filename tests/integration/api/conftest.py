@@ -1,13 +1,18 @@
 """The API on a real database of the test's own; the broker is in memory."""
 
 from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.main import app_for
+from jobs.database import Sessions
+from jobs.scopes import Scope
 from jobs.settings import Settings
+from jobs.tokens import store_token
 from tests.integration.api.given import SPEC, TOKEN
 
 
@@ -27,6 +32,25 @@ def api(app: FastAPI) -> Iterator[TestClient]:
     with TestClient(app, raise_server_exceptions=False) as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         yield client
+
+
+@pytest.fixture
+def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[..., TestClient]:
+    """Makes a client of the running app for somebody: `client_of("alice")`, `client_of("ann", "read")`.
+
+    Keywords are those of `jobs.tokens.store_token`.
+    """
+    numbers = count(1)
+
+    def make(user: str, scope: str = "submit", **values: Any) -> TestClient:
+        token = f"hora_test-{user}-{next(numbers)}"
+        with sessions.begin() as session:
+            store_token(session, token, user=user, scope=Scope(scope), **values)
+        client = TestClient(app, raise_server_exceptions=False, headers={"Authorization": f"Bearer {token}"})
+        client.portal = api.portal  # one event loop for all
+        return client
+
+    return make
 
 
 @pytest.fixture

@@ -81,7 +81,11 @@ WRONG_QUERIES = [
     ("limit=0", "limit"),
     ("limit=501", "limit"),
     (f"limit={'9' * 50}", "limit"),
-    ("sort=name", "sort"),
+    ("sort=spec", "sort"),
+    ("since=2030-01-01", "since"),
+    ("since=2030-01-01T00:00:00", "since"),
+    ("until=1893456000", "until"),
+    ("until=tomorrow", "until"),
     ("status=lost", "status"),
     ("label=team", "label"),
     ("stauts=queued", "stauts"),
@@ -111,7 +115,11 @@ def test_a_cursor_belongs_to_its_list(api: TestClient, submitted: Submit) -> Non
     cursor = api.get("/v1/jobs", params={"limit": 1}).json()["next_cursor"]
     assert cursor is not None
 
-    for other in ({"sort": "created_at"}, {"status": "queued"}, {"name": "job"}):
+    others: list[dict[str, str]] = [
+        {"sort": "created_at"}, {"sort": "-name"}, {"status": "queued"}, {"name": "job"}, {"project": "default"},
+        {"since": "2030-01-01T00:00:00Z"}, {"until": "2030-01-01T00:00:00Z"},
+    ]  # fmt: skip
+    for other in others:
         assert api.get("/v1/jobs", params=other | {"cursor": cursor}).status_code == 422
     damaged = cursor[:-2] + ("A" if cursor[-2] != "A" else "B") + cursor[-1]
     assert api.get("/v1/jobs", params={"cursor": damaged}).status_code == 422

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import func, update
 
+from api.live_metrics import LiveGauges
 from api.metrics import ClusterCollector
 from jobs import figures, leases, placing, store
 from jobs.database import Sessions, engine_for, sessions_for
@@ -21,6 +22,7 @@ from jobs.settings import Settings
 from jobs.states import EndReason
 from jobs.store import Lease
 from jobs.tables import Attempt, Host, Job, Slot
+from tests.integration.api.busy import a_busy_cluster
 from tests.integration.api.given import a_host
 
 Submit = Callable[..., str]
@@ -62,8 +64,8 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason) -> None:
         leases.release(session, lease.attempt_id)
 
 
-def test_the_page_names_every_figure(api: TestClient, sessions: Sessions) -> None:
-    a_host(sessions)
+def test_the_page_names_every_figure(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submitted)
     _, _, below = (Path(__file__).parents[3] / "docs/operations.md").read_text().partition("\n## Metrics\n")
     table, _, _ = below.partition("What to alert on")
     api.get("/v1/jobs")
@@ -238,4 +240,5 @@ def test_a_database_that_is_away_is_a_figure(api: TestClient, app: FastAPI, conf
     nowhere = engine_for("postgresql://hora@/hora?host=/nowhere")
     registry.register(ClusterCollector(sessions_for(nowhere), configuration))
     app.state.registry = registry
+    app.state.live_gauges = LiveGauges(sessions_for(nowhere), configuration)
     assert read(api) == {"hora_database_up": {(): 0}}

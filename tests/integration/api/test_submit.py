@@ -14,6 +14,7 @@ from api.main import app_for
 from jobs import tokens
 from jobs.database import Sessions
 from jobs.hints import DISPATCH_QUEUE
+from jobs.scopes import Scope
 from jobs.settings import Settings
 from jobs.states import Status
 from jobs.store import transition
@@ -236,7 +237,7 @@ def test_a_refused_submission_leaves_its_key_free(api: TestClient, sessions: Ses
 
 def test_an_idempotency_key_is_its_owners_own(api: TestClient, sessions: Sessions) -> None:
     with sessions.begin() as session:
-        tokens.store_token(session, "hora_second", user="second", scope=tokens.Scope.SUBMIT)
+        tokens.store_token(session, "hora_second", user="second", scope=Scope.SUBMIT)
     key = {"Idempotency-Key": "k-1"}
     first = api.post("/v1/jobs", json=SPEC, headers=key).json()
     second = api.post("/v1/jobs", json=SPEC, headers=key | {"Authorization": "Bearer hora_second"}).json()

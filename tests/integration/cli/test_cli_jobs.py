@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,25 @@ def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None
     ]
     assert one
     assert {line["rank"] for line in one} == {1}
+
+
+def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], tmp_path: Path) -> None:
+    listed = json.loads(hora(stack.home, "artifacts", job["id"], "--json").stdout)["items"]
+    names = [file["path"] for file in listed]
+    assert {"classes.json", "model.keras", "model.weights.h5"} <= set(names)
+    assert "model.weights.h5" in hora(stack.home, "artifacts", job["id"]).stdout
+    assert hora(stack.home, "artifacts", job["id"], "--all", "-o", str(tmp_path / "all")).returncode == 0
+    ran = stack.home / "runs" / job["id"] / "artifacts"
+    for name in names:
+        assert (tmp_path / "all" / name).read_bytes() == (ran / name).read_bytes()
+    weights = tmp_path / "mine.weights.h5"
+    fetched = hora(stack.home, "artifacts", job["id"], "--download", "model.weights.h5", "-o", str(weights), "--json")
+    assert json.loads(fetched.stdout) == {"saved": [str(weights)]}
+    assert weights.read_bytes() == (ran / "model.weights.h5").read_bytes()
+    assert hora(stack.home, "artifacts", job["id"], "--download", "../x", "-o", str(weights)).returncode == 1
+    assert hora(stack.home, "artifacts", job["id"], "--download", "x", "-o", str(weights)).returncode == 102
+    assert hora(stack.home, "artifacts", job["id"], "--download", "x", "--all").returncode == 2
+    assert hora(stack.home, "artifacts", "nosuchjob").returncode == 102
 
 
 def test_metrics_are_plotted(stack: Stack, job: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hora.home import Home
 from hora.stack import Stack
 from tests.commands import hora
 
@@ -59,18 +58,3 @@ def test_a_wrong_token_is_one_sentence(stack: Stack, short_folder: Path) -> None
     assert done.returncode == 1
     assert "Check HORA_TOKEN" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_the_local_token_goes_to_the_local_stack_alone(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hora.connection import connect
-
-    home = Home.at(short_folder / "home")
-    home.create()
-    home.token("local")
-    home.url_file.write_text("http://127.0.0.1:1\n")
-    monkeypatch.setenv("HORA_HOME", str(home.path))
-    monkeypatch.delenv("HORA_TOKEN", raising=False)
-    monkeypatch.setattr("hora.connection.Client", lambda url, token: (url, token))
-    for url, token in ((None, "local"), ("http://127.0.0.1:1", "local"), ("http://elsewhere", None)):
-        monkeypatch.setenv("HORA_URL", url) if url else monkeypatch.delenv("HORA_URL", raising=False)
-        assert connect() == (url or "http://127.0.0.1:1", token)

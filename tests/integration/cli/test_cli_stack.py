@@ -60,7 +60,11 @@ def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
         url = json.loads(started.stdout)["url"]
         again = hora_process(home, "up", **more)
         assert again.returncode == 0
-        assert again.stdout.splitlines()[-1].startswith(f"Hora is already running at {url} ")
+        told, link = again.stdout.splitlines()
+        assert told.startswith(f"Hora is already running at {url} ")
+        assert f"{url}/login?code=" in link
+        assert f"{url}/login?code=" in started.stderr
+        assert "code=hora_" not in "".join(file.read_text() for file in (home / "logs").iterdir())
         job_id = hora_process(home, "submit", *LONG).stdout.strip()
         with Service(url, Stack(home).token) as client:
             until(lambda: (client.job(job_id)["progress"]["step"] or 0) > 20, within_s=90, what="a trained step")

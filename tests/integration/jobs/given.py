@@ -14,8 +14,8 @@ from jobs.plan import resolve_plan
 from jobs.registration import SlotInfo
 from jobs.spec import spec_from
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import Lease, submit, transition
-from jobs.tables import Attempt, Host, Job, JobEvent, Slot
+from jobs.store import Lease, StudyPlace, new_id, submit, transition, write_jobs
+from jobs.tables import Attempt, Host, Job, JobEvent, Slot, Study
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
@@ -82,6 +82,20 @@ def a_job_that_is(sessions: Sessions, status: Status) -> str:
         for step in ways[status]:
             transition(session, job_id, step)
     return job_id
+
+
+def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
+    """A study of one cell with so many queued jobs; says its id and theirs."""
+    spec = spec_from(SPEC)
+    plan = resolve_plan(spec, None)
+    with sessions.begin() as session:
+        study = Study(
+            id=new_id(), name="s", owner="me", base=SPEC, grid={"seed": [1]}, cells=[{"seed": 1}], repeats=jobs
+        )
+        session.add(study)
+        session.flush()
+        places = [(spec, plan, StudyPlace(study.id, 0, repeat)) for repeat in range(jobs)]
+        return study.id, write_jobs(session, places, owner="me")
 
 
 def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:

@@ -18,6 +18,7 @@ from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 from tests.waiting import until
 from worker.attempt_paths import paths_of
+from worker.old_artifacts import OldArtifacts
 from worker.retention import OldFiles, Retention, remove_temporary
 
 
@@ -165,3 +166,31 @@ def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, r
         assert (
             session.scalar(select(func.count()).where(Job.series_thinned_at.is_(None), Job.ended_at.is_not(None))) == 0
         )
+
+
+def test_artifacts_go_when_their_row_says_so(sessions: Sessions, runs: Path) -> None:
+    old, kept, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
+    (runs / old / "notes.txt").write_text("of a person")
+    precious = runs.parent / "precious"
+    precious.mkdir()
+    (precious / "model.keras").write_text("mine")
+    (runs / elsewhere / "artifacts").rename(runs.parent / "moved")
+    (runs / elsewhere / "artifacts").symlink_to(precious)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id.in_([old, elsewhere])).values(artifacts_removed_at=func.now()))
+    now = [0.0]
+    files = OldArtifacts(sessions, runs, clock=lambda: now[0])
+    assert not files.remove_some()
+    assert not (runs / old / "artifacts").exists()
+    assert (runs / old / "notes.txt").exists()
+    assert (runs / kept / "artifacts/model.weights.h5").exists()
+    assert (precious / "model.keras").exists()
+
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == kept).values(artifacts_removed_at=func.now()))
+    now[0] = 3599
+    files.remove_some()  # not yet: all folders are asked for once an hour
+    assert (runs / kept / "artifacts").exists()
+    now[0] = 3601
+    files.remove_some()
+    assert not (runs / kept / "artifacts").exists()

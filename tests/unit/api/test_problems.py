@@ -6,7 +6,8 @@ from sqlalchemy.exc import DataError, IntegrityError, InternalError, Operational
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
-from api.problems import BodyTooLarge, Unauthorized, UnsupportedBody, problem_of
+from api.answers import problem_of
+from api.problems import BodyTooLarge, Unauthorized, UnsupportedBody
 from jobs.cursors import InvalidCursor
 from jobs.plan import UnworkablePlan
 from jobs.spec import FieldProblem, InvalidSpec

@@ -27,7 +27,8 @@ def bytes_read(chunks: Sequence[bytes], *, limit: int, said: str | None = None) 
         raise AssertionError(message)
 
     headers = [] if said is None else [(b"content-length", said.encode())]
-    asyncio.run(BodyLimit(application, limit)({"type": "http", "headers": headers}, receive, send))
+    scope = {"type": "http", "method": "POST", "path": "/v1/jobs", "headers": headers}
+    asyncio.run(BodyLimit(application, limit)(scope, receive, send))
     return count
 
 

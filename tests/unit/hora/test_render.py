@@ -150,7 +150,7 @@ def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
     setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
     told = facts_of(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup}))
     assert told["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
-    assert told["damaged"] == "2 left out: bee/7.png, emu/�[31m.png"
+    assert told["damaged"] == "2 left out: bee/7.png, emu/\\x1b[31m.png"
     assert told["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
     whole = shown(job_details({**JOB, "dataset": {**DATA, "damaged": 0, "damaged_files": []}}, NOW))
     assert "damaged" not in whole
@@ -193,7 +193,9 @@ def test_an_epoch_tells_training_before_validation() -> None:
 
 
 def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
-    assert plain("a\x1b[31mb\x07\rc\td\n") == "a�[31mb��c\td�"
+    assert plain("a\x1b[31mb\x07\rc\td\n") == "a\\x1b[31mb\\x07\\x0dc\td\\x0a"
+    assert plain("\u202egpj.exe\u2066\u2028\x9b2J\udcff") == r"\u202egpj.exe\u2066\u2028\x9b2J\udcff"
+    assert plain("Grüße, 你好, مرحبا, 👩‍👩‍👧") == "Grüße, 你好, مرحبا, 👩‍👩‍👧"
     job = {**JOB, "name": "[bold]x\x1b]0;y\x07"}
     assert "\x1b" not in shown(jobs_table([job], NOW))
 

@@ -46,7 +46,7 @@ def test_a_job_is_named_for_what_it_is() -> None:
         {"kind": "overfits", "text": "Loss rises\x1b[2J.", "evidence": {}},
     ]
     assert told(findings=findings)["findings"] == (
-        "input bound: The ranks wait for data 63 % of the time.\noverfits: Loss rises\N{REPLACEMENT CHARACTER}[2J."
+        "input bound: The ranks wait for data 63 % of the time.\noverfits: Loss rises\\x1b[2J."
     )
 
 

@@ -88,7 +88,7 @@ def test_what_the_table_rests_on_is_told_below() -> None:
         "| Host boundary: from 2 GPUs on, cells are spread over several hosts; gradients go between them.",
         "Best: fastest, highest throughput: gpus=2 batch_size=64; most accurate: gpus=1 batch_size=64.",
         "- 2 GPUs pay.",
-        "Note, 2026-01-02 03:04 ada: Again\N{REPLACEMENT CHARACTER}[2J.",
+        "Note, 2026-01-02 03:04 ada: Again\\x1b[2J.",
     ]
 
 

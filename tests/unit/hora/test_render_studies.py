@@ -34,9 +34,10 @@ def study(*statuses: str, **changes: Any) -> dict[str, Any]:
         for gpus, pair in enumerate((jobs[i : i + 2] for i in range(0, len(jobs), 2)), 1)
     ]
     everything = {
-        "id": "0stu", "name": "grid\x1b[2J", "owner": "ada", "varied": ["gpus", "dataset.augment"], "repeats": 2,
-        "target": None, "jobs": len(jobs), "counts": {status: statuses.count(status) for status in statuses},
-        "paused": 0, "complete": not {*statuses} & {"queued", "launching", "running"}, "cancel_requested_at": None,
+        "id": "0stu", "name": "grid\x1b[2J", "owner": "ada", "project": "default", "repeats": 2, "target": None,
+        "varied": ["gpus", "dataset.augment"], "jobs": len(jobs), "paused": 0,
+        "counts": {status: statuses.count(status) for status in statuses},
+        "complete": not {*statuses} & {"queued", "launching", "running"}, "cancel_requested_at": None,
         "created_at": NOW, "revision": 1, "base": {}, "grid": {}, "cells": cells, "notes": [], **changes,
     }  # fmt: skip
     return StudyView.model_validate(everything).model_dump(mode="json")
@@ -75,14 +76,14 @@ def test_how_far_a_study_is() -> None:
 def test_the_list_has_a_line_for_a_study() -> None:
     _, line = shown(studies_table([study("succeeded", "failed", "running", "queued")], NOW)).splitlines()
     assert line.split() == [
-        "0stu", "grid�[2J", "running", "2/4", "1", "gpus,", "dataset.augment", "2", "0.0", "s", "ago",
+        "0stu", "grid\\x1b[2J", "running", "2/4", "1", "gpus,", "dataset.augment", "2", "0.0", "s", "ago",
     ]  # fmt: skip
 
 
 def test_a_study_is_shown_with_its_notes() -> None:
     notes = [{"id": 1, "at": NOW, "author": "ada", "text": "Try\na larger rate\x07."}]
     told = facts_of(study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
-    assert told["notes"] == "2026-01-02 03:04 ada: Try\n  a larger rate\N{REPLACEMENT CHARACTER}."
+    assert told["notes"] == "2026-01-02 03:04 ada: Try\n  a larger rate\\x07."
     assert told["target"] == "val accuracy 0.9"
     assert "target" not in facts_of(study_facts(study("queued", "queued"), NOW))
 

@@ -95,7 +95,7 @@ def test_problems_are_exceptions(status: int, kind: type[ProblemError]) -> None:
 
 
 def test_an_error_that_is_no_problem_document() -> None:
-    client, _ = in_turn(httpx.Response(502, text="<html>bad gateway"))
+    client, _ = in_turn(*4 * [httpx.Response(502, text="<html>bad gateway")])
     with pytest.raises(ProblemError, match="HTTP 502 Bad Gateway"):
         client.job("a")
 

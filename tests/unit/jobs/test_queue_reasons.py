@@ -1,10 +1,12 @@
 """What a queued job is said to wait for."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from jobs.fitting import HostSlots, Wish
+from jobs.placement_quotas import Quota
 from jobs.placement_rows import KnownHost
 from jobs.queue import WaitsFor, explain
 
@@ -16,6 +18,13 @@ def host(name: str, free: int, capacity: int = 4, **values: Any) -> KnownHost:
 
 def why(gpus: int, *hosts: KnownHost, waits_for: WaitsFor | None = None, **wish: Any) -> str:
     return explain("j", Wish(gpus, **wish), hosts, waits_for or WaitsFor())
+
+
+def limited(slots: int = 0, max_slots: int | None = None, ahead: int = 0, **hours: Any) -> WaitsFor:
+    used = {"gpu_hours": 0.0, "max_gpu_hours": None} | hours
+    renews_at = datetime(2026, 12, 1, tzinfo=UTC)
+    quota = Quota("vision", max_slots, slots=slots, renews_at=renews_at, **used)
+    return WaitsFor(quota=quota, ahead=ahead, leaving=["a"])
 
 
 LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
@@ -44,6 +53,20 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
         (why(1, host("ha", 2, kept_for="k")), "2 slots are free, but kept for job k, which is before it"),
         (why(1, host("ha", 1, kept_for="j")), "is next"),
         (why(1, host("ha", 2, kept_for="k"), host("hb", 1)), "is next"),
+        (why(1, host("ha", 4), waits_for=limited(4, 4)), "its project vision has 4 of 4 slots in use"),
+        (why(1, host("ha", 4), waits_for=limited(5, 4)), "its project vision has 5 of 4 slots in use"),
+        (why(3, host("ha", 4), waits_for=limited(2, 4)), "needs 3 slots; its project vision has 2 of 4 slots in use"),
+        (why(4, host("ha", 4), waits_for=limited(0, 2)), "needs 4 slots; its project vision may have 2 at once"),
+        (
+            why(2, host("ha", 4), waits_for=limited(1, 4, ahead=2)),
+            "its project vision has 1 of 4 slots in use, and others of its jobs are before it",
+        ),
+        (why(2, host("ha", 0), waits_for=limited(1, 4, ahead=1)), "waits for job a to save and make room"),
+        (
+            why(2, host("ha", 4), waits_for=limited(gpu_hours=1234.56, max_gpu_hours=1000)),
+            "its project vision used 1,234.6 of 1,000 GPU-hours this month; it goes on at 2026-12-01 00:00 UTC",
+        ),
+        (why(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
         (why(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),
         (why(4, host("ha", 0), waits_for=WaitsFor(leaving=["a", "b"])), "waits for jobs a and b to save and make room"),
     ],

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from jobs.settings import Settings
+from jobs.settings import Settings, settings
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,38 @@ def test_models_are_modules_with_functions() -> None:
     for wrong in ("acme.nets", "acme.nets:", "acme-nets:wide", "acme.nets:wide()", "a:b;c:d"):
         with pytest.raises(ValidationError, match="write each model as module:function"):
             Settings(models=wrong)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://redis:6379/0", "redis://10.0.0.5", "rediss://broker.example.org:6380/1", "redis://user@10.0.0.5",
+        "redis://0.0.0.0:6379", "redis://[fd00::5]:6379", "redis://:@10.0.0.5",
+    ],
+)  # fmt: skip
+def test_a_broker_that_others_reach_has_a_password(url: str) -> None:
+    with pytest.raises(ValidationError, match="has no password"):
+        Settings(broker_url=url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost:6379/0", "redis://127.0.0.1", "redis://[::1]:6379", "redis+socket:///run/broker.sock",
+        "redis://:secret@redis:6379/0", "rediss://user:secret@10.0.0.5", "memory://",
+    ],
+)  # fmt: skip
+def test_one_on_loopback_needs_none(url: str) -> None:
+    assert Settings(broker_url=url).broker_url == url
+
+
+def test_a_wrong_setting_ends_the_process_with_a_sentence_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORA_BROKER_URL", "redis://t0p-secret@10.0.0.5/0")
+    monkeypatch.setenv("HORA_PORT", "t0p")
+    settings.cache_clear()
+    with pytest.raises(SystemExit) as ended:
+        settings()
+    settings.cache_clear()
+    assert "HORA_BROKER_URL: " in str(ended.value.code)
+    assert "HORA_PORT: " in str(ended.value.code)
+    assert "t0p" not in str(ended.value.code)

@@ -1,0 +1,216 @@
+"""Every error as an answer: what it means in HTTP, and how that is written. The one module that does this.
+
+The domain raises its own errors and knows nothing of HTTP; `_MEANINGS` says what each means here.
+"""
+
+import http
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.routing import iter_route_contexts
+from psycopg import errors as postgres
+from sqlalchemy.exc import DataError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
+from jobs.artifact_rows import ArtifactsRemoved
+from jobs.artifacts import ArtifactNotFound
+from jobs.cursors import InvalidCursor
+from jobs.datasets.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
+from jobs.datasets.versions import DatasetInUse, DatasetNotFound
+from jobs.draining import HostInUse
+from jobs.hosts import HostNotFound
+from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
+from jobs.plan import UnworkablePlan
+from jobs.project_admission import ProjectArchived, QueueFull
+from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
+from jobs.spec import FieldProblem, InvalidSpec
+from jobs.store import IdempotencyConflict, JobEnded, JobNotFound
+from jobs.studies.store import StudyNotFound
+from jobs.tokens import LoginRefused, TokenNotFound
+from jobs.webhooks.addresses import ForbiddenAddress
+from jobs.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
+
+_log = structlog.get_logger(__name__)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What an error means to the one who asked; `Broken` where it means nothing to them."""
+    kinds = [kind for kind in type(error).__mro__ if kind in _MEANINGS]
+    return _MEANINGS[kinds[0]](error) if kinds else Broken()
+
+
+async def answer(request: Request, error: Exception) -> Response:
+    """The response for an error, which is logged where Hora or its database is at fault."""
+    problem = problem_of(error)
+    if problem.status == 500:
+        _log.error("request failed", exc_info=error)
+    elif problem.status == 503:
+        _log.warning("request refused", reason=problem.detail, error=str(error).partition("\n")[0])
+    headers = dict(problem.headers)
+    if problem.status == 405:
+        headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "")
+    return Response(_body(problem, request), problem.status, headers, MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` answer with problems. Anything not listed here is caught by `api.requests`."""
+    for kind in _MEANINGS:
+        app.add_exception_handler(kind, answer)
+
+
+def _body(problem: Problem, request: Request) -> bytes:
+    document: dict[str, Any] = {
+        "type": f"urn:hora:problem:{problem.slug}",
+        "title": problem.title,
+        "status": problem.status,
+        "instance": quote(request.url.path),
+        "request_id": request.scope.get("state", {}).get("request_id"),
+    }
+    if problem.detail:
+        document["detail"] = problem.detail
+    if problem.errors:
+        document["errors"] = [
+            {"field": error.field, "message": error.message, "received": error.received} for error in problem.errors
+        ]
+    return json.dumps(document).encode()
+
+
+def _of_parameters(error: RequestValidationError) -> Problem:
+    details = error.errors()
+    for detail in details:
+        if detail["loc"] in _NAMES:  # a malformed id is the id of no job
+            return problem_of(_NAMES[detail["loc"]](detail["input"]))
+    return invalid(
+        [
+            FieldProblem(
+                field=".".join(map(str, detail["loc"][1:])),
+                message=detail["msg"].removeprefix("Value error, "),
+                received=None if detail["type"] == "missing" else str(detail["input"])[:80],
+            )
+            for detail in details
+        ]
+    )
+
+
+def _of_status(error: HTTPException) -> Problem:
+    if error.status_code == 400:  # FastAPI's, for bytes that are no text
+        return invalid([FieldProblem("", "Invalid JSON: the body is not text in UTF-8")])
+    title = http.HTTPStatus(error.status_code).phrase
+    detail = error.detail if error.detail != title else ""
+    slug = re.sub(r"[^a-z]+", "-", title.lower())
+    return Problem(error.status_code, slug, title, detail, headers=error.headers)
+
+
+def _of_database(error: SQLAlchemyError) -> Problem:
+    cause = getattr(error, "orig", None)
+    if isinstance(cause, (postgres.UndefinedTable, postgres.UndefinedColumn)):
+        return Unavailable("the database is not migrated")
+    if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
+        return Unavailable("the database does not answer")
+    if isinstance(error, DataError):  # a text or number that no column can hold
+        return Problem(422, "invalid-request", "Invalid request", "a value cannot be stored")
+    return Broken()
+
+
+_NAMES: dict[tuple[str, ...], type[LookupError]] = {
+    ("path", "job_id"): JobNotFound,
+    ("path", "study_id"): StudyNotFound,
+    ("path", "webhook_id"): WebhookNotFound,
+    ("path", "delivery_id"): DeliveryNotFound,
+    ("path", "name"): HostNotFound,
+    ("path", "project"): ProjectNotFound,
+    ("path", "dataset"): DatasetNotFound,
+    ("path", "version"): DatasetNotFound,
+    ("path", "upload_id"): UploadNotFound,
+    ("path", "token_id"): TokenNotFound,
+    ("path", "user_name"): UserNotFound,
+}
+
+
+def _no_such(noun: str) -> Callable[[Exception], Problem]:
+    """404 for an error whose text is the id or the name that was asked for."""
+    slug, title = f"{noun}-not-found", f"{noun.capitalize()} not found"
+    return lambda error: Problem(404, slug, title, f"there is no {noun} {error}")
+
+
+def _conflict(slug: str, title: str, status: int = 409) -> Callable[[Exception], Problem]:
+    """409, or another status, with the error's own sentence."""
+    return lambda error: Problem(status, slug, title, str(error))
+
+
+def _wrong_field(field: str) -> Callable[[Exception], Problem]:
+    """422 at one field, with the error's own sentence."""
+    return lambda error: invalid([FieldProblem(field, str(error))])
+
+
+def _wrong_here(error: UnworkablePlan | DefaultProject) -> Problem:
+    """422 at the field that the error names."""
+    return invalid([FieldProblem(error.field, str(error))])
+
+
+_USED_LINK = "this link is unknown, was used, or is too old; `hora login` makes another"
+_MEANINGS: dict[type, Callable[[Any], Problem]] = {
+    Problem: lambda error: error,
+    InvalidSpec: lambda error: invalid(error.problems),
+    UnworkablePlan: _wrong_here,
+    DefaultProject: _wrong_here,
+    InvalidCursor: _wrong_field("cursor"),
+    ForbiddenAddress: _wrong_field("url"),
+    RequestValidationError: _of_parameters,
+    JobNotFound: _no_such("job"),
+    StudyNotFound: _no_such("study"),
+    HostNotFound: _no_such("host"),
+    DatasetNotFound: _no_such("dataset"),
+    UploadNotFound: _no_such("upload"),
+    TokenNotFound: _no_such("token"),
+    UserNotFound: _no_such("user"),
+    ProjectNotFound: _no_such("project"),
+    WebhookNotFound: _no_such("webhook"),
+    DeliveryNotFound: _no_such("delivery"),
+    ArtifactNotFound: lambda _: Problem(404, "artifact-not-found", "Artifact not found", "the job has no such file"),
+    JobEnded: _conflict("job-ended", "Job has ended"),
+    HostInUse: _conflict("host-in-use", "Host is in use"),
+    DatasetInUse: _conflict("dataset-in-use", "Dataset is in use"),
+    UploadInUse: _conflict("upload-in-use", "Upload is in use"),
+    TooManyUploads: _conflict("too-many-uploads", "Too many uploads"),
+    UserDisabled: _conflict("user-disabled", "User is disabled"),
+    TooManyTokens: _conflict("too-many-tokens", "Too many tokens"),
+    LastAdmin: _conflict("last-admin", "The last admin"),
+    ProjectExists: _conflict("project-exists", "Project exists"),
+    ProjectArchived: _conflict("project-archived", "Project is archived"),
+    QueueFull: _conflict("quota-exceeded", "Quota exceeded"),
+    WebhookDisabled: _conflict("webhook-disabled", "Webhook is disabled"),
+    TooManyWebhooks: _conflict("too-many-webhooks", "Too many webhooks"),
+    IdempotencyConflict: lambda _: Problem(
+        409, "idempotency-conflict", "Idempotency key in use", "this Idempotency-Key came before with another body"
+    ),
+    UploadGone: _conflict("upload-gone", "Upload is gone", 410),
+    ArtifactsRemoved: _conflict("artifacts-removed", "Artifacts are not kept", 410),
+    NotAllowed: lambda error: Forbidden(str(error)),
+    LoginRefused: lambda _: Problem(403, "login-refused", "Login refused", _USED_LINK),
+    HTTPException: _of_status,
+    ClientDisconnect: lambda _: Problem(400, "client-disconnected", "Client disconnected"),
+    SQLAlchemyError: _of_database,
+}
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Methods of every route of the request's path: a router's own answer names those of one route only."""
+    path = request.url.path
+    routes = iter_route_contexts(request.app.routes)
+    return sorted({method for route in routes if _has_path(route, path) for method in route.methods or ()})
+
+
+def _has_path(route: object, path: str) -> bool:
+    regex: re.Pattern[str] | None = getattr(route, "path_regex", None)
+    return regex is not None and regex.match(path) is not None

@@ -1,0 +1,103 @@
+"""The bytes of an upload on disk: written piece by piece, by one request at a time. Called by `api.routes.uploads`.
+
+What a request has written counts once it is all there and flushed, and the row says so: a request that breaks off in
+the middle leaves bytes behind the end, which the next one writes over.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from api.problems import Problem
+from jobs.datasets.uploads import FOLDER
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class DiskFull(Problem):
+    """There is no room for what is sent."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(507, "disk-full", "The disk is full", detail)
+
+
+class UploadBusy(Problem):
+    """Another request is writing to the upload."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "upload-busy", "Upload is busy", "another request is sending a piece of this upload")
+
+
+class UploadFile:
+    """The file of an upload, kept from other requests until it is closed. Raises `UploadBusy`."""
+
+    def __init__(self, datasets_dir: Path, upload_id: str) -> None:
+        path = _path(datasets_dir, upload_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise UploadBusy from None
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes are there, those of broken requests too."""
+        return os.fstat(self._file).st_size
+
+    def write(self, offset: int, piece: bytes | bytearray) -> None:
+        """Write a piece at its place. Raises `DiskFull`, and leaves nothing of it then."""
+        view = memoryview(piece)
+        try:
+            while view:
+                written = os.pwrite(self._file, view, offset)
+                view, offset = view[written:], offset + written
+        except OSError as error:
+            if error.errno in _FULL:
+                raise DiskFull("there is no room for this piece: delete uploads, or send it again later") from error
+            raise
+        finally:
+            view.release()
+
+    def cut(self, size_bytes: int) -> None:
+        """Forget what lies behind so many bytes."""
+        os.ftruncate(self._file, size_bytes)
+
+    def flush(self) -> None:
+        """Have all that was written on the disk."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Let other requests write."""
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def require_room(datasets_dir: Path, size_bytes: int) -> None:
+    """Refuse what the disk has no room for. Raises `DiskFull`."""
+    datasets_dir.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(datasets_dir).free
+    if size_bytes > free:
+        raise DiskFull(f"the archive has {size_bytes} bytes, and {free} are free")
+
+
+def remove(datasets_dir: Path, upload_id: str) -> None:
+    """Remove an upload's bytes."""
+    _path(datasets_dir, upload_id).unlink(missing_ok=True)
+
+
+def _path(datasets_dir: Path, upload_id: str) -> Path:
+    assert upload_id.isalnum()
+    return datasets_dir / FOLDER / upload_id

@@ -1,0 +1,194 @@
+"""The datasets that a spec can name: built-in ones, and those that people register, with their versions."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Response
+from pydantic import ValidationError
+from sqlalchemy.orm import Session
+
+from api.access import Caller, CallerHere, router
+from api.deps import (
+    JSON,
+    Cursor,
+    IfNoneMatch,
+    PageLimit,
+    Services,
+    ServicesHere,
+    as_json,
+    body_sha256,
+    json_body,
+    schema_body,
+)
+from api.entity_tags import UNCHANGED, answer_once, tag_of, tagged_with
+from api.openapi import problems
+from api.problems import invalid
+from api.routes.jobs import Key
+from jobs import audit
+from jobs.admission import misplaced
+from jobs.catalog import DATASETS
+from jobs.datasets import uploads, versions
+from jobs.datasets.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
+from jobs.spec import FieldProblem, InvalidSpec, field_problems
+from jobs.store import IdempotencyConflict
+from jobs.tables import DatasetVersion
+from jobs.views.base import Listed
+from jobs.views.data import DatasetLine, DatasetVersions, DatasetVersionView, NewDataset
+
+routes = router("datasets")
+
+_NEW: dict[str, Any] = {
+    "folder": {
+        "summary": "A folder of images below the data roots",
+        "value": {"name": "chips", "source": "sets/chips", "image_size": [96, 96]},
+    },
+    "upload": {"summary": "An archive that was uploaded", "value": {"name": "chips", "upload": "5r0x8b2k9m1d"}},
+}
+_NO_SUCH_DATASET = problems(s404="No such dataset, or no such version of it")
+
+DatasetPath = Annotated[
+    str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="The dataset's name", examples=["chips"])
+]
+VersionPath = Annotated[int, Path(ge=1, lt=2**31, description="The version, from 1", examples=[3])]
+
+
+@routes.post(
+    "/datasets",
+    status_code=201,
+    response_model=DatasetVersionView,
+    responses=problems(
+        s409="The key came before with another body",
+        s413="The body is too large",
+        s415="The body is not JSON",
+    ),
+    openapi_extra=schema_body("NewDataset", JSON, required=True, examples=_NEW),
+)
+def register_dataset(
+    services: ServicesHere,
+    caller: CallerHere,
+    body: Annotated[bytes, Depends(json_body)],
+    idempotency_key: Key = None,
+) -> Response:
+    """Register data under a name, as its next version. Jobs can train on it once a worker has validated it."""
+    new = _new_dataset(body)
+    request_sha256 = body_sha256("dataset", body)
+    with services.sessions.begin() as session:
+        row = _registered_before(session, caller, idempotency_key, request_sha256)
+        replayed = row is not None
+        if row is None:
+            _check(session, services, caller, new)
+            row = versions.register(session, new, owner=caller.user, key=idempotency_key, request_sha256=request_sha256)
+            subject = f"{row.name}@{row.version}"
+            audit.record(session, caller.actor, "dataset.registered", subject, source=new.source, upload=new.upload)
+        view = DatasetVersionView.model_validate(row)
+    headers = {"Location": f"/v1/datasets/{view.name}/versions/{view.version}", **_tagged(view)}
+    return as_json(view, 201, headers | ({"Idempotency-Replayed": "true"} if replayed else {}))
+
+
+def _new_dataset(body: bytes) -> NewDataset:
+    try:
+        new = NewDataset.model_validate_json(body)
+    except ValidationError as error:
+        raise InvalidSpec(field_problems(error)) from None
+    if new.name in DATASETS:
+        raise invalid([FieldProblem("name", "this is the name of a built-in dataset: take another", new.name)])
+    return new
+
+
+def _registered_before(session: Session, caller: Caller, key: str | None, sha256: str) -> DatasetVersion | None:
+    row = versions.registered_with(session, caller.user, key) if key is not None else None
+    if row is not None and row.request_sha256 != sha256:
+        raise IdempotencyConflict(key)
+    return row
+
+
+def _check(session: Session, services: Services, caller: Caller, new: NewDataset) -> None:
+    """Refuse data that no worker could look at. Raises `InvalidSpec`, `Forbidden`."""
+    places = {"source": new.source, "validation": new.validation if isinstance(new.validation, str) else None}
+    found = misplaced({field: place for field, place in places.items() if place is not None}, services.site)
+    if new.upload is not None:
+        try:
+            caller.require_owner(f"upload {new.upload}", uploads.for_dataset(session, new.upload).owner)
+        except UploadNotFound:
+            found.append(FieldProblem("upload", "there is no such upload", new.upload))
+        except (UploadGone, UploadInUse, UploadUnfinished) as error:
+            found.append(FieldProblem("upload", str(error), new.upload))
+    if found:
+        raise InvalidSpec(found)
+
+
+@routes.get("/datasets", response_model=Listed[DatasetLine], responses=UNCHANGED)
+def list_datasets(
+    services: ServicesHere, limit: PageLimit = 100, cursor: Cursor = None, if_none_match: IfNoneMatch = None
+) -> Response:
+    """List the datasets that a spec can name, by name, page by page: built-in ones, and the newest version of others.
+
+    With `If-None-Match` an unchanged page is answered with 304.
+    """
+    with services.sessions() as session:
+        page = versions.list_datasets(session, limit=limit, cursor=cursor)
+    return answer_once(Listed[DatasetLine](items=page.items, next_cursor=page.next_cursor), if_none_match)
+
+
+@routes.get("/datasets/{dataset}", response_model=DatasetVersions, responses=UNCHANGED | _NO_SUCH_DATASET)
+def get_dataset(
+    dataset: DatasetPath,
+    services: ServicesHere,
+    limit: PageLimit = 50,
+    cursor: Cursor = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Look a dataset up, with its versions, newest first, page by page. A built-in one has none."""
+    if dataset in DATASETS:
+        known = DATASETS[dataset]
+        view = DatasetVersions(
+            name=known.name, description=known.description, builtin=True, newest_ready=None, items=[]
+        )
+        return answer_once(view, if_none_match)
+    with services.sessions() as session:
+        page, newest_ready = versions.list_versions(session, dataset, limit=limit, cursor=cursor)
+    view = DatasetVersions(
+        name=dataset,
+        description=page.items[0].description if page.items else "",
+        builtin=False,
+        newest_ready=newest_ready,
+        items=[DatasetVersionView.model_validate(row) for row in page.items],
+        next_cursor=page.next_cursor,
+    )
+    return answer_once(view, if_none_match)
+
+
+@routes.get(
+    "/datasets/{dataset}/versions/{version}",
+    response_model=DatasetVersionView,
+    responses=UNCHANGED | _NO_SUCH_DATASET,
+)
+def get_dataset_version(
+    dataset: DatasetPath, version: VersionPath, services: ServicesHere, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Look one version up. With `If-None-Match` an unchanged one is answered with 304."""
+    with services.sessions() as session:
+        view = DatasetVersionView.model_validate(versions.get_version(session, dataset, version))
+    return answer_once(view, if_none_match)
+
+
+@routes.delete(
+    "/datasets/{dataset}/versions/{version}",
+    status_code=204,
+    responses=_NO_SUCH_DATASET | problems(s409="Jobs that have not ended train on it"),
+)
+def remove_dataset_version(
+    dataset: DatasetPath, version: VersionPath, services: ServicesHere, caller: CallerHere
+) -> None:
+    """Remove a version, so that no new job can train on it. Whoever registered it, and admins.
+
+    Of an upload the files are removed some time later; files below the data roots are left alone.
+    """
+    with services.sessions.begin() as session:
+        row = versions.get_version(session, dataset, version, to_change=True)
+        caller.require_owner(f"dataset {dataset}@{version}", row.created_by)
+        versions.remove(session, row)
+        audit.record(session, caller.actor, "dataset.removed", f"{dataset}@{version}")
+
+
+def _tagged(view: DatasetVersionView) -> dict[str, str]:
+    return tagged_with(tag_of(view.model_dump_json()))

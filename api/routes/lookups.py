@@ -1,0 +1,138 @@
+"""Look jobs up: a list of them, page by page, and one."""
+
+import re
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import AwareDatetime, BeforeValidator
+
+from api.access import polled, router
+from api.deps import Cursor, IfNoneMatch, JobId, PageLimit, SafeText, Services, ServicesHere
+from api.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
+from api.openapi import NO_SUCH_JOB
+from api.problems import invalid
+from api.rows import job_view
+from api.waiting import page_tag, standings_of
+from jobs import store
+from jobs.listing import JobFilter, Order, Wanted, list_jobs
+from jobs.spec import FieldProblem
+from jobs.states import Status
+from jobs.views.base import Listed
+from jobs.views.jobs import JobView
+
+routes = router("jobs")
+
+_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
+_DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+
+
+def _written_out(value: Any) -> Any:
+    """Let no number pass for a time."""
+    if isinstance(value, str) and not _DATE_AND_TIME.match(value):
+        raise ValueError("write it as 2030-01-31T09:00:00Z")
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+
+Statuses = Annotated[
+    list[str],
+    Query(description=f"Any of {', '.join(Status)}; repeated or with commas", max_length=20, examples=[["running"]]),
+]
+Labels = Annotated[
+    list[SafeText], Query(description="`key:value`; all of these", max_length=20, examples=[["team:vision"]])
+]
+Name = Annotated[SafeText | None, Query(description="Jobs of this name")]
+Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
+Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
+Paused = Annotated[bool | None, Query(description="Jobs that a person asked to wait, or all others")]
+OfStudy = Annotated[str | None, Query(pattern="^[0-9a-z]{1,32}$", description="Jobs of the study with this id")]
+Since = Annotated[Moment | None, Query(description="Jobs that were submitted then or later, in RFC 3339")]
+Until = Annotated[Moment | None, Query(description="Jobs that were submitted before that, in RFC 3339")]
+Sort = Annotated[
+    Order,
+    Query(
+        description="A minus is from the greatest to the least. What has not started or ended comes after all that has"
+    ),
+]
+
+
+@routes.get("/jobs", response_model=Listed[JobView], responses=UNCHANGED)
+async def list_all_jobs(
+    services: ServicesHere,
+    status: Statuses = [],  # noqa: B006
+    label: Labels = [],  # noqa: B006
+    name: Name = None,
+    owner: Owner = None,
+    project: Project = None,
+    paused: Paused = None,
+    study: OfStudy = None,
+    since: Since = None,
+    until: Until = None,
+    sort: Sort = "-created_at",
+    limit: PageLimit = 50,
+    cursor: Cursor = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """List jobs, page by page. With `If-None-Match` a page that has not changed is answered with 304."""
+    wanted = Wanted(
+        JobFilter(
+            statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, project=project,
+            paused=paused, study=study, since=since, until=until,
+        ),
+        order=sort, limit=limit, cursor=cursor,
+    )  # fmt: skip
+    if if_none_match is not None and is_known(tag := await services.polls.page_tag(wanted), if_none_match):
+        return unchanged(tag)
+    return await run_in_threadpool(_page, services, wanted)
+
+
+def _page(services: Services, wanted: Wanted) -> Response:
+    with services.sessions() as session:
+        page = list_jobs(session, wanted)
+        waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)
+    views = [job_view(job, with_classes=False, standing=waiting.get(job.id)) for job in page.items]
+    tag = page_tag(wanted, page.items, waiting, more=page.next_cursor is not None)
+    return answer_with(Listed[JobView](items=views, next_cursor=page.next_cursor), tag)
+
+
+def _statuses(given: list[str]) -> frozenset[Status]:
+    names = [name for part in given for name in part.split(",") if name]
+    wrong = [name for name in names if name not in set(Status)]
+    if wrong:
+        allowed = ", ".join(Status)
+        raise invalid([FieldProblem("status", f"no such status; there are: {allowed}", name[:80]) for name in wrong])
+    return frozenset(map(Status, names))
+
+
+def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
+    wrong = [text for text in given if not text.partition(":")[1]]
+    if wrong:
+        raise invalid([FieldProblem("label", "write it as key:value", text[:80]) for text in wrong])
+    return tuple((key, value) for key, _, value in (text.partition(":") for text in given))
+
+
+async def _job_unchanged(request: Request, services: Services) -> Response | None:
+    """304 where the caller has the job as it is; None where that, or the request, needs a closer look."""
+    job_id, if_none_match = request.path_params["job_id"], request.headers["if-none-match"]
+    if request.scope["query_string"] or not _JOB_ID.fullmatch(job_id):
+        return None
+    tag = await services.polls.job_tag(job_id)
+    return unchanged(tag) if is_known(tag, if_none_match) else None
+
+
+@routes.get("/jobs/{job_id}", response_model=JobView, responses=UNCHANGED | NO_SUCH_JOB)
+@polled(_job_unchanged)
+async def get_job(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
+    """Look a job up. With `If-None-Match` an unchanged one is answered with 304."""
+    return await run_in_threadpool(_job, services, job_id, if_none_match)
+
+
+def _job(services: Services, job_id: str, if_none_match: str | None) -> Response:
+    with services.sessions() as session:
+        job = store.get_job(session, job_id)
+        standing = standings_of(session, [job], host_timeout_s=services.settings.host_timeout_s).get(job_id)
+        view = job_view(job, standing=standing)
+    tag = job_tag(view.revision, standing)
+    return unchanged(tag) if is_known(tag, if_none_match) else answer_with(view, tag)

@@ -1,0 +1,23 @@
+"""Times as a person gives them on the command line. Pure, but for the clock; used by its commands."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import typer
+
+WHEN = "2h, 7d, 2030-01-31, or a time in RFC 3339"
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def moment(text: str | None, now: datetime | None = None) -> str | None:
+    """A time in RFC 3339: so long ago, or the one given, which is this machine's time where it names no zone."""
+    if text is None:
+        return None
+    try:
+        if ago := re.fullmatch(r"([0-9]{1,6})([smhdw])", text):
+            at = (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        else:
+            at = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(f"{text!r} is no time; give {WHEN}") from None
+    return at.isoformat().replace("+00:00", "Z")

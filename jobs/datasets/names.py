@@ -1,0 +1,43 @@
+"""What `dataset.source` of a spec says of registered datasets: `chips`, `chips@3`. Pure.
+
+A path below the data roots may look like a name. A registered name hides it, as the name of a built-in dataset does;
+`./chips` is always the path.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from jobs.catalog import DATASETS
+
+NAME = r"[a-z0-9][a-z0-9._-]*"
+DatasetName = Annotated[str, StringConstraints(pattern=rf"^{NAME}$", max_length=64)]
+
+_REFERENCE = re.compile(rf"(?P<name>{NAME})(@(?P<version>[1-9][0-9]{{0,8}}))?")
+_VERSIONED = re.compile(r"[^/:]*@[0-9]+")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A registered dataset, and which version of it; None: the newest that is ready."""
+
+    name: str
+    version: int | None
+
+    def __str__(self) -> str:
+        return self.name if self.version is None else f"{self.name}@{self.version}"
+
+
+def reference_of(source: str) -> Reference | None:
+    """What a source names if such a dataset is registered; None where it can only be a path, a URL, or built in."""
+    found = _REFERENCE.fullmatch(source)
+    if found is None or len(found["name"]) > 64 or found["name"] in DATASETS:
+        return None
+    return Reference(found["name"], int(found["version"]) if found["version"] else None)
+
+
+def is_versioned(source: str) -> bool:
+    """Whether a source has the form NAME@N, which no path is taken for."""
+    return _VERSIONED.fullmatch(source) is not None

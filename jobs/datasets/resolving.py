@@ -1,0 +1,143 @@
+"""From a spec as submitted to the spec that is stored: `chips` becomes `chips@3`, with the options of that version.
+
+Called by the api before it stores a job. What a spec sets itself stands; the rest of `dataset` is as registered.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from jobs.catalog import sizes_of
+from jobs.database import Sessions
+from jobs.datasets import versions
+from jobs.datasets.names import Reference, is_versioned, reference_of
+from jobs.datasets.versions import Ref
+from jobs.plan import DatasetSizes, split_sizes
+from jobs.spec import DatasetSpec, FieldProblem, Spec
+from jobs.tables import DatasetVersion
+
+_FIELD = "dataset.source"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A spec with the version that it trains on. Where `problems` say why there is none, the spec is as it was."""
+
+    spec: Spec
+    sizes: DatasetSizes | None
+    shape: tuple[int, ...] | None = None  # of a sample, where a registered dataset has one
+    problems: list[FieldProblem] = field(default_factory=list)
+
+
+class Registry:
+    """The registered datasets, each name asked for once."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._known: dict[str, Sequence[DatasetVersion]] = {}
+
+    def resolve(self, spec: Spec) -> Resolved:
+        """The spec with the version and the options of the registered dataset that it names, if it names one."""
+        reference = reference_of(spec.dataset.source)
+        if reference is None and is_versioned(spec.dataset.source):
+            return self._refused(spec, "only registered datasets have versions, written as NAME@N")
+        found = self._versions(reference.name) if reference is not None else []
+        if reference is None or (not found and reference.version is None):
+            return Resolved(spec, sizes_of(spec))
+        if not found:
+            return self._refused(spec, f"no dataset {reference.name} is registered{self.told()}")
+        row = _named(reference, found)
+        if isinstance(row, str):
+            return self._refused(spec, row)
+        spec = with_options(spec, row)
+        return Resolved(spec, registered_sizes(spec, row), tuple(row.facts["shape"]) if row.facts else None)
+
+    def told(self) -> str:
+        """The registered names, as the end of a message."""
+        with self._sessions() as session:
+            names = versions.names(session)
+        return f"; registered: {', '.join(names)}" if names else ""
+
+    def _versions(self, name: str) -> Sequence[DatasetVersion]:
+        if name not in self._known:
+            with self._sessions() as session:
+                self._known[name] = versions.versions_of(session, name)
+        return self._known[name]
+
+    def _refused(self, spec: Spec, why: str) -> Resolved:
+        return Resolved(spec, None, problems=[FieldProblem(_FIELD, why, spec.dataset.source)])
+
+
+def _named(reference: Reference, found: Sequence[DatasetVersion]) -> DatasetVersion | str:
+    """The version that is meant, or why it cannot be trained on."""
+    if reference.version is None:
+        ready = [row for row in found if row.status == "ready"]
+        told = "; ".join(_told(row) for row in found[:3])
+        return ready[0] if ready else f"{reference.name} has no version that is ready: {told}"
+    row = next((row for row in found if row.version == reference.version), None)
+    if row is None:
+        there_are = ", ".join(f"{row.name}@{row.version}" for row in reversed(found[:20]))
+        return f"there is no {reference}; there are: {there_are}"
+    return row if row.status == "ready" else _told(row)
+
+
+def _told(row: DatasetVersion) -> str:
+    state = "still being validated" if row.status == "validating" else f"invalid: {row.error}"
+    return f"{row.name}@{row.version} is {state}"
+
+
+def sizes_in(session: Session, spec: Spec) -> DatasetSizes | None:
+    """The sizes of the data of a spec that was stored, where they are known without opening it."""
+    reference = reference_of(spec.dataset.source) if is_versioned(spec.dataset.source) else None
+    if reference is None:
+        return sizes_of(spec)
+    row = next((row for row in versions.versions_of(session, reference.name) if row.version == reference.version), None)
+    return registered_sizes(spec, row) if row is not None else None
+
+
+def with_options(spec: Spec, row: DatasetVersion) -> Spec:
+    """The spec with the version's options where it sets none of its own."""
+    own = spec.dataset.model_fields_set
+    options = {name: value for name, value in row.options.items() if name not in own}
+    document = {**spec.dataset.model_dump(mode="json"), **options, "source": f"{row.name}@{row.version}"}
+    return spec.model_copy(update={"dataset": DatasetSpec.model_validate_json(json.dumps(document))})
+
+
+def without_options(document: dict[str, Any], ref: Ref | None) -> dict[str, Any]:
+    """A stored spec without what came with its dataset, so that a clone on other data takes that of the other."""
+    if ref is None:
+        return document
+    options = ref["options"]
+    own = {name: value for name, value in document["dataset"].items() if options.get(name, _UNSET) != value}
+    return {**document, "dataset": own}
+
+
+_UNSET = object()
+
+
+def registered_sizes(spec: Spec, row: DatasetVersion) -> DatasetSizes | None:
+    """The sizes of the parts of a version; None where only the ranks can tell.
+
+    A share of Parquet is taken within every row group, so one that is not the registered share is not known.
+    """
+    facts, validation, registered = row.facts, spec.dataset.validation, row.options["validation"]
+    if facts is None:
+        return None
+    as_registered = DatasetSizes(train=facts["train"], validation=facts["validation"], test=facts["test"])
+    if isinstance(validation, str):
+        return as_registered if validation == registered else None
+    lies_apart = facts["split"] is None and not isinstance(registered, str)
+    if lies_apart or validation == facts["split"]:
+        return as_registered
+    if facts["format"] == "parquet":
+        return None
+    train, held_out = split_sizes(facts["samples"], validation)
+    return DatasetSizes(train=train, validation=held_out, test=facts["test"])
+
+
+def with_source(spec: Spec, source: str) -> Spec:
+    """The spec as ranks want it: with the place where the version lies."""
+    return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"source": source})})

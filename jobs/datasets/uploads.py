@@ -1,0 +1,160 @@
+"""The rows of uploads: archives that come in pieces. Their bytes are `api.receiving`'s; called by the api.
+
+Every function works in the caller's transaction.
+
+    UploadNotFound      no upload has this id
+    TooManyUploads      the user has as many open ones as one may have
+    UploadGone          its bytes are gone: it became a dataset, or was given up
+    UploadUnfinished    not all of its bytes are there
+    UploadInUse         a dataset is made of it
+"""
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from sqlalchemy import String, cast, exists, func, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs import cursors
+from jobs.cursors import Page, page_of
+from jobs.store import new_id
+from jobs.tables import DatasetVersion, Upload
+from jobs.views.data import NewUpload
+
+FOLDER = ".uploads"  # of `settings.datasets`: a file for each, by its id
+_LIST = "uploads"  # what its cursors belong to
+
+
+class UploadNotFound(LookupError):
+    """There is no upload with this id."""
+
+
+class TooManyUploads(ValueError):
+    """The user has as many open uploads as one may have."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"you have {most} uploads that became no dataset yet: make datasets of them, or delete some")
+
+
+class UploadGone(ValueError):
+    """The upload's bytes are gone."""
+
+    def __init__(self, upload_id: str) -> None:
+        super().__init__(f"upload {upload_id} became a dataset or was removed: its bytes are gone")
+
+
+class UploadUnfinished(ValueError):
+    """Not all bytes of the upload are there."""
+
+    def __init__(self, row: Upload) -> None:
+        super().__init__(f"of upload {row.id} {row.received_bytes} of {row.size_bytes} bytes are there")
+
+
+class UploadInUse(ValueError):
+    """A dataset is made, or is about to be made, of the upload."""
+
+    def __init__(self, upload_id: str, row: DatasetVersion) -> None:
+        super().__init__(f"upload {upload_id} is {row.name}@{row.version}")
+
+
+def start(session: Session, new: NewUpload, *, owner: str, most_open: int) -> Upload:
+    """Begin an upload. Raises `TooManyUploads`."""
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"uploads\n{owner}", 0))))
+    open_ones = select(func.count()).select_from(Upload).where(Upload.owner == owner, Upload.removed_at.is_(None))
+    if session.execute(open_ones).scalar_one() >= most_open:
+        raise TooManyUploads(most_open)
+    row = Upload(id=new_id(), owner=owner, **new.model_dump())
+    session.add(row)
+    session.flush()
+    session.refresh(row)
+    return row
+
+
+def get_upload(session: Session, upload_id: str, *, to_change: bool = False) -> Upload:
+    """One upload; with `to_change` nobody else changes it before the commit. Raises `UploadNotFound`."""
+    row = session.get(Upload, upload_id, populate_existing=True, with_for_update=to_change)
+    if row is None:
+        raise UploadNotFound(upload_id)
+    return row
+
+
+def list_uploads(session: Session, *, owner: str, limit: int, cursor: str | None = None) -> Page[Upload]:
+    """A page of a user's open uploads, the oldest first. Raises `InvalidCursor`."""
+    query = select(Upload).where(Upload.owner == owner, Upload.removed_at.is_(None))
+    if cursor is not None:
+        query = query.where(Upload.id > str(cursors.decode(cursor, of=f"{_LIST} {owner}")[0]))
+    found = session.scalars(query.order_by(Upload.id).limit(limit + 1)).all()
+    return page_of(found, limit=limit, of=f"{_LIST} {owner}", position=lambda row: (row.id,))
+
+
+def advance(session: Session, upload_id: str, *, offset: int, size_bytes: int) -> Upload:
+    """Note that the bytes from `offset` on are there; another that was faster makes it change nothing."""
+    session.execute(
+        update(Upload)
+        .where(Upload.id == upload_id, Upload.received_bytes == offset, Upload.removed_at.is_(None))
+        .values(received_bytes=offset + size_bytes, touched_at=func.now())
+    )
+    session.execute(
+        update(Upload)
+        .where(Upload.id == upload_id, Upload.received_bytes == Upload.size_bytes, Upload.completed_at.is_(None))
+        .values(completed_at=func.now())
+    )
+    return get_upload(session, upload_id)
+
+
+def for_dataset(session: Session, upload_id: str) -> Upload:
+    """An upload that a dataset can be made of, locked. Raises all errors of this module but one."""
+    row = get_upload(session, upload_id, to_change=True)
+    if row.removed_at is not None:
+        raise UploadGone(upload_id)
+    if row.completed_at is None:
+        raise UploadUnfinished(row)
+    _check_unused(session, upload_id)
+    row.touched_at = func.now()
+    return row
+
+
+def remove(session: Session, upload_id: str) -> None:
+    """Give an upload up. Again is fine. Raises `UploadNotFound`, `UploadInUse`."""
+    row = get_upload(session, upload_id, to_change=True)
+    if row.removed_at is None:
+        _check_unused(session, upload_id)
+        row.removed_at = func.now()
+        session.flush()
+
+
+def mark_removed(session: Session, upload_id: str) -> None:
+    """Note that an upload's bytes are of no use any more: it became a dataset."""
+    session.execute(update(Upload).where(Upload.id == upload_id).values(removed_at=func.now()))
+
+
+def _check_unused(session: Session, upload_id: str) -> None:
+    used = session.scalar(select(DatasetVersion).where(DatasetVersion.upload_id == upload_id, _NEEDED))
+    if used is not None:
+        raise UploadInUse(upload_id, used)
+
+
+# One that turned out to be invalid can be registered again, with other options.
+_NEEDED = DatasetVersion.status.in_(["validating", "ready"]) & DatasetVersion.deleted_at.is_(None)
+
+
+def give_up_stale(session: Session, *, after_days: float) -> list[str]:
+    """Give up the uploads that nobody touched for so long, and that no dataset is being made of; says which."""
+    validated = exists().where(DatasetVersion.upload_id == Upload.id, _NEEDED)
+    stale = Upload.touched_at < func.now() - timedelta(days=after_days)
+    return list(
+        session.scalars(
+            update(Upload)
+            .where(Upload.removed_at.is_(None), stale, ~validated)
+            .values(removed_at=func.now())
+            .returning(Upload.id),
+            execution_options={"synchronize_session": False},
+        )
+    )
+
+
+def unneeded(session: Session, upload_ids: Collection[str]) -> list[str]:
+    """Those of the uploads whose bytes may go; one that is not known is none of them."""
+    known = Upload.id == func.any(cast(list(upload_ids), ARRAY(String)))
+    return list(session.scalars(select(Upload.id).where(known, Upload.removed_at.is_not(None))))

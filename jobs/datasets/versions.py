@@ -1,0 +1,209 @@
+"""The rows of registered datasets: register, list, look up, remove, and what a job keeps of its version.
+
+Called by the api, and by `jobs.store` for what a job keeps. Every function works in the caller's transaction.
+
+    DatasetNotFound     no such name, or no such version of it
+    DatasetInUse        jobs that have not ended train on the version
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import String, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY, distinct_on
+from sqlalchemy.orm import Session
+
+from jobs import cursors
+from jobs.catalog import DATASETS
+from jobs.cursors import Page, page_of
+from jobs.datasets.names import Reference, is_versioned, reference_of
+from jobs.spec import FieldProblem, InvalidSpec
+from jobs.states import TERMINAL
+from jobs.tables import DatasetVersion, Job
+from jobs.views.data import DatasetLine, DatasetStatus, NewDataset
+
+Ref = dict[str, Any]  # `Job.dataset_ref`
+
+_LIST, _VERSIONS = "datasets", "dataset versions"  # what their cursors belong to
+_LISTED = DatasetVersion.deleted_at.is_(None)
+_READY = DatasetVersion.status == "ready"
+_NAMED = 5  # of those that a message tells of
+
+
+class DatasetNotFound(LookupError):
+    """There is no dataset of this name, or no such version of it."""
+
+
+class DatasetInUse(ValueError):
+    """Jobs that have not ended train on the version."""
+
+    def __init__(self, name: str, version: int, job_ids: Sequence[str]) -> None:
+        more = "" if len(job_ids) < _NAMED else " and more"
+        super().__init__(f"{name}@{version} is used by jobs that have not ended: {', '.join(job_ids)}{more}")
+
+
+def register(
+    session: Session,
+    new: NewDataset,
+    *,
+    owner: str,
+    key: str | None = None,
+    request_sha256: str | None = None,
+) -> DatasetVersion:
+    """Add the next version of a name, to be validated. An upload will lie in a folder of that name and version."""
+    # Two that register one name take turns here.
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"dataset\n{new.name}", 0))))
+    newest = session.scalar(select(func.max(DatasetVersion.version)).where(DatasetVersion.name == new.name)) or 0
+    row = DatasetVersion(
+        name=new.name,
+        version=newest + 1,
+        source=new.source if new.source is not None else f"{new.name}/{newest + 1}",
+        description=new.description,
+        options=new.options,
+        upload_id=new.upload,
+        created_by=owner,
+        idempotency_key=key,
+        request_sha256=request_sha256,
+    )
+    session.add(row)
+    session.flush()
+    session.refresh(row)
+    return row
+
+
+def registered_with(session: Session, owner: str, key: str) -> DatasetVersion | None:
+    """The version that a request with this Idempotency-Key made; others with the key wait until the commit."""
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"dataset key\n{owner}\n{key}", 0))))
+    return session.scalar(
+        select(DatasetVersion).where(DatasetVersion.created_by == owner, DatasetVersion.idempotency_key == key)
+    )
+
+
+def list_datasets(session: Session, *, limit: int, cursor: str | None = None) -> Page[DatasetLine]:
+    """A page of the names, in alphabetical order, built-in ones among them. Raises `InvalidCursor`."""
+    after = str(cursors.decode(cursor, of=_LIST)[0]) if cursor is not None else ""
+    name = DatasetVersion.name.collate("C")  # in the order that Python has too
+    newest = select(DatasetVersion).where(_LISTED, name > after).ext(distinct_on(name))
+    rows = session.scalars(newest.order_by(name, DatasetVersion.version.desc()).limit(limit + 1)).all()
+    built_in = [_built_in(name) for name in DATASETS if name > after]
+    found = sorted([*built_in, *map(_line, rows)], key=lambda line: line.name)
+    return page_of(found, limit=limit, of=_LIST, position=lambda line: (line.name,))
+
+
+def _built_in(name: str) -> DatasetLine:
+    known = DATASETS[name]
+    return DatasetLine(**known.model_dump(exclude={"shape"}), shape=list(known.shape), builtin=True)
+
+
+def _line(row: DatasetVersion) -> DatasetLine:
+    facts = row.facts or {}
+    return DatasetLine(
+        name=row.name,
+        description=row.description,
+        trainable=facts["train"] + (facts["validation"] if facts["split"] is not None else 0) if facts else None,
+        test=facts.get("test"),
+        classes=len(facts["classes"]) if facts else None,
+        shape=facts.get("shape"),
+        format=facts.get("format"),
+        builtin=False,
+        version=row.version,
+        status=status_of(row),
+        error=row.error,
+        created_by=row.created_by,
+        created_at=row.created_at,
+    )
+
+
+def status_of(row: DatasetVersion) -> DatasetStatus:
+    """The status, as the table's check lets it be."""
+    status: DatasetStatus = row.status  # type: ignore[assignment]
+    return status
+
+
+def list_versions(
+    session: Session, name: str, *, limit: int, cursor: str | None = None
+) -> tuple[Page[DatasetVersion], int | None]:
+    """A page of a name's versions, newest first, and the newest that is ready. Raises as above, and `InvalidCursor`."""
+    mine = (_LISTED, DatasetVersion.name == name)
+    query = select(DatasetVersion).where(*mine).order_by(DatasetVersion.version.desc()).limit(limit + 1)
+    if cursor is not None:
+        query = query.where(DatasetVersion.version < int(cursors.decode(cursor, of=f"{_VERSIONS} {name}")[0]))
+    rows = session.scalars(query).all()
+    if not rows and cursor is None:
+        raise DatasetNotFound(name)
+    newest_ready = session.scalar(select(func.max(DatasetVersion.version)).where(*mine, _READY))
+    page = page_of(rows, limit=limit, of=f"{_VERSIONS} {name}", position=lambda row: (row.version,))
+    return page, newest_ready
+
+
+def get_version(session: Session, name: str, version: int, *, to_change: bool = False) -> DatasetVersion:
+    """One version. With `to_change` no job can come to use it before the commit. Raises `DatasetNotFound`."""
+    query = select(DatasetVersion).where(_LISTED, DatasetVersion.name == name, DatasetVersion.version == version)
+    row = session.scalar(query.with_for_update() if to_change else query, execution_options={"populate_existing": True})
+    if row is None:
+        raise DatasetNotFound(f"{name}@{version}")
+    return row
+
+
+def remove(session: Session, row: DatasetVersion) -> None:
+    """Take a version, locked by `get_version`, out of the list. Raises `DatasetInUse`."""
+    in_use = session.scalars(
+        select(Job.id)
+        .where(Job.status.not_in(TERMINAL), Job.dataset_ref.contains({"name": row.name, "version": row.version}))
+        .order_by(Job.created_at)
+        .limit(_NAMED)
+    ).all()
+    if in_use:
+        raise DatasetInUse(row.name, row.version, in_use)
+    row.deleted_at = func.now()
+    row.revision += 1
+    session.flush()
+
+
+def names(session: Session, *, most: int = 20) -> list[str]:
+    """The first registered names, for a message."""
+    return list(
+        session.scalars(select(DatasetVersion.name).where(_LISTED).distinct().order_by(DatasetVersion.name).limit(most))
+    )
+
+
+def versions_of(session: Session, name: str) -> Sequence[DatasetVersion]:
+    """All versions of a name that are in the list, newest first."""
+    query = select(DatasetVersion).where(_LISTED, DatasetVersion.name == name)
+    return session.scalars(query.order_by(DatasetVersion.version.desc())).all()
+
+
+def refs_of(session: Session, sources: Collection[str]) -> dict[str, Ref]:
+    """What jobs keep of the versions that their specs name, by source; the versions stay until the commit.
+
+    Raises `InvalidSpec` where one has been removed since it was resolved.
+    """
+    wanted = {source: found for source in sources if is_versioned(source) and (found := reference_of(source))}
+    if not wanted:
+        return {}
+    named = cast(sorted({reference.name for reference in wanted.values()}), ARRAY(String))
+    rows = session.scalars(
+        select(DatasetVersion)
+        .where(_LISTED, _READY, DatasetVersion.name == func.any(named))
+        .order_by(DatasetVersion.id)
+        .with_for_update(read=True)
+    )
+    known = {Reference(row.name, row.version): ref_of(row) for row in rows}
+    gone = [source for source, reference in wanted.items() if reference not in known]
+    if gone:
+        raise InvalidSpec([FieldProblem("dataset.source", "this version has been removed", gone[0])])
+    return {source: known[reference] for source, reference in wanted.items()}
+
+
+def ref_of(row: DatasetVersion) -> Ref:
+    """What a job keeps of the version that it trains on. `expects` is compared with what its ranks find."""
+    facts = row.facts or {}
+    return {
+        "name": row.name,
+        "version": row.version,
+        "fingerprint": row.fingerprint,
+        "source": row.source,
+        "uploaded": row.upload_id is not None,
+        "options": row.options,
+        "expects": {"samples": facts["samples"], "test": facts["test"], "classes": len(facts["classes"])},
+    }

@@ -1,0 +1,118 @@
+"""Figures of what goes on now, for Prometheus: live attempts, the GPUs they hold, and hosts.
+
+Called by the api's collector at each scrape, so each is a walk along an index: what has ended costs nothing here. What
+is unknown, or was last heard of too long ago to be called the present, is None or left out.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import BigInteger, ScalarSelect, func, select, true
+from sqlalchemy.orm import Session
+
+from jobs.ingest import ALL_RANKS
+from jobs.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
+
+_PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, tells nothing of now
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A job with a live attempt. Shares are of its newest epoch's time, averaged over all ranks, 0..1."""
+
+    job_id: str
+    project: str
+    slots: int
+    progress: Mapping[str, Any]  # as `worker.intake` stores it
+    data_wait: float | None
+    allreduce: float | None
+
+
+@dataclass(frozen=True)
+class LeasedGpu:
+    """A GPU that a live attempt holds, on a host that is alive."""
+
+    host: str
+    slot: int
+    job_id: str
+    memory_bytes: int | None  # that it has
+    reading: Mapping[str, Any]  # a `worker.gpus.GpuReading`, a few seconds old
+
+
+@dataclass(frozen=True)
+class HostFigures:
+    """A host, and its newest sample where that is of now."""
+
+    name: str
+    is_alive: bool
+    is_drained: bool
+    heartbeat_age_s: float
+    memory_bytes: int | None  # that it has
+    sample: Mapping[str, float | None]  # by the columns of `HostSample`
+
+
+def running_jobs(session: Session) -> list[RunningJob]:
+    """Every job with a live attempt, by id."""
+    columns = (Job.id, Job.project, Attempt.gpus, Job.progress)
+    shares = (_newest("epoch_s"), _newest("data_wait_s"), _newest("allreduce_s"))
+    live = select(*columns, *shares).join(Job, Job.id == Attempt.job_id).where(Attempt.ended_at.is_(None))
+    return [
+        RunningJob(job_id, project, slots, progress or {}, _share(wait_s, epoch_s), _share(allreduce_s, epoch_s))
+        for job_id, project, slots, progress, epoch_s, wait_s, allreduce_s in session.execute(live.order_by(Job.id))
+    ]
+
+
+def _newest(name: str) -> ScalarSelect[float]:
+    """The newest value over all ranks that the live attempt itself wrote: what those before it wrote may be void."""
+    point = MetricPoint
+    own = (point.job_id == Attempt.job_id, point.name == name, point.rank == ALL_RANKS, point.attempt == Attempt.number)
+    return select(point.value).where(*own).order_by(point.step.desc()).limit(1).scalar_subquery()
+
+
+def _share(part_s: float | None, whole_s: float | None) -> float | None:
+    return part_s / whole_s if part_s is not None and whole_s and math.isfinite(whole_s) else None
+
+
+def leased_gpus(session: Session, *, host_timeout_s: float) -> list[LeasedGpu]:
+    """The GPUs that live attempts hold, by host and slot."""
+    rows = session.execute(
+        select(Slot.host, Slot.index, Attempt.job_id, Slot.memory_bytes, Slot.reading)
+        .join(Attempt, Attempt.id == Slot.attempt_id)
+        .join(Host, Host.name == Slot.host)
+        .where(Slot.attempt_id.is_not(None), Attempt.ended_at.is_(None), Slot.kind == "gpu")
+        .where(Host.heartbeat_at >= func.now() - timedelta(seconds=host_timeout_s))
+        .order_by(Slot.host, Slot.index)
+    )
+    return [LeasedGpu(host, slot, job_id, memory, reading or {}) for host, slot, job_id, memory, reading in rows]
+
+
+_SAMPLED = ("cpu_percent", "memory_bytes", "network_received_bytes_per_s", "network_sent_bytes_per_s",
+            "disk_read_bytes_per_s", "disk_written_bytes_per_s")  # fmt: skip
+
+
+def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
+    """Every host that is known, by name."""
+    age_s = func.extract("epoch", func.now() - Host.heartbeat_at)
+    newest = (
+        select(*(getattr(HostSample, name) for name in _SAMPLED))
+        .where(HostSample.host == Host.name, HostSample.at > func.now() - _PRESENT)
+        .order_by(HostSample.at.desc())
+        .limit(1)
+        .lateral()
+    )
+    memory = Host.info["memory_bytes"].astext.cast(BigInteger)
+    rows = session.execute(
+        select(Host.name, age_s, Host.drained_at.is_not(None), memory, *newest.c)
+        .outerjoin(newest, true())
+        .order_by(Host.name)
+    )
+    found = []
+    for name, age, drained, memory_bytes, *sample in rows:
+        alive = float(age) <= host_timeout_s
+        figures: Sequence[float | None] = sample if alive else [None] * len(_SAMPLED)
+        by_column = dict(zip(_SAMPLED, figures, strict=True))
+        found.append(HostFigures(name, alive, drained, max(0.0, float(age)), memory_bytes, by_column))
+    return found

@@ -1,0 +1,199 @@
+"""People: which tokens they may make, who is let in at all, and whose jobs they may steer. Called by the api.
+
+Every function works in the caller's transaction; the caller commits.
+
+    NotAllowed          their token, or their place in a project, does not let them do this
+    UserNotFound        there is no user of this name
+    UserDisabled        nobody makes tokens for a user who is shut out
+    TooManyTokens       the user has as many tokens as anybody may have
+    LastAdmin           after this, nobody could administer the service
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import case, exists, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from jobs import cursors
+from jobs.cursors import Page
+from jobs.scopes import Scope
+from jobs.tables import ProjectMember, Token, User
+from jobs.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, store_token, withdraw
+from jobs.views.people import NewToken
+
+MOST_TOKENS = 100  # that are let in, of one user
+
+_ADMINS = 0x61646D696E73  # "admins": an advisory lock's number
+_USERS = "users"  # what the cursors of their list belong to
+
+
+class NotAllowed(PermissionError):
+    """Their token, or their place in a project, does not let them do this; the text says why."""
+
+
+class UserNotFound(LookupError):
+    """There is no user of this name."""
+
+
+class UserDisabled(ValueError):
+    """Nobody makes tokens for a user who is shut out."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the user {name} is disabled")
+
+
+class TooManyTokens(ValueError):
+    """The user has as many tokens as anybody may have."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} has {MOST_TOKENS} tokens that are let in, and may not have more: revoke one first")
+
+
+class LastAdmin(ValueError):
+    """After this, nobody could administer the service."""
+
+    def __init__(self) -> None:
+        super().__init__("nobody else has a token of the scope admin: make one for somebody first")
+
+
+@dataclass(frozen=True)
+class UserLine:
+    """A user, and what their tokens that are let in come to."""
+
+    name: str
+    created_at: datetime
+    disabled_at: datetime | None
+    tokens: int
+    scope: Scope | None  # the widest of them
+    last_used_at: datetime | None
+
+
+def make_token(session: Session, by: Bearer, asked: NewToken, *, most_per_s: float | None) -> tuple[str, Token]:
+    """Make a token; its text and its row. Nobody makes one that may do more, or lives longer, than their own.
+
+    `most_per_s` is the rate of requests that `by` is held to. Raises `NotAllowed`, `UserDisabled`, `TooManyTokens`.
+    """
+    user = asked.user or by.user
+    if user != by.user and by.scope is not Scope.ADMIN:
+        raise NotAllowed(f"you are {by.user}, and only an admin makes tokens for others")
+    if not by.scope.covers(asked.scope):
+        raise NotAllowed(f"your token has the scope {by.scope}, and cannot make one with {asked.scope}")
+    if most_per_s is not None and (asked.rate_limit_per_s or 0) > most_per_s:
+        raise NotAllowed(f"your token may send {most_per_s:g} requests a second, and cannot make one for more")
+    now = session.execute(select(func.now())).scalar_one()
+    expires_at = by.expires_at if asked.expires_in_s is None else now + timedelta(seconds=asked.expires_in_s)
+    if by.expires_at is not None and expires_at is not None and expires_at > by.expires_at:
+        raise NotAllowed(f"your token expires at {by.expires_at.isoformat()}, and cannot make one that lives longer")
+    add_user(session, user)
+    disabled_at = session.execute(select(User.disabled_at).where(User.name == user).with_for_update()).scalar_one()
+    if disabled_at is not None:
+        raise UserDisabled(user)
+    if session.execute(select(func.count()).where(Token.user_name == user, *_LIVE)).scalar_one() >= MOST_TOKENS:
+        raise TooManyTokens(user)
+    text = new_token()
+    token_id = store_token(
+        session, text, user=user, scope=asked.scope, name=asked.name, expires_at=expires_at, created_by=by.token_id,
+        rate_limit_per_s=asked.rate_limit_per_s or by.rate_limit_per_s,
+    )  # fmt: skip
+    return text, get_token(session, token_id)
+
+
+def make_login_link(session: Session, by: Bearer) -> tuple[str, datetime]:
+    """The code of a link that lets `by` in to the page once, and until when. Raises `NotAllowed`."""
+    if by.kind != "bearer":
+        raise NotAllowed("a login link is made with a token, and not from the page")
+    now = session.execute(select(func.now())).scalar_one()
+    limits = (now + timedelta(seconds=LOGIN_S), by.expires_at)
+    text, expires_at = new_token(), min(limit for limit in limits if limit is not None)
+    store_token(
+        session, text, user=by.user, scope=by.scope, name="login link", kind="login", expires_at=expires_at,
+        rate_limit_per_s=by.rate_limit_per_s, created_by=by.token_id,
+    )  # fmt: skip
+    return text, expires_at
+
+
+def revoke(session: Session, token: Token) -> list[str]:
+    """Let nobody in with a token any more; the ids of all that ended with it. Raises `LastAdmin`."""
+    _take_turn(session)
+    ended = withdraw(session, token.id)
+    if ended and token.scope == Scope.ADMIN:
+        _require_an_admin(session)
+    return ended
+
+
+def set_disabled(session: Session, name: str, *, disabled: bool) -> UserLine:
+    """Shut a user out, or let them in again. Asking again changes nothing. Raises `UserNotFound`, `LastAdmin`."""
+    _take_turn(session)
+    at = func.coalesce(User.disabled_at, func.now()) if disabled else None
+    found = session.scalar(update(User).where(User.name == name).values(disabled_at=at).returning(User.name))
+    if found is None:
+        raise UserNotFound(name)
+    if disabled:
+        _require_an_admin(session)
+    return _lines(session, [name])[0]
+
+
+def list_users(session: Session, *, limit: int = 50, cursor: str | None = None) -> Page[UserLine]:
+    """A page of users by name. Raises `InvalidCursor`."""
+    query = select(User.name).order_by(User.name).limit(limit + 1)
+    if cursor is not None:
+        query = query.where(User.name > str(cursors.decode(cursor, of=_USERS)[0]))
+    names = session.scalars(query).all()
+    lines = _lines(session, names[:limit])
+    return Page(lines, cursors.encode([names[limit - 1]], of=_USERS) if len(names) > limit else None)
+
+
+def projects_of(session: Session, user: str) -> Sequence[str]:
+    """The projects that somebody is a member of, by name."""
+    query = select(ProjectMember.project).where(ProjectMember.user_name == user).order_by(ProjectMember.project)
+    return session.scalars(query).all()
+
+
+def require_steering(session: Session, user: str, *, what: str, owner: str, project: str) -> None:
+    """Refuse those who neither own `what` nor are members of its project. Raises `NotAllowed`."""
+    if user == owner:
+        return
+    membership = exists().where(ProjectMember.project == project, ProjectMember.user_name == user)
+    if not session.scalar(select(membership)):
+        raise NotAllowed(
+            f"{what} is {owner}'s, in the project {project}: its owner, the project's members and admins may do this"
+        )
+
+
+def _lines(session: Session, names: Sequence[str]) -> list[UserLine]:
+    width = case({scope.value: position for position, scope in enumerate(Scope)}, value=Token.scope)
+    rows = session.execute(
+        select(
+            User.name, User.created_at, User.disabled_at, func.count(Token.id), func.max(width),
+            func.max(Token.last_used_at),
+        )
+        .outerjoin(Token, (Token.user_name == User.name) & _LIVE[0] & _LIVE[1] & _LIVE[2])
+        .where(User.name.in_(names))
+        .group_by(User.name)
+        .order_by(User.name)
+    )  # fmt: skip
+    scopes = list(Scope)
+    return [
+        UserLine(name, created_at, disabled_at, tokens, None if widest is None else scopes[widest], last_used_at)
+        for name, created_at, disabled_at, tokens, widest, last_used_at in rows
+    ]
+
+
+def _take_turn(session: Session) -> None:
+    """Wait for others who shut somebody out: of two admins who do it to each other, the second must see the first."""
+    session.execute(select(func.pg_advisory_xact_lock(_ADMINS)))
+
+
+def _require_an_admin(session: Session) -> None:
+    left = exists().where(Token.scope == Scope.ADMIN, User.name == Token.user_name, User.disabled_at.is_(None), *_LIVE)
+    if not session.scalar(select(left)):
+        raise LastAdmin
+
+
+_LIVE = (
+    Token.kind == "bearer",
+    Token.revoked_at.is_(None),
+    or_(Token.expires_at.is_(None), Token.expires_at > func.now()),
+)

@@ -1,0 +1,95 @@
+"""What projects hold and have used, read from the rows, and what ended attempts add to it.
+
+Called by the dispatcher, by `jobs.queue` to say why a job waits, and by `jobs.projects`; `charge` by `jobs.leases`.
+Every function works in the caller's transaction.
+
+A GPU-hour is one slot leased for an hour, whatever is done with it. Those of live attempts are worked out when asked
+for; those of ended ones are in `project_usage`, a row for each month. One statement reads both, so that an attempt that
+ends meanwhile is in exactly one of them.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Date, Float, Select, String, bindparam, case, cast, func, or_, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs.placement_quotas import Quota
+from jobs.tables import Attempt, Job, Project, ProjectUsage, Slot
+
+# Months are those of UTC, so that they are equally long for all and never an hour longer than they are.
+_CHARGE = text("""
+    INSERT INTO project_usage (project, month, slot_seconds)
+    SELECT project, month::date,
+        gpus * greatest(extract(epoch FROM least(until, month + interval '1 month') - greatest(since, month)), 0)
+    FROM (
+        SELECT jobs.project, attempts.gpus,
+            attempts.created_at AT TIME ZONE 'UTC' AS since, attempts.ended_at AT TIME ZONE 'UTC' AS until
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id WHERE attempts.id = :attempt_id
+    ) AS held, generate_series(date_trunc('month', since), until, interval '1 month') AS month
+    ON CONFLICT (project, month) DO UPDATE SET slot_seconds = project_usage.slot_seconds + excluded.slot_seconds
+""")
+
+
+def charge(session: Session, attempt_id: int) -> None:
+    """Add what an attempt held to its project's usage, to each month its part. Once, where the attempt is ended.
+
+    Ends of one project's attempts wait for each other here: it is the last that their transactions do but for slots.
+    """
+    session.execute(_CHARGE, {"attempt_id": attempt_id})
+
+
+def limited(session: Session, *, among: Collection[str] | None = None) -> Mapping[str, Quota]:
+    """The quotas of the projects (None: of all) that have one on what runs, by name."""
+    names = [name for name in session.scalars(_limited()) if among is None or name in among]
+    return quotas_of(session, names) if names else {}
+
+
+def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
+    """The quotas of these projects, by name, and what counts against them now."""
+    rows = session.execute(_quotas(), {"names": [*names]})
+    return {
+        name: Quota(name, max_slots, max_gpu_hours, slots, slot_seconds / 3600, renews_at)
+        for name, max_slots, max_gpu_hours, slots, slot_seconds, renews_at in rows
+    }
+
+
+# These statements are asked in every pass; to build one takes longer than to run it.
+@cache
+def _limited() -> Select[str]:
+    return select(Project.name).where(or_(Project.max_slots.is_not(None), Project.max_gpu_hours.is_not(None)))
+
+
+@cache
+def _quotas() -> Select[Any]:
+    names = func.any(bindparam("names", type_=ARRAY(String)))
+    month = func.date_trunc("month", func.now(), "UTC")
+    live_s = cast(func.extract("epoch", func.now() - func.greatest(Attempt.created_at, month)), Float(53))
+    # Quarantined slots of an ended attempt are not to be had by anybody; no project pays for them.
+    held = (
+        select(
+            Job.project,
+            func.count().label("slots"),
+            func.sum(case((Attempt.ended_at.is_(None), func.greatest(live_s, 0.0)), else_=0.0)).label("live_s"),
+        )
+        .select_from(Slot)
+        .join(Attempt, Attempt.id == Slot.attempt_id)
+        .join(Job, Job.id == Attempt.job_id)
+        .where(Job.project == names, or_(Attempt.ended_at.is_(None), Slot.quarantined_at.is_(None)))
+        .group_by(Job.project)
+        .subquery()
+    )
+    this_month = cast(func.timezone("UTC", month), Date)
+    seconds = func.coalesce(ProjectUsage.slot_seconds, 0.0) + func.coalesce(held.c.live_s, 0.0)
+    # In UTC again: a month later by the clocks of the session's time zone may be another hour.
+    next_month = func.timezone("UTC", func.timezone("UTC", month) + text("interval '1 month'"))
+    return (
+        select(
+            Project.name, Project.max_slots, Project.max_gpu_hours, func.coalesce(held.c.slots, 0), seconds, next_month
+        )
+        .outerjoin(held, held.c.project == Project.name)
+        .outerjoin(ProjectUsage, (ProjectUsage.project == Project.name) & (ProjectUsage.month == this_month))
+        .where(Project.name == names)
+    )

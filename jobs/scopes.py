@@ -1,0 +1,18 @@
+"""What a token lets its user do. Pure: the client knows it too."""
+
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """What a token lets its user do; each includes those before it."""
+
+    READ = "read"
+    SUBMIT = "submit"  # and steer what is their own, or their projects'
+    ADMIN = "admin"
+
+    def covers(self, needed: "Scope") -> bool:
+        """Whether this is enough where `needed` is asked for."""
+        return _ORDER[self] >= _ORDER[needed]
+
+
+_ORDER = {scope: position for position, scope in enumerate(Scope)}

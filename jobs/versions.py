@@ -1,0 +1,121 @@
+"""What tells whether an answer would be another one by now, in one indexed read. Called by the api for its entity tags.
+
+Two equal versions mean equal answers to the same question; two different ones need not mean different answers.
+Whoever stores metrics, logs or samples changes what is read here in the same transaction: an intake moves the offsets
+of its attempt, a study's notes and orders its revision, and retention the job's revision when it is through.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import String, TextClause, bindparam, func, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs.states import TERMINAL
+from jobs.store import JobNotFound
+from jobs.studies.store import StudyNotFound
+from jobs.tables import JobEvent
+
+_ATTEMPTS = """
+    (SELECT string_agg(concat_ws('/', number, resumed_step, md5(offsets::text)), ',' ORDER BY number)
+     FROM attempts WHERE job_id = jobs.id)
+"""
+# A series that is being thinned changes from batch to batch, and its job's row only at the end.
+_THINNED = """
+    (CASE WHEN series_thinned_at IS NULL AND EXISTS (SELECT FROM rollups WHERE job_id = jobs.id)
+     THEN clock_timestamp() END)
+"""
+_METRICS = text(f"SELECT revision, {_ATTEMPTS}, {_THINNED} FROM jobs WHERE id = :job_id")  # noqa: S608 - our own words
+
+# A host's samples are stored with those of its ranks, in the order of time; retention removes the oldest first. What
+# charts draw as the limit of memory is of the hosts as they are now.
+_SAMPLES = text(f"""
+    SELECT revision, {_ATTEMPTS}, {_THINNED},
+        (SELECT string_agg(newest.at::text, ',' ORDER BY attempts.number, of_rank.rank)
+         FROM attempts, generate_series(0, attempts.gpus - 1) AS of_rank(rank), LATERAL (
+            SELECT max(at) AS at FROM samples
+            WHERE job_id = jobs.id AND attempt = attempts.number AND samples.rank = of_rank.rank
+         ) AS newest WHERE attempts.job_id = jobs.id),
+        (SELECT string_agg(concat_ws('/', hosts.name, info ->> 'memory_bytes',
+            (SELECT string_agg(concat_ws(':', index, memory_bytes), '+' ORDER BY index)
+             FROM slots WHERE host = hosts.name),
+            (SELECT min(at) FROM host_samples WHERE host = hosts.name AND at >= jobs.created_at)
+         ), ',' ORDER BY hosts.name) FROM hosts WHERE hosts.name IN (
+            SELECT coalesce(share ->> 'host', host)
+            FROM attempts LEFT JOIN LATERAL jsonb_array_elements(shares) AS share ON true WHERE job_id = jobs.id
+            UNION SELECT host FROM attempts WHERE job_id = jobs.id
+         ))
+    FROM jobs WHERE id = :job_id
+""")  # noqa: S608
+
+# Lines of jobs that ended long ago go in the order of their ids, and of others none.
+_LOGS = text(f"""
+    SELECT {_ATTEMPTS}, (SELECT min(id) FROM log_lines WHERE job_id = jobs.id) FROM jobs WHERE id = :job_id
+""")  # noqa: S608
+
+# The sum of what is no more than 64 bits of each job: in no order, so that none has to be made.
+_STUDIES = """
+    SELECT id, revision, ended_at, (
+        SELECT sum(hashtextextended(concat_ws('/', {of_job}), 0)) FROM jobs WHERE study_id = studies.id
+    ) FROM studies WHERE id = ANY(:ids)
+"""
+_STANDS = "jobs.id, status, end_reason, paused_at IS NOT NULL"
+# Of jobs that have not ended a report tells where they stand and on how many hosts, and nothing that moves with them.
+_CAME_TO = "jobs.id, status, end_reason, attempt, CASE WHEN status = ANY(:over) THEN jobs.revision END"
+
+
+def of_metrics(session: Session, job_id: str) -> str:
+    """The version of a job's metrics. Raises `JobNotFound`."""
+    return _of_job(session, _METRICS, job_id)
+
+
+def of_samples(session: Session, job_id: str) -> str:
+    """The version of a job's utilization. Raises `JobNotFound`."""
+    return _of_job(session, _SAMPLES, job_id)
+
+
+def of_logs(session: Session, job_id: str) -> str:
+    """The version of a job's lines. Raises `JobNotFound`."""
+    return _of_job(session, _LOGS, job_id)
+
+
+def of_events(session: Session, job_id: str, *, after: int = 0) -> str:
+    """The version of a job's history behind an event: none changes or goes, and one may appear before others."""
+    return str(session.scalar(select(func.count()).where(JobEvent.job_id == job_id, JobEvent.id > after)))
+
+
+def of_studies(session: Session, study_ids: Sequence[str]) -> Mapping[str, str]:
+    """The versions of those of these studies that there are, by id: with their jobs as a study shows them."""
+    return _of_studies(session, _STANDS, study_ids)
+
+
+def of_study(session: Session, study_id: str) -> str:
+    """The version of one study. Raises `StudyNotFound`."""
+    return _one(of_studies(session, [study_id]), study_id)
+
+
+def of_report(session: Session, study_id: str) -> str:
+    """The version of a study's report. Raises `StudyNotFound`."""
+    return _one(_of_studies(session, _CAME_TO, [study_id]), study_id)
+
+
+def _of_job(session: Session, query: TextClause, job_id: str) -> str:
+    row = session.execute(query, {"job_id": job_id}).one_or_none()
+    if row is None:
+        raise JobNotFound(job_id)
+    return str(tuple(row))
+
+
+def _of_studies(session: Session, of_job: str, study_ids: Sequence[str]) -> Mapping[str, str]:
+    query = text(_STUDIES.format(of_job=of_job)).bindparams(bindparam("ids", type_=ARRAY(String)))
+    values: dict[str, Any] = {"ids": list(study_ids)}
+    if ":over" in of_job:
+        query, values["over"] = query.bindparams(bindparam("over", type_=ARRAY(String))), sorted(TERMINAL)
+    return {row[0]: str(tuple(row[1:])) for row in session.execute(query, values)}
+
+
+def _one(found: Mapping[str, str], study_id: str) -> str:
+    if study_id not in found:
+        raise StudyNotFound(study_id)
+    return found[study_id]

@@ -1,0 +1,136 @@
+"""Registered datasets, their versions, and uploads."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+
+from jobs.datasets.names import DatasetName
+from jobs.spec import Column, Pixels, Share, Source
+from jobs.views.base import View
+
+DatasetStatus = Literal["validating", "ready", "invalid"]
+_Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=1000)]
+# Never a path: what is stored goes by the upload's id.
+FileName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f/\\]+$", max_length=255)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class DatasetFacts(View):
+    """What validation found in a version. The parts are those of a job that sets nothing of its own."""
+
+    format: str
+    shape: list[int] = Field(description="Of one sample: height, width, channels; or the number of columns")
+    classes: list[str] = Field(description="The position of a name is its label")
+    class_counts: dict[str, int] = Field(description="Samples of each class, before the validation split")
+    samples: int = Field(description="Before the validation split")
+    train: int
+    validation: int
+    test: int
+    split: float | None = Field(description="The share that is held out to validate; null where that part lies apart")
+    damaged: int = Field(description="Samples that cannot be read, and are left out")
+    damaged_files: list[str] = Field(description="The first few of them")
+    files: int
+    bytes: int
+
+
+class DatasetVersionView(View):
+    """One version of a registered dataset."""
+
+    name: str
+    version: int
+    status: DatasetStatus
+    error: str | None = Field(description="Why it is invalid, in a sentence")
+    source: str = Field(description="A path or a URL below the data roots; of an upload, where it lies among them")
+    description: str
+    options: dict[str, Any] = Field(description="Of `dataset` in a spec, where that does not set them")
+    facts: DatasetFacts | None
+    fingerprint: str | None = Field(description="SHA-256 over the names and bytes of its files")
+    upload_id: str | None
+    created_by: str
+    created_at: datetime
+    validated_at: datetime | None
+    revision: int = Field(description="Grows with every change")
+
+
+class DatasetLine(View):
+    """A dataset that a spec can name, with its newest version. What is not known is null."""
+
+    name: str
+    description: str
+    trainable: int | None = Field(description="Samples that are split into train and validation")
+    test: int | None
+    classes: int | None
+    shape: list[int] | None
+    format: str | None
+    builtin: bool
+    version: int | None = None
+    status: DatasetStatus = "ready"
+    error: str | None = None
+    created_by: str | None = None
+    created_at: datetime | None = None
+
+
+class DatasetVersions(View):
+    """A dataset with its versions, newest first."""
+
+    name: str
+    description: str
+    builtin: bool
+    newest_ready: int | None = Field(description="The version that the name alone means in a spec")
+    items: Sequence[DatasetVersionView]
+    next_cursor: str | None = None
+
+
+class NewDataset(BaseModel):
+    """A dataset to register: the next version of its name. Of `source` and `upload` one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
+
+    name: DatasetName
+    description: _Text = ""
+    source: Annotated[Source | None, Field(description="A path or a URL below the data roots")] = None
+    upload: Annotated[str | None, Field(pattern="^[0-9a-z]{1,32}$", description="The id of a complete upload")] = None
+    format: Literal["auto", "images", "parquet", "arrays"] = "auto"
+    label: Column = "label"
+    image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False, description="Height and width")] = None
+    validation: Share | Source = 0.1
+
+    @field_validator("upload")
+    @classmethod
+    def _one_of_two(cls, upload: str | None, info: ValidationInfo) -> str | None:
+        if (upload is None) == (info.data.get("source") is None) and "source" in info.data:
+            raise ValueError("give either a source, below the data roots, or an upload")
+        return upload
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a spec that names the dataset need not say."""
+        return self.model_dump(mode="json", include={"format", "label", "image_size", "validation"})
+
+
+class NewUpload(BaseModel):
+    """An archive that is to be sent in pieces: .zip, .tar, .tar.gz, .tar.zst; or one .npz or .parquet file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    filename: FileName
+    size_bytes: Annotated[int, Field(ge=1, lt=2**53)]
+    sha256: Annotated[Sha256 | None, Field(description="Of the whole archive: checked before it is unpacked")] = None
+
+
+class UploadView(View):
+    """An upload, and how far it has come."""
+
+    id: str
+    filename: str
+    size_bytes: int
+    received_bytes: int = Field(description="The offset of the next piece")
+    chunk_bytes: int = Field(description="The most that a piece may have")
+    sha256: str | None
+    owner: str
+    created_at: datetime
+    touched_at: datetime = Field(description="When the last piece came")
+    completed_at: datetime | None
+    removed_at: datetime | None = Field(description="Its bytes are gone: it became a dataset, or was given up")

@@ -1,0 +1,93 @@
+"""What a webhook is told, and how it is signed. Pure but for the rows it is given; used by `outbox` and the sender."""
+
+import hashlib
+import hmac
+import json
+import secrets
+from typing import Any
+
+from jobs.tables import Job, Study, Webhook, WebhookDelivery
+
+PING = "ping"
+
+
+def new_secret() -> str:
+    """A key that nobody has yet."""
+    return f"hora_whsec_{secrets.token_urlsafe(32)}"
+
+
+def body_of(payload: dict[str, Any]) -> bytes:
+    """A payload as it is sent: the same bytes at every try."""
+    return json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """Proves to who knows the secret that the body is ours and from then: HMAC-SHA256 over `timestamp.body`."""
+    digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
+    return f"v1={digest.hexdigest()}"
+
+
+def headers_of(delivery_id: int, event: str, secret: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """What goes along with the body."""
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "hora-webhooks",
+        "Hora-Event": event,
+        "Hora-Delivery": str(delivery_id),
+        "Hora-Timestamp": str(timestamp),
+        "Hora-Signature": signature(secret, timestamp, body),
+    }
+
+
+def payload_of(
+    delivery: WebhookDelivery, webhook: Webhook, subject: Job | Study | None, *, counts: dict[str, int], base_url: str
+) -> dict[str, Any]:
+    """The message of a delivery; `counts` are those of a study's jobs by status."""
+    told: dict[str, Any] = {
+        "event": delivery.event,
+        "delivery": delivery.id,
+        "webhook": webhook.id,
+        "at": delivery.created_at.isoformat(),
+    }
+    match subject:
+        case Job():
+            told["job"] = _job(subject, base_url)
+        case Study():
+            told["study"] = _study(subject, counts, base_url)
+        case None:
+            pass
+    return told
+
+
+def _job(job: Job, base_url: str) -> dict[str, Any]:
+    at = f"{base_url}/v1/jobs/{job.id}"
+    return {
+        "id": job.id,
+        "name": job.name,
+        "owner": job.owner,
+        "project": job.project,
+        "study": job.study_id,
+        "status": job.status.value,
+        "end_reason": None if job.end_reason is None else job.end_reason.value,
+        "error": job.error,
+        "summary": job.summary,
+        "labels": job.labels,
+        "created_at": job.created_at.isoformat(),
+        "started_at": None if job.started_at is None else job.started_at.isoformat(),
+        "ended_at": None if job.ended_at is None else job.ended_at.isoformat(),
+        "urls": {"self": at, "logs": f"{at}/logs", "artifacts": f"{at}/artifacts"},
+    }
+
+
+def _study(study: Study, counts: dict[str, int], base_url: str) -> dict[str, Any]:
+    at = f"{base_url}/v1/studies/{study.id}"
+    return {
+        "id": study.id,
+        "name": study.name,
+        "owner": study.owner,
+        "project": study.project,
+        "counts": counts,
+        "created_at": study.created_at.isoformat(),
+        "ended_at": None if study.ended_at is None else study.ended_at.isoformat(),
+        "urls": {"self": at, "report": f"{at}/report"},
+    }

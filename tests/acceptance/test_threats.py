@@ -1,0 +1,109 @@
+"""What a hostile spec and a stranger on the network can do to a job that runs: nothing.
+
+The spec is whole and legal: its data really lies at a path that a shell would take for commands.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from hora.service import Json, Service
+from hora.stack import Stack
+from jobs.processes import mark_of
+from tests.acceptance.conftest import ENDLESS, trains
+from tests.waiting import until
+from worker.processes import of_attempt
+
+
+class Trap(NamedTuple):
+    """A stack with such data, and the file that nobody may make."""
+
+    stack: Stack
+    client: Service
+    canary: Path
+    text: str  # that makes the canary where a shell reads it
+
+
+@pytest.fixture(scope="module")
+def trap(session_folder: Path) -> Iterator[Trap]:
+    """A stack whose data root has a file at a path full of commands."""
+    root, canary = session_folder / "trap", session_folder / "canary"
+    text = f"-x ; $(touch {canary}) `touch {canary}` '\" | touch {canary} & ${{IFS}} #"
+    where = root / text
+    where.parent.mkdir(parents=True)
+    features = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+    columns = {f"-f{number}": features[:, number] for number in range(8)}
+    table = pyarrow.table({**columns, text: (features[:, 0] > 0).astype(np.int64)})
+    parquet.write_table(table, f"{where}.parquet")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HORA_DATA_ROOTS", str(root))
+        with Stack(session_folder / "trapped", port=0, slots=2) as stack, Service(stack.url, stack.token) as client:
+            yield Trap(stack, client, canary, text)
+
+
+@pytest.fixture(scope="module")
+def running(trap: Trap) -> Iterator[Json]:
+    """A job on two ranks with that text in every field that takes it, while it trains."""
+    spec = ENDLESS | {
+        "name": "LD_PRELOAD -x --",
+        "dataset": {"source": f"{trap.text}.parquet", "label": trap.text, "format": "parquet"},
+        "labels": {"LD_PRELOAD": trap.text, "HORA_ATTEMPT": trap.text, "PATH": trap.text},
+    }
+    job = trap.client.submit(spec)
+    yield trains(trap.client, job["id"], epochs=1)
+    trap.client.cancel(job["id"])
+    assert trap.client.wait(job["id"], timeout_s=60)["status"] == "cancelled"
+
+
+def processes_of(job: Json) -> list[psutil.Process]:
+    return [psutil.Process(pid) for pid in of_attempt(mark_of(job["id"], job["attempt"]))]
+
+
+def test_nothing_that_a_person_writes_is_run(trap: Trap, running: Json) -> None:
+    assert running["spec"]["dataset"]["label"] == running["labels"]["PATH"] == trap.text
+    assert not trap.canary.exists()
+    environments = [process.environ() for process in processes_of(running)]
+    assert environments
+    assert all(trap.text not in variables.values() for variables in environments)
+    assert all(variables.get("LD_PRELOAD") in (None, os.environ.get("LD_PRELOAD")) for variables in environments)
+
+
+def test_no_process_of_the_job_has_a_secret(trap: Trap, running: Json) -> None:
+    for process in processes_of(running):
+        assert trap.stack.token not in " ".join(process.cmdline())
+        assert trap.stack.token not in " ".join(process.environ().values())
+
+
+def test_a_stranger_reaches_no_port_of_a_job_on_one_host(running: Json) -> None:
+    """Horovod's rendezvous server unpickles what it is sent, and asks for nothing."""
+
+    def listening() -> set[tuple[str, int]]:
+        found = [c for process in processes_of(running) for c in process.net_connections("inet")]
+        return {tuple(c.laddr) for c in found if c.status == psutil.CONN_LISTEN}
+
+    ports = until(listening, what="ports of the job")
+    assert {address for address, _ in ports} <= {"127.0.0.1", "::1"}
+    for family, address in addresses_of_this_machine():
+        for _, port in ports:
+            with socket.socket(family) as stranger:
+                stranger.settimeout(2)
+                assert stranger.connect_ex((address, port)) != 0, f"{address}:{port} lets strangers in"
+
+
+def addresses_of_this_machine() -> list[tuple[socket.AddressFamily, str]]:
+    """Those by which other machines know it, and one of loopback that is not the first."""
+    known = [(entry.family, entry.address) for found in psutil.net_if_addrs().values() for entry in found]
+    others = [
+        (family, address)
+        for family, address in known
+        if family in (socket.AF_INET, socket.AF_INET6) and address not in ("127.0.0.1", "::1") and "%" not in address
+    ]
+    return [*others, (socket.AF_INET, "127.0.0.2")]

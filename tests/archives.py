@@ -1,0 +1,93 @@
+"""Archives as people send them, and as they should not."""
+
+import gzip
+import io
+import struct
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+
+from tests.pictures import encoded, photo
+
+
+def chips(of_each: int = 6, classes: Sequence[str] = ("cracked", "whole"), top: str = "") -> dict[str, bytes]:
+    """Small pictures by their names, of some classes."""
+    return {
+        f"{top}{name}/{number}.png": encoded(photo(12, 12, seed=100 * place + number), "PNG")
+        for place, name in enumerate(classes)
+        for number in range(of_each)
+    }
+
+
+def zip_of(files: Mapping[str, bytes]) -> bytes:
+    """A .zip archive of these files."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in files.items():
+            file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return archive.getvalue()
+
+
+def tar_of(files: Mapping[str, bytes], *members: tarfile.TarInfo) -> bytes:
+    """A .tar archive of these files, and of other members without content."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+        for member in members:
+            file.addfile(member)
+    return archive.getvalue()
+
+
+def member(name: str, kind: bytes, leads_to: str = "") -> tarfile.TarInfo:
+    """A member of a .tar archive that is no file."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, leads_to
+    return info
+
+
+def gzipped(content: bytes) -> bytes:
+    """Packed, with no time in it."""
+    return gzip.compress(content, mtime=0)
+
+
+def zip_link(name: str, leads_to: str) -> bytes:
+    """A .zip archive with a symbolic link."""
+    info = zipfile.ZipInfo(name)
+    info.create_system, info.external_attr = 3, 0o120777 << 16
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr(info, leads_to)
+    return archive.getvalue()
+
+
+def zip_that_lies(content: bytes, *, said_bytes: int) -> bytes:
+    """A .zip archive whose one file says, in both of its headers, that less comes out of it than does."""
+    archive = bytearray(zip_of({"a.bin": content}))
+    for signature, place in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        at = archive.index(signature) + place
+        archive[at : at + 4] = struct.pack("<I", said_bytes)
+    return bytes(archive)
+
+
+def zip_of_overlapping(content: bytes, times: int) -> bytes:
+    """A .zip archive whose files all are the same bytes of it."""
+    whole = zip_of({"00.bin": content})
+    first, end = whole.index(b"PK\x01\x02"), whole.index(b"PK\x05\x06")
+    entries = b"".join(whole[first:end].replace(b"00.bin", b"%02d.bin" % number) for number in range(times))
+    tail = bytearray(whole[end:])
+    tail[8:16] = struct.pack("<HHI", times, times, len(entries))
+    return whole[:first] + entries + bytes(tail)
+
+
+def zip_encrypted(files: Mapping[str, bytes]) -> bytes:
+    """A .zip archive that says that its files are encrypted."""
+    archive = bytearray(zip_of(files))
+    for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = archive.find(signature)
+        while at >= 0:
+            archive[at + place] |= 1
+            at = archive.find(signature, at + 4)
+    return bytes(archive)

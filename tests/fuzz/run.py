@@ -1,0 +1,39 @@
+"""Schemathesis against a running api: all its checks, all its phases, the stateful one too.
+
+Called by `python -m tests.fuzz` for as long as one likes, and by a test for some seconds.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from hora.stack import Stack
+
+_CONFIG = Path(__file__).with_name("schemathesis.toml")
+# Whoever may do this locks themselves out; such requests are made by themselves, with ids that are nobody's.
+_LOCKS_OUT = ("revoke_token", "change_user")
+
+
+def fuzz_a_stack(home: Path, *, seconds: int, seed: int, report: Path) -> list[str]:
+    """`fuzz` on an api of its own without a worker: jobs are queued and never run, and nothing is sent anywhere."""
+    with Stack(home, port=0, slots=2, parts=("database", "broker", "migrations", "api")) as stack:
+        return fuzz(stack.url, stack.token, seconds=seconds, seed=seed, report=report)
+
+
+def fuzz(url: str, token: str, *, seconds: int, seed: int, report: Path) -> list[str]:
+    """The tails of the runs that found something; empty where nothing was found. `report` gets the output of both."""
+    main = [f"--exclude-operation-id={name}" for name in _LOCKS_OUT]
+    rest = [f"--include-operation-id={name}" for name in _LOCKS_OUT]
+    found = []
+    with report.open("w") as output:
+        for part, limit_s in ((main, seconds), ([*rest, "--phases=examples,coverage,fuzzing"], max(5, seconds // 20))):
+            argv = [
+                Path(sys.executable).with_name("schemathesis"), "--config-file", _CONFIG, "run", f"{url}/openapi.json",
+                "--header", f"Authorization: Bearer {token}", "--checks=all", f"--max-time={limit_s}", f"--seed={seed}",
+                "--continue-on-failure", "--request-timeout=10", "--no-color", *part,
+            ]  # fmt: skip
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            output.write(done.stdout)
+            if done.returncode != 0:
+                found.append(done.stdout[-6000:])
+    return found

@@ -1,0 +1,89 @@
+"""A cluster in which something of everything goes on: rows that workers would have written, for the figures of it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import func, null, update
+
+from jobs import ingest, placing
+from jobs.database import Sessions
+from jobs.ingest import ALL_RANKS, HostSampleRow, MetricRow
+from jobs.placement import Placement, Share
+from jobs.store import Lease
+from jobs.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
+from tests.integration.api.given import a_host
+
+PROGRESS: dict[str, Any] = {
+    "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "eta_s": 42.5, "samples_per_s": 640.0,
+    "metrics": {"loss": 0.5, "accuracy": 0.75, "val_loss": 0.625, "val_accuracy": 0.875},
+}  # fmt: skip
+READING = {"percent": 93.0, "memory_bytes": 2**30, "power_w": 310.5, "temperature_c": 61.0}
+
+
+def a_live_attempt(sessions: Sessions, job_id: str, *, host: str = "hb", slots: tuple[int, ...] = (0,)) -> Lease:
+    """Place a job."""
+    with sessions.begin() as session:
+        (lease,) = placing.place(session, [Placement(job_id, (Share(host, slots),))], lease_s=60)
+    return lease
+
+
+def an_epoch(sessions: Sessions, lease: Lease, *, step: int, **values: float) -> None:
+    """Store values over all ranks."""
+    now = datetime.now(UTC)
+    rows = [
+        MetricRow(lease.job_id, name, ALL_RANKS, step, lease.number, 1, now, value) for name, value in values.items()
+    ]
+    with sessions.begin() as session:
+        ingest.store_metrics(session, rows)
+
+
+def told(sessions: Sessions, job_id: str, **progress: Any) -> None:
+    """The job has come so far."""
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(progress=progress))
+
+
+def host_sample(sessions: Sessions, host: str, *, age_s: float, **values: float) -> None:
+    """What a whole host did so long ago."""
+    at = datetime.now(UTC) - timedelta(seconds=age_s)
+    row = HostSampleRow(**{**dict.fromkeys(HostSampleRow._fields), "host": host, "at": at, **values})  # type: ignore[arg-type]
+    with sessions.begin() as session:
+        ingest.store_host_samples(session, [row])
+
+
+def readings(sessions: Sessions, host: str, **reading: Any) -> None:
+    """What the GPUs of a host do."""
+    with sessions.begin() as session:
+        changed = {"reading": {"at": datetime.now(UTC).isoformat(), **reading}, "memory_bytes": 2**35}
+        session.execute(update(Slot).where(Slot.host == host).values(**changed))
+
+
+def a_busy_cluster(sessions: Sessions, submitted: Callable[..., str]) -> Lease:
+    """A job of slots 0 and 1 of GPU host `hb` in its third epoch; a CPU host `ha`; quotas; messages."""
+    a_host(sessions, "ha")
+    a_host(sessions, "hb", slots=4, kind="gpu")
+    with sessions.begin() as session:
+        session.execute(update(Host).values(info={"memory_bytes": 2**36}))
+    lease = a_live_attempt(sessions, submitted(), slots=(0, 1))
+    told(sessions, lease.job_id, **PROGRESS)
+    an_epoch(sessions, lease, step=10, epoch_s=3.0, data_wait_s=3.0, allreduce_s=3.0)
+    an_epoch(sessions, lease, step=20, epoch_s=4.0, data_wait_s=1.0, allreduce_s=0.5)
+    readings(sessions, "hb", **READING)
+    for host in ("ha", "hb"):
+        host_sample(sessions, host, age_s=2, cpu_percent=1.0)
+        host_sample(
+            sessions, host, age_s=1, cpu_percent=50.0, memory_bytes=2**33, network_received_bytes_per_s=100.0,
+            network_sent_bytes_per_s=200.0, disk_read_bytes_per_s=300.0, disk_written_bytes_per_s=400.0,
+        )  # fmt: skip
+    with sessions.begin() as session:
+        session.add(Project(name="vision", max_slots=8, max_queued=100, max_gpu_hours=50))
+        session.add(Webhook(id="w", owner="me", url="https://example.org", events=["job.ended"], secret="s"))
+        session.flush()
+        for attempts, next_at in ((0, func.now()), (0, func.now()), (3, func.now()), (9, null())):
+            session.add(
+                WebhookDelivery(
+                    webhook_id="w", event="job.ended", subject_id=lease.job_id, attempts=attempts, next_at=next_at
+                )
+            )
+    return lease

@@ -1,0 +1,46 @@
+"""Somebody who polls: what the tests of entity tags look through."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+Write = Callable[[], object]
+
+
+class Poll:
+    """Somebody who asks for one thing again and again, with the tag of the answer before."""
+
+    def __init__(self, api: TestClient, path: str) -> None:
+        self._api, self._path = api, path
+        self._tag = self.full().headers["etag"]
+
+    def full(self) -> Any:
+        answer = self._api.get(self._path)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["etag"].startswith('W/"')
+        assert answer.headers["cache-control"] == "private, no-cache"
+        return answer
+
+    def is_unchanged(self) -> bool:
+        answer = self._api.get(self._path, headers={"If-None-Match": self._tag})
+        assert answer.status_code in {200, 304}, answer.text
+        tag = answer.headers["etag"]
+        assert (tag == self._tag) == (answer.status_code == 304)
+        assert answer.headers["cache-control"] == "private, no-cache"
+        assert answer.content == b"" or answer.status_code == 200
+        self._tag = tag
+        return answer.status_code == 304
+
+    def changes_with(self, write: Write) -> None:
+        """One more look before, one after: the tag stands still without the write, and changes with it."""
+        assert self.is_unchanged()
+        write()
+        assert not self.is_unchanged()
+        assert self.is_unchanged()
+
+    def stands_still_with(self, write: Write) -> None:
+        before = self.full().content
+        write()
+        assert self.is_unchanged()
+        assert self.full().content == before

@@ -1,0 +1,268 @@
+"""No route answers without a token that is let in and has the scope; and how soon a token that goes is gone."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from api.access import router
+from api.limits import Limits
+from api.tokens import Tokens
+from jobs.database import Sessions
+from jobs.scopes import Scope
+from jobs.settings import Settings
+from jobs.tables import Token
+from tests.integration.api.given import TOKEN
+from tests.integration.api.walk import Walked, closed_routes
+
+Clients = Callable[..., TestClient]
+
+POLL = {"If-None-Match": "*"}  # those that have an answer already are answered on a way of their own
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def configuration(database: str) -> Settings:
+    """Walking all routes with tokens that are refused is what the limit of failures is against."""
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN, auth_failures_per_s=1e6)
+
+
+def refused(answer: Any, status: int) -> str:
+    """The challenge of an answer that refuses a caller."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    challenge: str = answer.headers["www-authenticate"]
+    assert challenge.startswith('Bearer realm="hora"')
+    return challenge
+
+
+def test_every_route_is_below_v1_and_made_by_the_router(app: FastAPI) -> None:
+    walked = list(closed_routes(app))
+
+    assert len(walked) > 40
+    assert all(route.path.startswith("/v1/") for route in walked)
+    assert {route.needs for route in walked} == set(Scope)  # asks each of them
+
+
+def test_a_route_that_was_made_without_the_router_is_found(app: FastAPI) -> None:
+    app.add_api_route("/v1/forgotten", lambda: None, name="forgotten")
+    (forgotten,) = (route for route in closed_routes(app) if route.name == "forgotten")
+
+    with pytest.raises(AssertionError, match="not made by"):
+        _ = forgotten.needs
+
+
+def test_no_route_answers_without_a_good_token(api: TestClient, app: FastAPI, client_of: Clients) -> None:
+    revoked, expired = client_of("rita", "admin"), client_of("elsa", "admin", expires_at=LONG_AGO)
+    login, disabled = client_of("lola", "admin", kind="login"), client_of("dora", "admin")
+    as_bearer = client_of("sara", "admin", kind="session")
+    rita = revoked.get("/v1/me").json()["token_id"]
+    assert api.delete(f"/v1/tokens/{rita}").status_code == 204
+    assert api.patch("/v1/users/dora", json={"disabled": True}).status_code == 200
+    unknown = TestClient(app, headers={"Authorization": "Bearer hora_unknown"})
+    nobody = TestClient(app)
+    unknown.portal = nobody.portal = api.portal
+
+    for route in closed_routes(app):
+        assert "error=" not in refused(nobody.request(route.method, route.path), 401)
+        for client in (revoked, expired, unknown):
+            answer = client.request(route.method, route.path, headers=POLL)
+            assert 'error="invalid_token"' in refused(answer, 401)
+    for client in (login, as_bearer, disabled):
+        assert 'error="invalid_token"' in refused(client.get("/v1/me"), 401)
+
+
+def test_a_body_that_is_broken_does_not_get_by_the_token(api: TestClient, app: FastAPI) -> None:
+    del api.headers["Authorization"]
+    with_bodies = [route for route in closed_routes(app) if route.method in ("POST", "PUT", "PATCH")]
+
+    assert with_bodies
+    for route in with_bodies:
+        answer = api.request(route.method, route.path, content="{", headers={"Content-Type": "application/json"})
+        refused(answer, 401)
+
+
+def test_no_route_answers_to_less_than_its_scope(app: FastAPI, client_of: Clients) -> None:
+    clients = {Scope.READ: client_of("rob", "read"), Scope.SUBMIT: client_of("sue", "submit")}
+
+    def narrower(route: Walked) -> list[TestClient]:
+        return [client for scope, client in clients.items() if not scope.covers(route.needs)]
+
+    walked = [(route, client) for route in closed_routes(app) for client in narrower(route)]
+    assert {route.needs for route, _ in walked} == {Scope.SUBMIT, Scope.ADMIN}
+    for route, client in walked:
+        challenge = refused(client.request(route.method, route.path, headers=POLL), 403)
+        wanted = [Scope.SUBMIT, route.needs]  # an admin's route may ask for less first
+        assert any(f'error="insufficient_scope", scope="{scope}"' in challenge for scope in wanted)
+
+
+def test_reading_takes_a_token_to_read(client_of: Clients) -> None:
+    reader = client_of("rob", "read")
+
+    for path in ("/v1/jobs", "/v1/studies", "/v1/hosts", "/v1/models", "/v1/me", "/v1/tokens"):
+        assert reader.get(path).status_code == 200
+
+
+def test_a_token_expires_to_the_second_though_it_is_remembered(sessions: Sessions, client_of: Clients) -> None:
+    client_of("tina", expires_at=datetime.now(UTC) + timedelta(seconds=2))
+    with sessions() as session:
+        sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
+    now = 1000.0
+    tokens = Tokens(sessions, None, clock=lambda: now)
+    assert tokens.looked_up(sha256) is not None
+    assert tokens.remembered(sha256) is not None
+    now += 2
+
+    assert tokens.remembered(sha256) is None
+    assert Tokens._FRESH_S > 2
+
+
+def test_what_is_remembered_is_looked_up_again_in_three_seconds(sessions: Sessions, client_of: Clients) -> None:
+    client_of("tina")
+    with sessions() as session:
+        sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
+    now = 1000.0
+    tokens = Tokens(sessions, None, clock=lambda: now)
+    assert tokens.live(sha256) is not None
+    with sessions.begin() as session:  # as another process does
+        session.execute(update(Token).where(Token.sha256 == sha256).values(revoked_at=func.now()))
+    now += 2.9
+    assert tokens.live(sha256) is not None
+    now += 0.1
+
+    assert tokens.live(sha256) is None
+    assert not tokens.was_let_in(sha256)
+
+
+def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
+    sessions: Sessions, client_of: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_of("tina")
+    with sessions() as session:
+        token = session.scalars(select(Token).where(Token.user_name == "tina")).one()
+    tokens = Tokens(sessions, None)
+    found = tokens_found(sessions, token.sha256)
+
+    def found_before_the_revocation(*_: object) -> Any:
+        tokens.forget(token.id)
+        return found
+
+    monkeypatch.setattr("jobs.tokens.find", found_before_the_revocation)
+    assert tokens.looked_up(token.sha256) is not None
+
+    assert tokens.remembered(token.sha256) is None
+
+
+def tokens_found(sessions: Sessions, sha256: str) -> Any:
+    from jobs.tokens import find
+
+    with sessions() as session:
+        return find(session, sha256)
+
+
+def test_the_memory_of_tokens_is_bounded(
+    sessions: Sessions, client_of: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tokens, "_MOST", 2)
+    for user in ("ann", "ben", "cid"):
+        client_of(user)
+    tokens = Tokens(sessions, None)
+    with sessions() as session:
+        hashes = session.scalars(select(Token.sha256).where(Token.user_name != "admin").order_by(Token.user_name)).all()
+    for sha256 in hashes:
+        assert tokens.looked_up(sha256) is not None
+
+    assert [tokens.was_let_in(sha256) for sha256 in hashes] == [False, True, True]
+
+
+def test_a_use_is_noted_without_a_write_on_each_request(database: str, sessions: Sessions, client_of: Clients) -> None:
+    def versions() -> list[tuple[Any, ...]]:
+        with psycopg.connect(database) as connection:
+            return connection.execute("SELECT xmin, last_used_at FROM tokens WHERE user_name = 'tina'").fetchall()
+
+    tina = client_of("tina")
+    assert versions()[0][1] is None
+    assert tina.get("/v1/me").status_code == 200
+    noted = versions()
+    assert noted[0][1] is not None
+    with sessions() as session:
+        sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
+    for _ in range(3):
+        assert Tokens(sessions, None).looked_up(sha256) is not None
+    assert versions() == noted
+    with sessions.begin() as session:
+        session.execute(update(Token).where(Token.sha256 == sha256).values(last_used_at=LONG_AGO))
+    assert Tokens(sessions, None).looked_up(sha256) is not None
+
+    assert versions()[0][1] > LONG_AGO
+
+
+def test_a_token_that_asks_too_often_waits(api: TestClient, app: FastAPI, client_of: Clients) -> None:
+    now = 0.0
+    settings = Settings(rate_limit_per_s=5)
+    services = app.state.services
+    app.state.services = replace(services, limits=Limits(settings, clock=lambda: now))
+    ann, ben, slow = client_of("ann"), client_of("ben"), client_of("cid", rate_limit_per_s=0.1)
+    limited_admin = client_of("dan", "admin", rate_limit_per_s=1)
+
+    assert [ann.get("/v1/me").status_code for _ in range(11)] == [200] * 10 + [429]  # two seconds' worth at once
+    answer = ann.get("/v1/me")
+    assert answer.json()["type"] == "urn:hora:problem:rate-limited"
+    assert answer.headers["retry-after"] == "1"
+    assert ben.get("/v1/me").status_code == 200
+    assert [slow.get("/v1/me").status_code for _ in range(2)] == [200, 429]
+    assert slow.get("/v1/me").headers["retry-after"] == "10"
+    assert [limited_admin.get("/v1/me").status_code for _ in range(3)] == [200, 200, 429]
+    assert {api.get("/v1/me").status_code for _ in range(30)} == {200}  # an admin's, without a limit of its own
+    now += 0.2
+    assert [ann.get("/v1/me").status_code for _ in range(2)] == [200, 429]
+
+
+def test_guesses_are_counted_and_lock_nobody_out_who_is_in(api: TestClient, app: FastAPI, client_of: Clients) -> None:
+    now = 0.0
+    services = app.state.services
+    app.state.services = replace(services, limits=Limits(Settings(auth_failures_per_s=0.5), clock=lambda: now))
+    ann, new = client_of("ann"), client_of("new")
+    assert ann.get("/v1/me").status_code == 200
+
+    def guess(number: int) -> int:
+        return api.get("/v1/me", headers={"Authorization": f"Bearer hora_guess{number}"}).status_code
+
+    assert [guess(number) for number in range(12)] == [401] * 10 + [429] * 2
+    assert api.get("/login", params={"code": "hora_guess"}).status_code == 429
+    services.tokens._known = {  # looked up long ago
+        sha256: (bearer, 0.0) for sha256, (bearer, _) in services.tokens._known.items()
+    }
+    assert ann.get("/v1/me").status_code == 200
+    assert new.get("/v1/me").status_code == 429
+    now += 2
+    assert [new.get("/v1/me").status_code for _ in range(3)] == [200] * 3
+    assert [guess(number) for number in range(2)] == [401, 429]
+
+
+def test_a_good_token_costs_its_address_nothing(app: FastAPI, client_of: Clients) -> None:
+    clients = [client_of(f"user{number}") for number in range(12)]
+    limits = Limits(Settings(auth_failures_per_s=0.5), clock=lambda: 0.0)
+    app.state.services = replace(app.state.services, limits=limits)
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda client: client.get("/v1/me").status_code, clients))
+    assert answers == [200] * 12
+
+
+def test_answers_tell_browsers_to_make_nothing_else_of_them(api: TestClient, app: FastAPI) -> None:
+    own = router("test")
+    own.add_api_route("/framed", lambda: None, name="framed")
+    app.include_router(own)
+    for path in ("/v1/me", "/healthz", "/docs", "/v1/jobs/0000", "/nowhere", "/v1/framed"):
+        headers = api.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["content-security-policy"] == "frame-ancestors 'none'"

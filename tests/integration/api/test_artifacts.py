@@ -1,0 +1,327 @@
+"""The files that jobs left over HTTP: on a real server, since clients tidy paths up before they send them."""
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+from sqlalchemy import func, update
+
+from api.main import app_for
+from jobs import artifact_rows
+from jobs.admission import unusable_weights
+from jobs.database import Sessions
+from jobs.settings import Settings
+from jobs.spec import spec_from
+from jobs.states import Status
+from jobs.store import transition
+from jobs.tables import Job
+from tests.integration.api.given import SPEC, TOKEN, an_attempt
+from tests.waiting import until
+
+NETWORK = bytes(range(256)) * 4096  # 1 MiB: more than one piece
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path) -> Settings:
+    return Settings(
+        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here"
+    )
+
+
+@pytest.fixture
+def runs(configuration: Settings) -> Path:
+    return configuration.runs_dir
+
+
+@pytest.fixture
+def job_id(submitted: Callable[..., str], sessions: Sessions, runs: Path) -> str:
+    """A job that ran on host `ha` and left files, beside others."""
+    job_id = submitted()
+    an_attempt(sessions, job_id)
+    folder = runs / job_id / "artifacts"
+    (folder / "tensorboard/train").mkdir(parents=True)
+    (folder / "model.keras").write_bytes(NETWORK)
+    (folder / "classes.json").write_text('["0", "1"]' + 2000 * " ")
+    (folder / "tensorboard/train/events.out.tfevents.1").write_bytes(b"events")
+    (folder / "größe%.html").write_text("<script>")
+    (runs / job_id / "checkpoints").mkdir()
+    (runs / job_id / "checkpoints/epoch-1.h5").write_text("TOP SECRET")
+    (runs / "secret.txt").write_text("TOP SECRET")
+    (folder / "link.txt").symlink_to(runs / "secret.txt")
+    return job_id
+
+
+def at(job_id: str, path: str = "") -> str:
+    return f"/v1/jobs/{job_id}/artifacts" + (f"/{path}" if path else "")
+
+
+def test_the_list_goes_page_by_page_by_path(api: TestClient, job_id: str) -> None:
+    found, cursor = [], None
+    while True:
+        page = api.get(at(job_id), params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        found += page["items"]
+        assert len(page["items"]) <= 2
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert [(item["path"], item["bytes"], item["media_type"]) for item in found] == [
+        ("classes.json", 2010, "application/json"),
+        ("größe%.html", 8, "text/html"),
+        ("model.keras", len(NETWORK), "application/octet-stream"),
+        ("tensorboard/train/events.out.tfevents.1", 6, "application/octet-stream"),
+    ]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", found[0]["modified_at"])
+
+
+def test_the_list_has_a_tag_that_changes_with_a_file(api: TestClient, job_id: str, runs: Path) -> None:
+    first = api.get(at(job_id))
+    again = {"If-None-Match": first.headers["ETag"]}
+    assert api.get(at(job_id), headers=again).status_code == 304
+    with (runs / job_id / "artifacts/tensorboard/train/events.out.tfevents.1").open("ab") as events:
+        events.write(b"more")
+    changed = api.get(at(job_id), headers=again)
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] != first.headers["ETag"]
+    assert api.get(at(job_id), params={"limit": 1}).headers["ETag"] != changed.headers["ETag"]
+
+
+def test_a_file_comes_whole_and_says_what_it_is(api: TestClient, job_id: str, runs: Path) -> None:
+    answer = api.get(at(job_id, "model.keras"), headers={"Accept-Encoding": "gzip"})
+    assert (answer.status_code, answer.content) == (200, NETWORK)
+    assert answer.headers["Content-Length"] == str(len(NETWORK))
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="model.keras"'
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Accept-Ranges"] == "bytes"
+    modified_at = int((runs / job_id / "artifacts/model.keras").stat().st_mtime)
+    assert parsedate_to_datetime(answer.headers["Last-Modified"]).timestamp() == modified_at
+    page = api.get(at(job_id, "größe%25.html"))
+    assert page.text == "<script>"
+    assert "sandbox" in page.headers["Content-Security-Policy"]
+    assert page.headers["Content-Disposition"].startswith("attachment;")
+
+
+def test_text_is_not_packed_on_its_way(api: TestClient, job_id: str) -> None:
+    answer = api.get(at(job_id, "classes.json"), headers={"Accept-Encoding": "gzip"})
+    assert answer.headers.get("Content-Encoding", "identity") == "identity"
+    assert answer.headers["Content-Length"] == "2010"
+
+
+def test_what_the_caller_has_is_not_sent_again(api: TestClient, job_id: str) -> None:
+    tag = api.get(at(job_id, "model.keras")).headers["ETag"]
+    assert tag.startswith('"')
+    answer = api.get(at(job_id, "model.keras"), headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", tag)
+
+
+def test_a_range_is_sent_alone(api: TestClient, job_id: str) -> None:
+    def part(wanted: str, **headers: str) -> tuple[int, bytes, str | None]:
+        answer = api.get(at(job_id, "model.keras"), headers={"Range": wanted, **headers})
+        return answer.status_code, answer.content, answer.headers.get("Content-Range")
+
+    size = len(NETWORK)
+    assert part("bytes=0-9") == (206, NETWORK[:10], f"bytes 0-9/{size}")
+    assert part("bytes=300000-") == (206, NETWORK[300000:], f"bytes 300000-{size - 1}/{size}")
+    assert part("bytes=-5") == (206, NETWORK[-5:], f"bytes {size - 5}-{size - 1}/{size}")
+    assert part("bytes=0-1,5-6") == (200, NETWORK, None)
+    tag = api.get(at(job_id, "model.keras")).headers["ETag"]
+    assert part("bytes=0-9", **{"If-Range": tag})[0] == 206
+    for other in ('"another"', f"W/{tag}", "Tue, 01 Jan 2030 12:01:00 GMT"):
+        assert part("bytes=0-9", **{"If-Range": other}) == (200, NETWORK, None)
+    answer = api.get(at(job_id, "model.keras"), headers={"Range": f"bytes={size}-"})
+    assert (answer.status_code, answer.headers["Content-Range"]) == (416, f"bytes */{size}")
+    assert answer.json()["type"] == "urn:hora:problem:range-not-satisfiable"
+
+
+def test_head_says_the_same_without_the_file(api: TestClient, job_id: str) -> None:
+    got, head = api.get(at(job_id, "model.keras")), api.head(at(job_id, "model.keras"))
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("ETag", "Content-Length", "Last-Modified", "Content-Type", "Content-Disposition"):
+        assert head.headers[name] == got.headers[name]
+
+
+def test_nothing_stays_open_after_a_download(api: TestClient, job_id: str) -> None:
+    def opened() -> list[str]:
+        links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))
+        return [link for link in links if "/artifacts" in link]
+
+    for headers in ({}, {"Range": "bytes=1-2"}, {"Range": f"bytes={2**40}-"}):
+        api.get(at(job_id, "model.keras"), headers=headers)
+    api.get(at(job_id, "model.keras"), headers={"If-None-Match": api.head(at(job_id, "model.keras")).headers["ETag"]})
+    api.get(at(job_id))
+    until(lambda: not opened(), what="all files closed")
+
+
+@pytest.fixture
+def server(configuration: Settings) -> Iterator[int]:
+    """Another process of the api, as it were: a server on a port of loopback, in a thread."""
+    config = uvicorn.Config(app_for(configuration), port=0, log_config=None, timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        until(lambda: server.started, what="the server")
+        yield listening.getsockname()[1]
+        server.should_exit = True
+        thread.join(10)
+
+
+def raw(port: int, target: bytes) -> tuple[int, bytes]:
+    """The status and the body of an answer to exactly this target."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        head = b"GET " + target + b" HTTP/1.1\r\nHost: hora\r\nConnection: close\r\n"
+        connection.sendall(head + f"Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+TRAVERSALS = [
+    b"../checkpoints/epoch-1.h5",
+    b"../../secret.txt",
+    b"..%2f..%2fsecret.txt",
+    b"%2e%2e/%2e%2e/secret.txt",
+    b"%2e%2e%2f%2e%2e%2fsecret.txt",
+    b"%252e%252e%252f%252e%252e%252fsecret.txt",
+    b"..%252f..%252fsecret.txt",
+    b"..%c0%af..%c0%afsecret.txt",
+    b"..%5c..%5csecret.txt",
+    b"....//....//secret.txt",
+    b"tensorboard/../../checkpoints/epoch-1.h5",
+    b"tensorboard/..%2f..%2fcheckpoints/epoch-1.h5",
+    b"./model.keras",
+    b"%2e/model.keras",
+    b"/model.keras",
+    b"%2fetc%2fpasswd",
+    b"//etc/passwd",
+    b"/etc/passwd",
+    b"model.keras/",
+    b"model.keras%00",
+    b"model.keras%00.txt",
+    b"model%0a.keras",
+    b"link.txt",
+    b"tensorboard",
+    b"tensorboard/",
+    b".",
+    b"%2e%2e",
+    b"%ff%fe",
+    b"x" * 3000,
+]
+
+
+def test_no_path_leads_out_of_the_folder(server: int, job_id: str) -> None:
+    answers = {path: raw(server, f"/v1/jobs/{job_id}/artifacts/".encode() + path) for path in TRAVERSALS}
+    assert [path for path, (status, _) in answers.items() if status not in (400, 404, 422)] == []
+    assert [path for path, (_, body) in answers.items() if b"TOP SECRET" in body or b"root:" in body] == []
+
+
+def test_over_a_real_server_a_file_comes_whole_and_in_parts(server: int, job_id: str, runs: Path) -> None:
+    assert raw(server, at(job_id, "model.keras").encode()) == (200, NETWORK)
+    with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        url = f"http://127.0.0.1:{server}{at(job_id, 'model.keras')}"
+        assert client.get(url, headers={"Range": "bytes=5-"}).content == NETWORK[5:]
+        assert client.head(url).headers["Content-Length"] == str(len(NETWORK))
+        with client.stream("GET", url) as answer:  # another file takes the name in the middle, and then it grows
+            pieces = answer.iter_raw(1000)
+            first = next(pieces)
+            folder = runs / job_id / "artifacts"
+            (folder / "new").write_bytes(b"x" * (len(NETWORK) + 5))
+            os.replace(folder / "new", folder / "model.keras")
+            assert first + b"".join(pieces) == NETWORK
+
+
+def test_a_file_that_grows_is_sent_as_long_as_it_was(api: TestClient, job_id: str, runs: Path) -> None:
+    path = runs / job_id / "artifacts/model.keras"
+    with api.stream("GET", at(job_id, "model.keras")) as answer:
+        with path.open("ab") as file:
+            file.write(b"more")
+        assert b"".join(answer.iter_bytes()) == NETWORK
+
+
+def test_a_job_that_never_ran_has_none(api: TestClient, submitted: Callable[..., str]) -> None:
+    job_id = submitted()
+    assert api.get(at(job_id)).json() == {"items": [], "next_cursor": None}
+    assert api.get(at(job_id, "model.keras")).status_code == 404
+    missing = api.get(at("nosuchjob"))
+    assert (missing.status_code, missing.json()["type"]) == (404, "urn:hora:problem:job-not-found")
+    assert api.get(at("nosuchjob", "x")).json()["type"] == "urn:hora:problem:job-not-found"
+
+
+@pytest.mark.parametrize(("host", "status"), [("ha", 409), ("here", 200)])
+def test_a_disk_that_is_not_seen_is_named(
+    api: TestClient, submitted: Callable[..., str], sessions: Sessions, host: str, status: int
+) -> None:
+    job_id = submitted()
+    an_attempt(sessions, job_id, host=host)
+    answer = api.get(at(job_id))
+    assert answer.status_code == status
+    if status == 409:
+        assert "host ha" in answer.json()["detail"]
+        assert api.get(at(job_id, "model.keras")).json()["type"] == "urn:hora:problem:artifacts-elsewhere"
+
+
+def starting_from(job_id: str) -> dict[str, Any]:
+    return SPEC | {"model": {"name": spec_from(SPEC).model.name, "weights": f"job:{job_id}"}}
+
+
+def long_over(sessions: Sessions, job_id: str) -> None:
+    with sessions.begin() as session:
+        for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
+            transition(session, job_id, status)
+        ended_at = func.now() - timedelta(days=366)
+        session.execute(update(Job).where(Job.id == job_id).values(ended_at=ended_at))
+
+
+def give_up(sessions: Sessions) -> bool:
+    with sessions.begin() as session:
+        return artifact_rows.give_up(session, keep_days=365)
+
+
+def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:
+    before = api.get(f"/v1/jobs/{job_id}").json()
+    assert before["artifacts_removed_at"] is None
+    assert not give_up(sessions)  # it goes on
+    long_over(sessions, job_id)
+    assert give_up(sessions)
+    assert not give_up(sessions)
+    after = api.get(f"/v1/jobs/{job_id}").json()
+    assert after["artifacts_removed_at"] is not None
+    assert after["revision"] > before["revision"]
+    assert api.get(at(job_id)).json()["items"] == []
+    gone = api.get(at(job_id, "model.keras"))
+    assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:artifacts-removed")
+    assert api.get(at(job_id, "../x%00")).status_code == 404
+    refused = api.post("/v1/jobs", json=starting_from(job_id))
+    assert refused.status_code == 422
+    assert [error["field"] for error in refused.json()["errors"]] == ["model.weights"]
+    assert "were removed on" in refused.json()["detail"]
+
+
+def test_what_a_job_starts_from_stays_until_that_has_ended(api: TestClient, sessions: Sessions, job_id: str) -> None:
+    long_over(sessions, job_id)
+    started = api.post("/v1/jobs", json=starting_from(job_id)).json()["id"]
+    assert not give_up(sessions)
+    api.post(f"/v1/jobs/{started}/cancel")
+    assert give_up(sessions)
+
+
+def test_a_submission_and_the_removal_of_its_weights_take_turns(
+    api: TestClient, sessions: Sessions, job_id: str
+) -> None:
+    long_over(sessions, job_id)
+    spec = spec_from(starting_from(job_id))
+    with sessions.begin() as submitting:
+        assert unusable_weights(submitting, spec) == []
+        assert not give_up(sessions)  # the row is held
+    assert give_up(sessions)
+    with sessions.begin() as submitting:
+        assert "removed" in unusable_weights(submitting, spec)[0].message

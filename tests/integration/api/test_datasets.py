@@ -1,0 +1,306 @@
+"""Registered datasets over HTTP: names, versions, and the jobs that train on them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from api.main import app_for
+from jobs.catalog import DATASETS
+from jobs.database import Sessions
+from jobs.datasets import validating
+from jobs.settings import Settings
+from jobs.states import Status
+from jobs.store import move
+from jobs.tables import AuditEntry, Job
+from tests.integration.api.given import SPEC, TOKEN
+
+Register = Callable[..., dict[str, Any]]
+Submit = Callable[..., str]
+FACTS = {
+    "format": "images", "shape": [12, 12, 3], "classes": ["cracked", "whole"],
+    "class_counts": {"cracked": 50, "whole": 50}, "samples": 100,
+    "train": 90, "validation": 10, "test": 20, "split": 0.1, "damaged": 0, "damaged_files": [],
+    "files": 120, "bytes": 12_000,
+}  # fmt: skip
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path) -> Settings:
+    (tmp_path / "data" / "chips").mkdir(parents=True)
+    return Settings(
+        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path, data_roots=str(tmp_path / "data")
+    )
+
+
+@pytest.fixture
+def app(configuration: Settings) -> FastAPI:
+    return app_for(configuration)
+
+
+def settled(sessions: Sessions, **values: Any) -> None:
+    """Do what a worker does with the next version: ready by default."""
+    with sessions.begin() as session:
+        claim = validating.claim(session, "ha", for_s=60)
+        assert claim is not None
+        fingerprint = f"{claim.version:064x}"
+        values = values or {"facts": FACTS, "fingerprint": fingerprint}
+        assert validating.settle(session, claim, **values)
+
+
+@pytest.fixture
+def registered(api: TestClient, sessions: Sessions) -> Register:
+    """Registers the next version of chips, ready unless it says otherwise."""
+
+    def register(*, ready: bool = True, **fields: Any) -> dict[str, Any]:
+        answer = api.post("/v1/datasets", json={"name": "chips", "source": "chips"} | fields)
+        assert answer.status_code == 201, answer.text
+        if ready:
+            settled(sessions)
+        found: dict[str, Any] = api.get(answer.headers["Location"]).json()
+        return found
+
+    return register
+
+
+def errors_of(answer: Any) -> dict[str, str]:
+    assert answer.status_code == 422, answer.text
+    return {error["field"]: error["message"] for error in answer.json()["errors"]}
+
+
+def test_versions_are_numbered_and_begin_by_being_validated(api: TestClient, registered: Register) -> None:
+    first = registered(ready=False, description="of the first camera", label="kind")
+    assert (first["name"], first["version"], first["status"], first["facts"]) == ("chips", 1, "validating", None)
+    assert first["options"] == {"format": "auto", "label": "kind", "image_size": None, "validation": 0.1}
+    assert registered(ready=False)["version"] == 2
+    seen = api.get("/v1/datasets/chips").json()
+    assert [(one["version"], one["status"]) for one in seen["items"]] == [(2, "validating"), (1, "validating")]
+    assert (seen["builtin"], seen["newest_ready"], seen["next_cursor"]) == (False, None, None)
+
+
+def test_the_list_has_built_in_ones_as_before_and_the_newest_of_others(api: TestClient, registered: Register) -> None:
+    registered()
+    listed = {one["name"]: one for one in api.get("/v1/datasets").json()["items"]}
+    for name, known in DATASETS.items():
+        assert known.model_dump(mode="json").items() <= listed[name].items()
+        assert listed[name]["builtin"]
+    assert listed["chips"] | {"created_at": None} == {
+        "name": "chips", "description": "", "trainable": 100, "test": 20, "classes": 2, "shape": [12, 12, 3],
+        "format": "images", "builtin": False, "version": 1, "status": "ready", "error": None, "created_by": "admin",
+        "created_at": None,
+    }  # fmt: skip
+    registered(ready=False)
+    newest = next(one for one in api.get("/v1/datasets").json()["items"] if one["name"] == "chips")
+    assert (newest["version"], newest["status"], newest["trainable"]) == (2, "validating", None)
+
+
+def test_lists_go_page_by_page(api: TestClient, registered: Register) -> None:
+    for name in ("aa", "chips", "chips", "chips", "zz"):
+        registered(ready=False, name=name)
+    names: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = api.get("/v1/datasets", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        names += [one["name"] for one in page["items"]]
+        if (cursor := page["next_cursor"]) is None:
+            break
+    assert names == sorted(["aa", "chips", "zz", *DATASETS])
+    page = api.get("/v1/datasets/chips", params={"limit": 2}).json()
+    rest = api.get("/v1/datasets/chips", params={"limit": 2, "cursor": page["next_cursor"]}).json()
+    assert [one["version"] for one in page["items"] + rest["items"]] == [3, 2, 1]
+    assert api.get("/v1/datasets/aa", params={"cursor": page["next_cursor"]}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": "digits"}, "name"), ({"name": "Chips"}, "name"), ({"name": "../x"}, "name"),
+        ({"name": "a@1"}, "name"), ({"name": "a/b"}, "name"), ({"name": ".a"}, "name"), ({"name": "x" * 65}, "name"),
+        ({"source": "../etc"}, "source"), ({"source": "/etc"}, "source"), ({"source": "a/../../etc"}, "source"),
+        ({"source": "nowhere"}, "source"), ({"source": "digits"}, "source"), ({"source": "chips@1"}, "source"),
+        ({"source": "http://169.254.169.254/latest"}, "source"), ({"source": "a\x00b"}, "source"),
+        ({"validation": "../etc"}, "validation"), ({"validation": 1.5}, "validation"),
+        ({"image_size": [0, 5]}, "image_size.0"),
+        ({"upload": "0000"}, "upload"), ({"source": None}, "upload"), ({"source": None, "upload": "0000"}, "upload"),
+        ({"format": "pickle"}, "format"), ({"more": 1}, "more"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named(fields: dict[str, Any], field: str, api: TestClient) -> None:
+    asked = {"name": "chips", "source": "chips"} | fields
+    answer = api.post("/v1/datasets", json={key: value for key, value in asked.items() if value is not None})
+    assert field in errors_of(answer)
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2F..%2Fetc", "%252e%252e%252f", "chips%00", "Chips", "chips%2Fversions%2F1", "a" * 65]
+)
+def test_a_name_that_cannot_be_is_not_found(name: str, api: TestClient) -> None:
+    for path in (f"/v1/datasets/{name}", f"/v1/datasets/{name}/versions/1"):
+        assert api.get(path).status_code == 404
+    assert api.get("/v1/datasets/chips/versions/x").status_code == 404
+
+
+def test_the_same_key_registers_once(api: TestClient) -> None:
+    body = {"name": "chips", "source": "chips"}
+    first = api.post("/v1/datasets", json=body, headers={"Idempotency-Key": "k"})
+    again = api.post("/v1/datasets", json=body, headers={"Idempotency-Key": "k"})
+    assert (first.json()["version"], again.json()["version"]) == (1, 1)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    other = api.post("/v1/datasets", json=body | {"label": "kind"}, headers={"Idempotency-Key": "k"})
+    assert other.status_code == 409
+
+
+def test_a_job_trains_on_the_newest_ready_version_and_keeps_it(
+    api: TestClient, registered: Register, submitted: Submit, sessions: Sessions
+) -> None:
+    registered(image_size=[96, 96], label="kind", validation=0.2)
+    registered(ready=False)
+    job = api.get(f"/v1/jobs/{submitted(dataset='chips', batch_size=8)}").json()
+    assert job["dataset_version"] == {"name": "chips", "version": 1, "fingerprint": f"{1:064x}"}
+    told = job["spec"]["dataset"]
+    assert (told["source"], told["image_size"], told["label"], told["validation"]) == ("chips@1", [96, 96], "kind", 0.2)
+    with sessions() as session:
+        ref = session.get_one(Job, job["id"]).dataset_ref
+    assert ref == {
+        "name": "chips", "version": 1, "fingerprint": f"{1:064x}", "source": "chips", "uploaded": False,
+        "options": {"format": "auto", "label": "kind", "image_size": [96, 96], "validation": 0.2},
+        "expects": {"samples": 100, "test": 20, "classes": 2},
+    }  # fmt: skip
+    settled(sessions)
+    assert api.get(f"/v1/jobs/{submitted(dataset='chips', batch_size=8)}").json()["dataset_version"]["version"] == 2
+    assert api.get(f"/v1/jobs/{submitted()}").json()["dataset_version"] is None
+
+
+def test_what_the_spec_sets_itself_stands_and_sizes_are_planned(
+    api: TestClient, registered: Register, submitted: Submit
+) -> None:
+    registered(image_size=[96, 96])
+    own = {"source": "chips@1", "image_size": [64, 64], "validation": 0.25, "label": "label"}
+    job = api.get(f"/v1/jobs/{submitted(dataset=own, batch_size=8)}").json()
+    assert (job["spec"]["dataset"]["image_size"], job["spec"]["dataset"]["validation"]) == ([64, 64], 0.25)
+    assert (job["plan"]["train_samples"], job["plan"]["validation_samples"], job["plan"]["test_samples"]) == (
+        75,
+        25,
+        20,
+    )
+    large = api.post("/v1/jobs", json=SPEC | {"dataset": "chips", "batch_size": 64})
+    assert "larger than the 90 training samples" in errors_of(large)["batch_size"]
+
+
+def test_what_the_model_needs_is_known_beforehand(api: TestClient, registered: Register) -> None:
+    registered()
+    answer = api.post("/v1/jobs", json=SPEC | {"dataset": "chips", "model": "xception", "batch_size": 4})
+    assert "71x71" in errors_of(answer)["dataset.image_size"]
+
+
+def test_a_version_that_cannot_be_trained_on_is_refused_with_those_there_are(
+    api: TestClient, registered: Register, sessions: Sessions
+) -> None:
+    def refused(source: str) -> str:
+        return errors_of(api.post("/v1/jobs", json=SPEC | {"dataset": source}))["dataset.source"]
+
+    assert "no dataset chips is registered" in refused("chips@1")
+    registered(ready=False)
+    assert refused("chips") == "chips has no version that is ready: chips@1 is still being validated"
+    assert "still being validated" in refused("chips@1")
+    settled(sessions, error="there is one class only")
+    assert refused("chips@1") == "chips@1 is invalid: there is one class only"
+    registered()
+    assert refused("chips@9") == "there is no chips@9; there are: chips@1, chips@2"
+    assert refused("chips@0") == "only registered datasets have versions, written as NAME@N"
+    assert refused("chisp").endswith("; registered: chips")
+    assert refused("other@1").endswith("; registered: chips")
+
+
+def test_paths_and_built_in_names_are_as_before(
+    api: TestClient, submitted: Submit, configuration: Settings, registered: Register
+) -> None:
+    job = api.get(f"/v1/jobs/{submitted(dataset='chips')}").json()
+    assert (job["spec"]["dataset"]["source"], job["dataset_version"]) == ("chips", None)
+    registered()
+    job = api.get(f"/v1/jobs/{submitted(dataset='./chips')}").json()
+    assert (job["spec"]["dataset"]["source"], job["dataset_version"]) == ("./chips", None)
+
+
+def test_a_clone_keeps_the_version_unless_it_is_changed(
+    api: TestClient, registered: Register, submitted: Submit
+) -> None:
+    registered(image_size=[96, 96])
+    job_id = submitted(dataset={"source": "chips", "label": "mine"}, batch_size=8)
+    registered()
+    clone = api.post(f"/v1/jobs/{job_id}/clone", json={"batch_size": 4}).json()
+    assert (clone["dataset_version"]["version"], clone["spec"]["dataset"]["image_size"]) == (1, [96, 96])
+    newest = api.post(f"/v1/jobs/{job_id}/clone", json={"dataset": {"source": "chips"}}).json()
+    assert newest["dataset_version"]["version"] == 2
+    assert (newest["spec"]["dataset"]["image_size"], newest["spec"]["dataset"]["label"]) == (None, "mine")
+
+
+def test_a_study_trains_on_one_version(api: TestClient, registered: Register, sessions: Sessions) -> None:
+    registered(image_size=[16, 16])
+    base = {"dataset": "chips", "batch_size": 8, "learning_rate": 0.001}
+    study = api.post("/v1/studies", json={"name": "s", "base": base, "grid": {"batch_size": [4, 8]}, "repeats": 2})
+    assert study.status_code == 201, study.text
+    with sessions() as session:
+        jobs = session.scalars(select(Job)).all()
+    assert [job.spec["dataset"]["source"] for job in jobs] == ["chips@1"] * 4
+    assert {job.dataset_ref["version"] for job in jobs if job.dataset_ref} == {1}
+    assert {job.plan["train_samples"] for job in jobs} == {90}
+    registered()
+    for job in jobs:
+        api.post(f"/v1/jobs/{job.id}/cancel")
+    api.post(f"/v1/studies/{study.json()['id']}/resume")
+    with sessions() as session:
+        fresh = session.scalars(select(Job).where(Job.status == "queued")).all()
+    assert [job.spec["dataset"]["source"] for job in fresh] == ["chips@1"] * 4
+    assert {job.dataset_ref["version"] for job in fresh if job.dataset_ref} == {1}
+
+
+def test_a_version_in_use_stays_and_a_removed_one_is_out_of_reach(
+    api: TestClient, registered: Register, submitted: Submit, sessions: Sessions
+) -> None:
+    registered()
+    job_id = submitted(dataset="chips", batch_size=8)
+    answer = api.delete("/v1/datasets/chips/versions/1")
+    assert answer.status_code == 409
+    assert job_id in answer.json()["detail"]
+    with sessions.begin() as session:
+        assert move(session, [job_id], Status.CANCELLED)
+    assert api.delete("/v1/datasets/chips/versions/1").status_code == 204
+    assert api.get("/v1/datasets/chips").status_code == 404
+    assert api.get("/v1/datasets/chips/versions/1").status_code == 404
+    assert "no dataset chips is registered" in errors_of(api.post(f"/v1/jobs/{job_id}/clone"))["dataset.source"]
+    assert api.get(f"/v1/jobs/{job_id}").json()["dataset_version"]["version"] == 1
+    assert registered(ready=False)["version"] == 2  # a number is given once
+
+
+def test_a_replay_is_answered_though_its_data_is_gone(
+    api: TestClient, registered: Register, sessions: Sessions
+) -> None:
+    registered()
+    body = SPEC | {"dataset": "chips", "batch_size": 8}
+    first = api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k"}).json()
+    with sessions.begin() as session:
+        move(session, [first["id"]], Status.CANCELLED)
+    api.delete("/v1/datasets/chips/versions/1")
+    registered(ready=False)
+    assert api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k"}).json()["id"] == first["id"]
+    assert "dataset.source" in errors_of(api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "l"}))
+
+
+def test_only_who_registered_it_and_admins_remove_a_version(
+    api: TestClient, client_of: Callable[..., TestClient], registered: Register, sessions: Sessions
+) -> None:
+    ada, bob, reader = client_of("ada"), client_of("bob"), client_of("rob", "read")
+    assert ada.post("/v1/datasets", json={"name": "chips", "source": "chips"}).status_code == 201
+    assert reader.get("/v1/datasets/chips").status_code == 200
+    assert reader.post("/v1/datasets", json={"name": "chips", "source": "chips"}).status_code == 403
+    assert bob.delete("/v1/datasets/chips/versions/1").status_code == 403
+    assert ada.delete("/v1/datasets/chips/versions/1").status_code == 204
+    with sessions() as session:
+        told = session.execute(select(AuditEntry.action, AuditEntry.subject, AuditEntry.actor)).all()
+    assert ("dataset.registered", "chips@1", "ada") in told
+    assert ("dataset.removed", "chips@1", "ada") in told

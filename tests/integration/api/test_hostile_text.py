@@ -1,0 +1,112 @@
+"""Every string of a spec, with texts that mean something to a shell, a terminal, a path or a log.
+
+Each is refused at its field, or stored as it is. That what is stored is not run: `tests/acceptance/test_threats.py`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+
+from jobs.spec import Spec
+from tests.integration.api.given import SPEC
+
+HOSTILE = {
+    "substitution": "$(touch canary)",
+    "backquotes": "`touch canary`",
+    "end of command": "x; touch canary",
+    "pipe": "x | touch canary",
+    "leading dash": "--load=canary",
+    "line end": "x\ntouch canary",
+    "carriage return": "x\r\nX-Evil: 1",
+    "NUL": "x\0y",
+    "escape": "\x1b]0;owned\x07\x1b[2J",
+    "C1 control": "x\x9b2J",
+    "environment": "LD_PRELOAD=/tmp/canary.so",
+    "format": "%s%n{0.__class__}${jndi:x}",
+    "up": "../../etc/passwd",
+    "absolute": "/etc/passwd",
+    "twice encoded": "%252e%252e%252fetc",
+    "markup": "<script>alert(1)</script>",
+    "SQL": "x'; DROP TABLE jobs; --",
+    "long": "x" * 100_000,
+}
+
+
+def text_fields(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of each field of a model that takes a text, with those of its parts."""
+    for name, field in model.model_fields.items():
+        kinds = set(_flat(field.annotation))
+        if str in kinds:
+            yield (*prefix, name)
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from text_fields(kind, (*prefix, name))
+
+
+def _flat(annotation: Any) -> Iterator[Any]:
+    yield annotation if not isinstance(annotation, str) else str
+    for part in get_args(annotation):
+        yield str if isinstance(part, str) else part
+        yield from _flat(part) if not isinstance(part, str) else ()
+
+
+FIELDS = sorted(set(text_fields(Spec)))
+
+
+def spec_with(path: tuple[str, ...], text: str) -> dict[str, Any]:
+    """The smallest spec with `text` in one field."""
+    spec: dict[str, Any] = {**SPEC, "dataset": {"source": "digits"}, "model": {"name": "mlp"}, "early_stopping": {}}
+    if path == ("labels",):
+        return spec | {"labels": {"key": text, text: "value"}}
+    if path == ("dataset", "augment"):
+        return spec | {"dataset": {"source": "digits", "augment": [text]}}
+    *above, last = path
+    place = spec
+    for part in above:
+        place = place[part]
+    place[last] = text
+    return spec
+
+
+def test_the_fields_are_found() -> None:
+    assert {("name",), ("labels",), ("project",), ("dataset", "source"), ("model", "weights")} <= set(FIELDS)
+    assert len(FIELDS) > 15
+
+
+@pytest.mark.parametrize("path", FIELDS, ids=".".join)
+def test_hostile_text_is_refused_at_its_field_or_stored_as_it_is(
+    api: TestClient, path: tuple[str, ...], subtests: pytest.Subtests
+) -> None:
+    for kind, text in HOSTILE.items():
+        with subtests.test(kind):
+            answer = api.post("/v1/jobs", json=spec_with(path, text))
+            if answer.status_code == 201:
+                assert answer.json()["spec"] == api.get(answer.headers["Location"]).json()["spec"]
+                stored = answer.json()["spec"]
+                for part in path:
+                    stored = stored[part]
+                assert text in (stored if isinstance(stored, dict) else [stored])
+                assert not set(text) & set(map(chr, range(32)))
+            else:
+                assert answer.status_code == 422, answer.text
+                named = [error["field"] for error in answer.json()["errors"]]
+                assert any(f"{field}.".startswith(".".join(path) + ".") for field in named), named
+                assert len(answer.content) < 5_000, "it sends back what it was sent"
+
+
+def test_many_labels_and_long_ones_are_refused(api: TestClient) -> None:
+    for labels in ({f"k{i}": "v" for i in range(10_000)}, {"k": "v" * 10_000}):
+        answer = api.post("/v1/jobs", json=SPEC | {"labels": labels})
+        assert answer.status_code == 422
+        assert len(answer.content) < 10_000
+
+
+def test_an_answer_does_not_grow_with_what_is_wrong(api: TestClient) -> None:
+    unknown = {f"field-{number}": 1 for number in range(20_000)}
+    answer = api.post("/v1/jobs", json=SPEC | unknown)
+    assert answer.status_code == 422
+    assert len(answer.json()["errors"]) == 50
+    assert answer.json()["detail"].endswith("and 19950 more")

@@ -1,0 +1,233 @@
+"""The way in to the page: a link that works once, the cookies, and who may use them."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from api.sessions import csrf_token
+from jobs import tokens
+from jobs.database import Sessions
+from jobs.tables import Token
+from jobs.tokens import LoginRefused
+from tests.integration.api.given import SPEC
+
+Clients = Callable[..., TestClient]
+
+OURS = {"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.fixture
+def browser(api: TestClient, app: FastAPI) -> TestClient:
+    """A client without a token that keeps cookies and follows nothing."""
+    client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+    client.portal = api.portal
+    return client
+
+
+def link(client: TestClient) -> str:
+    """The path of a new link."""
+    answer = client.post("/v1/login-links")
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    path: str = answer.json()["path"]
+    return path
+
+
+def csrf(browser: TestClient) -> dict[str, str]:
+    """What the page sends with a change."""
+    return {"X-CSRF-Token": browser.cookies["hora_csrf"], **OURS}
+
+
+def problem(answer: Any, status: int, slug: str) -> str:
+    document = answer.json()
+    assert (answer.status_code, document["type"]) == (status, f"urn:hora:problem:{slug}"), answer.text
+    detail: str = document["detail"]
+    return detail
+
+
+def age(sessions: Sessions, kind: str, **values: Any) -> None:
+    """Change the tokens of a kind."""
+    with sessions.begin() as session:
+        session.execute(update(Token).where(Token.kind == kind).values(**values))
+
+
+def test_a_link_becomes_a_session(client_of: Clients, browser: TestClient) -> None:
+    alice = client_of("alice", rate_limit_per_s=50)
+    answer = browser.get(link(alice))
+
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    session, other = sorted(answer.headers.get_list("set-cookie"), reverse=True)
+    assert session.startswith("hora_session=hora_")
+    assert other.startswith("hora_csrf=")
+    for cookie, hidden in ((session, True), (other, False)):
+        parts = {part.strip().lower() for part in cookie.split(";")[1:]}
+        assert {"path=/", "samesite=lax"} <= parts
+        assert ("httponly" in parts) is hidden
+        assert "secure" not in parts
+        assert any(part.startswith("max-age=431") or part == "max-age=43200" for part in parts)
+    me = browser.get("/v1/me").json()
+    assert (me["user"], me["scope"], me["kind"], me["rate_limit_per_s"]) == ("alice", "submit", "session", 50)
+
+
+def test_over_https_the_cookies_are_secure(client_of: Clients, browser: TestClient) -> None:
+    answer = browser.get(f"https://testserver{link(client_of('alice'))}")
+
+    assert all("Secure" in cookie for cookie in answer.headers.get_list("set-cookie"))
+
+
+def test_a_link_works_once(client_of: Clients, browser: TestClient) -> None:
+    path = link(client_of("alice"))
+    assert browser.head(path).status_code == 405  # a look at it, as of a program that checks links, does not use it up
+    assert browser.get(path).status_code == 303
+    browser.cookies.clear()
+
+    answer = browser.get(path)
+    problem(answer, 403, "login-refused")
+    assert "set-cookie" not in answer.headers
+
+
+def test_of_two_who_come_with_a_link_one_gets_in(client_of: Clients, sessions: Sessions) -> None:
+    code = link(client_of("alice")).partition("=")[2]
+    together = Barrier(2)
+
+    def come(_: int) -> bool:
+        together.wait(10)
+        try:
+            with sessions.begin() as session:
+                tokens.start_session(session, code)
+        except LoginRefused:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(come, range(2))) == [False, True]
+
+
+def test_a_link_is_good_for_ten_minutes(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
+    path = link(client_of("alice"))
+    with sessions() as session:
+        left = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "login")).one()
+    assert timedelta(minutes=9) < left <= timedelta(minutes=10)
+    age(sessions, "login", expires_at=datetime.now(UTC) - timedelta(seconds=1))
+
+    problem(browser.get(path), 403, "login-refused")
+
+
+def test_a_link_does_not_outlive_what_made_it(api: TestClient, client_of: Clients, browser: TestClient) -> None:
+    until = datetime.now(UTC) + timedelta(hours=1)
+    alice = client_of("alice", expires_at=until)
+    assert browser.get(link(alice)).status_code == 303
+    assert datetime.fromisoformat(browser.get("/v1/me").json()["expires_at"]) == until
+    unused, own = link(alice), alice.get("/v1/me").json()["token_id"]
+    assert api.delete(f"/v1/tokens/{own}").status_code == 204
+
+    problem(browser.get("/v1/me"), 401, "unauthorized")  # the session went with it, at once
+    problem(browser.get(unused), 403, "login-refused")
+
+
+def test_a_disabled_user_does_not_log_in(api: TestClient, client_of: Clients, browser: TestClient) -> None:
+    path = link(client_of("alice"))
+    assert api.patch("/v1/users/alice", json={"disabled": True}).status_code == 200
+
+    problem(browser.get(path), 403, "login-refused")
+
+
+def test_a_bearer_token_and_a_session_are_no_links(client_of: Clients, browser: TestClient) -> None:
+    alice = client_of("alice")
+    assert browser.get(link(alice)).status_code == 303
+    bearer = alice.headers["Authorization"].partition(" ")[2]
+
+    for code in (bearer, browser.cookies["hora_session"], "hora_unknown"):
+        problem(browser.get("/login", params={"code": code}), 403, "login-refused")
+    assert browser.get("/login").status_code == 422
+    problem(browser.post("/v1/login-links", headers=csrf(browser)), 403, "forbidden")  # no chain of sessions
+
+
+def test_the_page_changes_things_with_its_header(client_of: Clients, browser: TestClient) -> None:
+    assert browser.get(link(client_of("alice"))).status_code == 303
+    good = csrf(browser)
+
+    for headers in (
+        good,
+        {name: value for name, value in good.items() if name != "Origin"},
+        {name: value for name, value in good.items() if name != "Sec-Fetch-Site"},
+    ):
+        assert browser.post("/v1/jobs", json=SPEC, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"X-CSRF-Token": None},
+        {"X-CSRF-Token": ""},
+        {"X-CSRF-Token": "x" * 64},
+        {"X-CSRF-Token": "of another session"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://testserver.evil.example"},
+        {"Origin": "http://testserver:8401"},
+        {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": None, "Sec-Fetch-Site": None},
+    ],
+    ids=lambda changed: " ".join(f"{name}={value}" for name, value in changed.items()),
+)
+def test_a_change_that_another_page_may_have_made_is_refused(
+    client_of: Clients, browser: TestClient, changed: dict[str, str | None]
+) -> None:
+    assert browser.get(link(client_of("alice"))).status_code == 303
+    headers = csrf(browser) | changed
+    if headers["X-CSRF-Token"] == "of another session":
+        headers["X-CSRF-Token"] = csrf_token("hora_another")
+    sent = {name: value for name, value in headers.items() if value is not None}
+
+    for method, path in (("POST", "/v1/jobs"), ("DELETE", "/v1/tokens/0"), ("POST", "/logout")):
+        problem(browser.request(method, path, headers=sent), 403, "forbidden")
+    assert browser.get("/v1/jobs", headers=sent).json()["items"] == []  # reading changes nothing
+
+
+def test_a_token_in_the_header_is_what_counts(client_of: Clients, browser: TestClient) -> None:
+    assert browser.get(link(client_of("alice", "read"))).status_code == 303
+    ben = client_of("ben").headers["Authorization"]
+
+    assert browser.get("/v1/me", headers={"Authorization": ben}).json()["user"] == "ben"
+    assert browser.post("/v1/jobs", json=SPEC, headers={"Authorization": ben}).status_code == 201
+    assert browser.get("/v1/me", headers={"Authorization": "Bearer hora_wrong"}).status_code == 401
+    assert browser.post("/v1/jobs", json=SPEC, headers=csrf(browser)).status_code == 403  # its scope is the link's
+
+
+def test_logging_out_ends_the_session(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
+    alice = client_of("alice")
+    assert browser.get(link(alice)).status_code == 303
+    kept = dict(browser.cookies)
+    answer = browser.post("/logout", headers=csrf(browser))
+
+    assert answer.status_code == 204
+    assert dict(browser.cookies) == {}
+    for name, value in kept.items():
+        browser.cookies.set(name, value)
+    problem(browser.get("/v1/me"), 401, "unauthorized")
+    assert alice.get("/v1/me").status_code == 200
+    assert alice.post("/logout").status_code == 204  # a token is no session: it stays
+    assert alice.get("/v1/me").status_code == 200
+
+
+def test_a_session_ends_by_itself(client_of: Clients, browser: TestClient, sessions: Sessions, app: FastAPI) -> None:
+    assert browser.get(link(client_of("alice"))).status_code == 303
+    with sessions() as session:
+        left = session.scalars(select(Token.expires_at - func.now()).where(Token.kind == "session")).one()
+    assert timedelta(hours=11, minutes=59) < left <= timedelta(hours=12)
+    age(sessions, "session", expires_at=datetime.now(UTC) - timedelta(seconds=1))
+
+    problem(browser.get("/v1/me"), 401, "unauthorized")

@@ -1,0 +1,146 @@
+"""What monitoring/ looks at is what /metrics tells: no chart and no alert of a figure that is not there."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from jobs.database import Sessions
+from tests.integration.api.busy import a_busy_cluster
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "monitoring"
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "grafana/dashboards/hora.json").read_text())
+RULES = [
+    rule
+    for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"]
+    for rule in group["rules"]
+]  # fmt: skip
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+OWN_LABELS = {"job", "instance", "le"}  # those of Prometheus
+
+
+def panels() -> Iterator[dict[str, Any]]:
+    yield from DASHBOARD["panels"]
+
+
+def expressions() -> Iterator[str]:
+    for panel in panels():
+        yield from (target["expr"] for target in panel.get("targets", []))
+    for variable in DASHBOARD["templating"]["list"]:
+        yield re.sub(r"label_values\((.*), (\w+)\)", r"count by (\2) (\1)", variable["query"]["query"])
+    yield from (rule["expr"] for rule in RULES)
+
+
+@pytest.fixture
+def told(api: TestClient, submitted: Callable[..., str], sessions: Sessions) -> dict[str, set[str]]:
+    """The labels of every metric of a busy cluster, by its name in a query."""
+    a_busy_cluster(sessions, submitted)
+    found: dict[str, set[str]] = {"up": set()}
+    for family in text_string_to_metric_families(api.get("/metrics").text):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def test_charts_and_alerts_are_of_figures_that_there_are(told: dict[str, set[str]]) -> None:
+    asked = [(name, expression) for expression in expressions() for name in re.findall(r"\bhora_\w+", expression)]
+    assert len(asked) > 50
+    assert [(name, expression) for name, expression in asked if name not in told] == []
+
+
+def test_they_ask_for_labels_that_these_have(told: dict[str, set[str]]) -> None:
+    asked = 0
+    for expression in expressions():
+        for name, selectors in re.findall(r"\b(hora_\w+|up)\{([^}]*)\}", expression):
+            labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selectors))
+            assert labels <= told[name] | OWN_LABELS, expression
+            asked += len(labels)
+        grouped = re.findall(r"by \(([^)]*)\)", expression)
+        names = re.findall(r"\bhora_\w+", expression)
+        for labels in (set(group.replace(" ", "").split(",")) for group in grouped):
+            assert labels <= {"le"}.union(*(told[name] for name in names)), expression
+            asked += len(labels)
+    assert asked > 50
+
+
+def test_legends_and_messages_name_labels_of_their_figures(told: dict[str, set[str]]) -> None:
+    told_by = [(target["expr"], target["legendFormat"]) for panel in panels() for target in panel.get("targets", [])]
+    told_by += [(rule["expr"], " ".join(rule["annotations"].values()).replace("$labels.", "")) for rule in RULES]
+    for expression, sentence in told_by:
+        names = re.findall(r"\bhora_\w+", expression)
+        wanted = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", sentence))
+        assert wanted <= set().union(*(told[name] for name in names)), (expression, sentence)
+
+
+def test_the_dashboard_is_one_that_grafana_takes() -> None:
+    ids = [panel["id"] for panel in panels()]
+    assert len(ids) == len(set(ids)) > 20
+    for panel in panels():
+        place = panel["gridPos"]
+        assert place["w"] >= 1
+        assert place["x"] + place["w"] <= 24
+        assert panel["type"] in ("row", "stat", "timeseries")
+        if panel["type"] != "row":
+            assert [target["refId"] for target in panel["targets"]] == ["A", "B", "C"][: len(panel["targets"])]
+    for one, other in combinations([panel["gridPos"] for panel in panels()], 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+        assert beside or below, (one, other)
+    (source,) = yaml.safe_load((FOLDER / "grafana/provisioning/datasources/prometheus.yml").read_text())["datasources"]
+    assert {"type": source["type"], "uid": source["uid"]} == {"type": "prometheus", "uid": "hora-prometheus"}
+    used = {json.dumps(found) for found in _values(DASHBOARD, "datasource")}
+    assert used == {json.dumps({"type": "prometheus", "uid": "hora-prometheus"})}
+
+
+def _values(document: Any, key: str) -> Iterator[Any]:
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name == key:
+                yield value
+            yield from _values(value, key)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _values(value, key)
+
+
+def test_every_alert_says_what_it_means() -> None:
+    names = [rule["alert"] for rule in RULES]
+    assert len(names) == len(set(names)) >= 4
+    for rule in RULES:
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert rule["labels"]["severity"] in ("warning", "critical")
+
+
+def test_the_files_are_where_the_containers_look_for_them() -> None:
+    services = COMPOSE["services"]
+    monitoring = {name for name, service in services.items() if "profiles" in service}
+    assert monitoring == {"prometheus", "grafana"}
+    inside: dict[str, Path] = {}
+    for name in monitoring:
+        assert services[name]["profiles"] == ["monitoring"]
+        assert all(port.startswith("127.0.0.1:") for port in services[name]["ports"])
+        for volume in services[name]["volumes"]:
+            source, target, *mode = volume.split(":")
+            if source.startswith("."):
+                assert (ROOT / source).exists()
+                assert mode == ["ro"]
+                inside[target] = ROOT / source
+            else:
+                assert source in COMPOSE["volumes"]
+    assert inside["/etc/prometheus/prometheus.yml"] == FOLDER / "prometheus.yml"
+    scraping = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    (target,) = scraping["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert target.partition(":")[0] in services
+    assert [f"/etc/prometheus/{name}" in inside for name in scraping["rule_files"]] == [True]
+    (provider,) = yaml.safe_load((FOLDER / "grafana/provisioning/dashboards/hora.yml").read_text())["providers"]
+    assert inside[provider["options"]["path"]] == FOLDER / "grafana/dashboards"
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (inside[str(Path(home).parent)] / Path(home).name).exists()

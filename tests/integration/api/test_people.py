@@ -1,0 +1,233 @@
+"""Tokens that people make for themselves and for others, and users who are shut out."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import select, update
+
+from jobs import people
+from jobs.database import Sessions
+from jobs.tables import ProjectMember, Token, User
+from tests.integration.api.given import TOKEN
+
+Clients = Callable[..., TestClient]
+
+
+def made(client: TestClient, **asked: Any) -> dict[str, Any]:
+    """A new token."""
+    answer = client.post("/v1/tokens", json={"name": "a script"} | asked)
+    assert answer.status_code == 201, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def why_not(answer: Any, status: int, slug: str) -> str:
+    """What an answer that refuses says."""
+    document = answer.json()
+    assert (answer.status_code, document["type"]) == (status, f"urn:hora:problem:{slug}"), answer.text
+    detail: str = document["detail"]
+    return detail
+
+
+def with_token(client: TestClient, token: str) -> dict[str, Any]:
+    """Who one is with a token."""
+    answer = client.get("/v1/me", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_a_token_is_told_once_and_lets_its_user_in(api: TestClient) -> None:
+    answer = api.post("/v1/tokens", json={"name": "nightly", "user": "alice", "scope": "read", "rate_limit_per_s": 7.5})
+    assert answer.status_code == 201
+    assert answer.headers["cache-control"] == "no-store"
+    token = answer.json()
+    assert token["token"].startswith("hora_")
+    assert len(token["token"]) > 40
+    assert (token["user"], token["scope"], token["name"]) == ("alice", "read", "nightly")
+    me = with_token(api, token["token"])
+    assert (me["user"], me["scope"], me["rate_limit_per_s"], me["projects"]) == ("alice", "read", 7.5, [])
+
+    seen = api.get(answer.headers["location"]).json()
+    assert {name: value for name, value in token.items() if name not in ("token", "last_used_at")} == {
+        name: value for name, value in seen.items() if name != "last_used_at"
+    }
+    assert seen["last_used_at"] is not None
+    assert seen["created_by"] == api.get("/v1/me").json()["token_id"]
+
+
+def test_one_sees_ones_own_tokens_page_by_page(api: TestClient, client_of: Clients) -> None:
+    alice = client_of("alice")
+    ids = [made(alice, name=f"number {number}")["id"] for number in range(3)]
+    made(api, user="ben")
+
+    first = alice.get("/v1/tokens", params={"limit": 2}).json()
+    rest = alice.get("/v1/tokens", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [one["id"] for one in [*first["items"], *rest["items"]]][:3] == ids[::-1]
+    assert rest["next_cursor"] is None
+    assert {one["user"] for one in [*first["items"], *rest["items"]]} == {"alice"}
+    assert not any("token" in one for one in first["items"])
+    assert len(api.get("/v1/tokens", params={"user": "alice"}).json()["items"]) == 4
+    why_not(alice.get("/v1/tokens", params={"user": "ben"}), 403, "forbidden")
+    assert len(alice.get("/v1/tokens", params={"user": "alice"}).json()["items"]) == 4
+    other = alice.get("/v1/tokens", params={"cursor": first["next_cursor"], "live": "true"})
+    why_not(other, 422, "invalid-request")
+
+
+def test_a_revoked_token_is_refused_at_once(client_of: Clients) -> None:
+    alice = client_of("alice")
+    token = made(alice)
+    assert with_token(alice, token["token"])["user"] == "alice"
+
+    assert alice.delete(f"/v1/tokens/{token['id']}").status_code == 204
+    assert alice.get("/v1/me", headers={"Authorization": f"Bearer {token['token']}"}).status_code == 401
+    assert alice.delete(f"/v1/tokens/{token['id']}").status_code == 204  # asking again is fine
+    live = alice.get("/v1/tokens", params={"live": "true"}).json()["items"]
+    gone = alice.get("/v1/tokens", params={"live": "false"}).json()["items"]
+    assert token["id"] not in [one["id"] for one in live]
+    assert [one["id"] for one in gone] == [token["id"]]
+    assert gone[0]["revoked_at"] is not None
+
+
+def test_nobody_sees_or_revokes_the_token_of_another(api: TestClient, client_of: Clients) -> None:
+    alice, ben = client_of("alice"), client_of("ben")
+    token = made(alice)
+
+    for answer in (ben.delete(f"/v1/tokens/{token['id']}"), ben.get(f"/v1/tokens/{token['id']}")):
+        assert "alice's" in why_not(answer, 403, "forbidden")
+    assert with_token(ben, token["token"])["user"] == "alice"
+    assert api.delete(f"/v1/tokens/{token['id']}").status_code == 204  # an admin may
+    for strange in ("0", "zz", "x" * 40):
+        why_not(ben.delete(f"/v1/tokens/{strange}"), 404, "token-not-found")
+
+
+def test_a_token_makes_none_that_may_more_or_lives_longer(client_of: Clients) -> None:
+    until = datetime.now(UTC) + timedelta(hours=1)
+    reader, submitter = client_of("rob", "read"), client_of("sue", "submit", expires_at=until, rate_limit_per_s=20)
+
+    def asks(client: TestClient, **asked: Any) -> str:
+        return why_not(client.post("/v1/tokens", json={"name": "more"} | asked), 403, "forbidden")
+
+    assert "scope read" in asks(reader, scope="submit")
+    assert "scope submit" in asks(submitter, scope="admin")
+    assert "only an admin" in asks(submitter, user="rob")
+    assert "lives longer" in asks(submitter, expires_in_s=3700)
+    assert "20 requests a second" in asks(submitter, rate_limit_per_s=21)
+    assert "100 requests a second" in asks(reader, scope="read", rate_limit_per_s=101)
+    assert made(reader, scope="read")["expires_at"] is None
+    heir = made(submitter)
+    assert datetime.fromisoformat(heir["expires_at"]) == until
+    assert heir["rate_limit_per_s"] == 20
+    assert made(submitter, expires_in_s=60, rate_limit_per_s=3)["rate_limit_per_s"] == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("scope", "root"), ("name", ""), ("name", "a\nb"), ("name", None), ("user", "../x"), ("user", "x" * 200),
+        ("expires_in_s", 0), ("expires_in_s", "60"), ("expires_in_s", 10**12), ("rate_limit_per_s", 0),
+        ("rate_limit_per_s", "fast"), ("kind", "session"), ("token", "hora_mine"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named(api: TestClient, field: str, value: object) -> None:
+    answer = api.post("/v1/tokens", json={"name": "x"} | {field: value})
+
+    why_not(answer, 422, "invalid-request")
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_user_has_no_more_tokens_than_anybody_may(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people, "MOST_TOKENS", 2)
+    made(api, user="alice")
+    second = made(api, user="alice")["id"]
+    assert "2 tokens" in why_not(api.post("/v1/tokens", json={"name": "x", "user": "alice"}), 409, "too-many-tokens")
+    assert api.delete(f"/v1/tokens/{second}").status_code == 204
+
+    made(api, user="alice")
+
+
+def test_users_are_listed_with_what_their_tokens_come_to(api: TestClient, client_of: Clients) -> None:
+    for user, scope in (("cid", "read"), ("ben", "read"), ("ben", "submit"), ("ann", "admin")):
+        client_of(user, scope)
+    client_of("cid", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+
+    first = api.get("/v1/users", params={"limit": 2}).json()
+    rest = api.get("/v1/users", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    users = [(user["name"], user["tokens"], user["scope"]) for user in [*first["items"], *rest["items"]]]
+    assert users == [("admin", 1, "admin"), ("ann", 1, "admin"), ("ben", 2, "submit"), ("cid", 1, "read")]
+    assert first["items"][0]["last_used_at"] is not None
+
+
+def test_a_disabled_user_is_out_until_enabled(api: TestClient, client_of: Clients) -> None:
+    alice = client_of("alice")
+    assert alice.get("/v1/me").status_code == 200
+
+    shut_out = api.patch("/v1/users/alice", json={"disabled": True})
+    assert shut_out.status_code == 200
+    assert alice.get("/v1/me").status_code == 401  # remembered or not
+    again = api.patch("/v1/users/alice", json={"disabled": True}).json()
+    assert again["disabled_at"] == shut_out.json()["disabled_at"]
+    why_not(api.post("/v1/tokens", json={"name": "x", "user": "alice"}), 409, "user-disabled")
+    assert api.patch("/v1/users/alice", json={"disabled": False}).json()["disabled_at"] is None
+    assert alice.get("/v1/me").status_code == 200
+    why_not(api.patch("/v1/users/nobody", json={"disabled": True}), 404, "user-not-found")
+
+
+def test_nobody_locks_the_last_admin_out(api: TestClient, client_of: Clients) -> None:
+    own = api.get("/v1/me").json()["token_id"]
+    client_of("elsa", "admin", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+    client_of("sara", "admin", kind="session")
+    client_of("sue", "submit")
+    why_not(api.delete(f"/v1/tokens/{own}"), 409, "last-admin")
+    why_not(api.patch("/v1/users/admin", json={"disabled": True}), 409, "last-admin")
+    assert api.get("/v1/me").status_code == 200
+    other = client_of("ann", "admin")
+
+    assert other.patch("/v1/users/admin", json={"disabled": True}).status_code == 200
+    assert api.get("/v1/me").status_code == 401
+    why_not(other.patch("/v1/users/ann", json={"disabled": True}), 409, "last-admin")
+
+
+def test_two_admins_do_not_lock_each_other_out(sessions: Sessions, client_of: Clients) -> None:
+    client_of("ann", "admin")
+    client_of("ben", "admin")
+    with sessions.begin() as session:
+        session.execute(update(User).where(User.name == "admin").values(disabled_at=datetime.now(UTC)))
+    together = Barrier(2)
+
+    def shut_out(name: str) -> bool:
+        together.wait(10)
+        try:
+            with sessions.begin() as session:
+                people.set_disabled(session, name, disabled=True)
+        except people.LastAdmin:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(shut_out, ("ann", "ben"))) == [False, True]
+
+
+def test_me_names_the_projects(api: TestClient, sessions: Sessions, client_of: Clients) -> None:
+    alice = client_of("alice")
+    with sessions.begin() as session:
+        session.add(ProjectMember(project="default", user_name="alice"))
+
+    me = alice.get("/v1/me").json()
+    assert (me["user"], me["kind"], me["projects"], me["rate_limit_per_s"]) == ("alice", "bearer", ["default"], 100)
+    assert api.get("/v1/me").json()["rate_limit_per_s"] is None
+
+
+def test_a_revoked_token_of_the_stack_stays_revoked(api: TestClient, client_of: Clients, sessions: Sessions) -> None:
+    other, own = client_of("ann", "admin"), api.get("/v1/me").json()["token_id"]
+    assert other.delete(f"/v1/tokens/{own}").status_code == 204
+
+    assert {api.get("/v1/me").status_code for _ in range(2)} == {401}  # each look-up stores it, where it is not there
+    with sessions() as session:
+        assert session.scalars(select(Token.revoked_at).where(Token.id == own)).one() is not None
+    assert TOKEN not in other.get("/v1/tokens", params={"user": "admin"}).text

@@ -1,0 +1,277 @@
+"""Projects over HTTP: who makes and limits them, what they say of themselves, and what they take."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from jobs import leases, placing
+from jobs.database import Sessions
+from jobs.placement import Placement, Share
+from jobs.states import EndReason, Status
+from jobs.tables import AuditEntry, Job
+from tests.integration.api.given import SPEC, a_host
+
+ClientOf = Callable[..., TestClient]
+STUDY = {"name": "grid", "base": SPEC | {"project": "vision"}, "grid": {"batch_size": [32, 64]}, "repeats": 2}
+
+
+@pytest.fixture
+def vision(api: TestClient) -> Callable[..., dict[str, Any]]:
+    """Make or change the project `vision`."""
+
+    def change(**values: Any) -> dict[str, Any]:
+        answer = api.patch("/v1/projects/vision", json=values)
+        if answer.status_code == 404:
+            answer = api.post("/v1/projects", json={"name": "vision"} | values)
+        assert answer.status_code in (200, 201), answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    return change
+
+
+def problem(answer: Any, status: int, slug: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    document: dict[str, Any] = answer.json()
+    assert document["type"] == f"urn:hora:problem:{slug}"
+    return document
+
+
+def field_error(answer: Any, field: str) -> str:
+    errors = problem(answer, 422, "invalid-request")["errors"]
+    assert [error["field"] for error in errors] == [field]
+    message: str = errors[0]["message"]
+    return message
+
+
+def test_a_project_is_made_limited_and_looked_up(api: TestClient) -> None:
+    asked = {"name": "vision", "description": "Images", "max_slots": 4, "max_gpu_hours": 100}
+    made = api.post("/v1/projects", json=asked)
+    assert (made.status_code, made.headers["Location"]) == (201, "/v1/projects/vision")
+    project = made.json()
+    assert project["is_open"] is True
+    assert (project["max_slots"], project["max_queued"], project["max_gpu_hours"]) == (4, None, 100)
+    assert project["usage"] | {"renews_at": None} == {"slots": 0, "queued": 0, "gpu_hours": 0, "renews_at": None}
+    assert (project["members"], project["archived_at"], project["revision"]) == ([], None, 1)
+    problem(api.post("/v1/projects", json=asked), 409, "project-exists")
+    changed = api.patch("/v1/projects/vision", json={"max_slots": None, "max_queued": 9}).json()
+    assert (changed["max_slots"], changed["max_queued"], changed["max_gpu_hours"]) == (None, 9, 100)
+    assert (changed["description"], changed["revision"]) == ("Images", 2)
+    assert api.get("/v1/projects/vision").json() == changed
+    problem(api.get("/v1/projects/nobody"), 404, "project-not-found")
+    problem(api.patch("/v1/projects/nobody", json={}), 404, "project-not-found")
+    problem(api.get("/v1/projects/No%20Name"), 404, "project-not-found")
+
+
+def test_what_no_project_can_be_is_refused_by_field(api: TestClient) -> None:
+    assert field_error(api.post("/v1/projects", json={"name": "No Name"}), "name")
+    api.post("/v1/projects", json={"name": "vision"})
+    wrong = [
+        ("max_slots", -1), ("max_slots", 1.5), ("max_queued", 2**31), ("max_gpu_hours", -0.5), ("max_gpu_hours", "1"),
+        ("description", "a\x07b"), ("is_open", None), ("colour", "red"),
+    ]  # fmt: skip
+    for field, value in wrong:
+        assert field_error(api.post("/v1/projects", json={"name": "other", field: value}), field)
+        assert field_error(api.patch("/v1/projects/vision", json={field: value}), field)
+
+
+def test_the_default_project_is_limited_but_neither_closed_nor_archived(api: TestClient) -> None:
+    assert api.patch("/v1/projects/default", json={"max_slots": 8, "is_open": True}).json()["max_slots"] == 8
+    for field, value in (("is_open", False), ("is_archived", True)):
+        answer = api.patch("/v1/projects/default", json={field: value})
+        assert "it can be limited, not closed" in field_error(answer, field)
+
+
+def test_projects_are_listed_by_name_page_by_page(api: TestClient) -> None:
+    for name in ("zebra", "apes", "mice"):
+        api.post("/v1/projects", json={"name": name})
+    found, cursor = [], None
+    while True:
+        page = api.get("/v1/projects", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        found += [project["name"] for project in page["items"]]
+        assert len(page["items"]) == 2
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert found == ["apes", "default", "mice", "zebra"]
+    field_error(api.get("/v1/projects", params={"cursor": "bm90aGluZw"}), "cursor")
+
+
+def test_only_admins_change_projects_and_everybody_reads_them(api: TestClient, client_of: ClientOf) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    reader, submitter = client_of("eve", "read"), client_of("ada")
+    assert reader.get("/v1/projects").status_code == reader.get("/v1/projects/vision").status_code == 200
+    for answer in (
+        submitter.post("/v1/projects", json={"name": "mine"}),
+        submitter.patch("/v1/projects/vision", json={"max_slots": None}),
+        submitter.put("/v1/projects/vision/members/ada"),
+        submitter.delete("/v1/projects/vision/members/ada"),
+    ):
+        problem(answer, 403, "forbidden")
+
+
+def test_members_come_and_go(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    client_of("ada"), client_of("bob")
+    for user in ("bob", "ada", "ada"):
+        assert api.put(f"/v1/projects/vision/members/{user}").status_code == 200
+    assert api.get("/v1/projects/vision").json()["members"] == ["ada", "bob"]
+    assert api.delete("/v1/projects/vision/members/bob").status_code == 204
+    assert api.delete("/v1/projects/vision/members/bob").status_code == 204
+    project = api.get("/v1/projects/vision").json()
+    assert (project["members"], project["revision"]) == (["ada"], 4)
+    problem(api.put("/v1/projects/vision/members/nobody"), 404, "user-not-found")
+    problem(api.put("/v1/projects/nobody/members/ada"), 404, "project-not-found")
+    problem(api.delete("/v1/projects/nobody/members/ada"), 404, "project-not-found")
+    with sessions() as session:
+        entries = session.execute(select(AuditEntry.action, AuditEntry.data).order_by(AuditEntry.id))
+        told = [(action, data.get("user")) for action, data in entries if action.startswith("project.")]
+    assert told[:2] == [("project.created", None), ("project.member_added", "bob")]
+    assert told[-1] == ("project.member_removed", "bob")
+
+
+def test_a_project_says_what_counts_against_its_quotas(
+    api: TestClient, sessions: Sessions, submitted: Callable[..., str], vision: Callable[..., Any]
+) -> None:
+    vision(max_slots=4)
+    a_host(sessions)
+    running = submitted(project="vision")
+    submitted(project="vision")
+    first = api.get("/v1/projects/vision")
+    tag = {"If-None-Match": first.headers["ETag"]}
+    assert first.json()["usage"]["queued"] == 2
+    assert api.get("/v1/projects/vision", headers=tag).status_code == 304
+    with sessions.begin() as session:
+        (lease,) = placing.place(session, [Placement(running, (Share("ha", (0, 1)),))], lease_s=60)
+    changed = api.get("/v1/projects/vision", headers=tag)
+    assert changed.status_code == 200
+    assert (changed.json()["usage"]["slots"], changed.json()["usage"]["queued"]) == (2, 1)
+    with sessions.begin() as session:
+        an_hour_ago = "UPDATE attempts SET created_at = now() - interval '1 hour'"
+        session.connection().exec_driver_sql(an_hour_ago)
+        leases.end(session, lease, EndReason.COMPLETED)
+        month_before = session.connection().exec_driver_sql(
+            "SELECT sum(slot_seconds) FROM project_usage WHERE month < date_trunc('month', now() AT TIME ZONE 'UTC')"
+        )
+        elsewhere_h = (month_before.scalar() or 0) / 3600
+    assert api.get("/v1/projects/vision").json()["usage"]["gpu_hours"] == pytest.approx(2 - elsewhere_h, abs=1e-3)
+
+
+def test_a_job_names_a_project_that_takes_jobs(
+    api: TestClient, client_of: ClientOf, vision: Callable[..., Any]
+) -> None:
+    vision()
+    ada = client_of("ada")
+    for name in ("nobody", "vision"):
+        for path, body in (
+            ("/v1/jobs", SPEC | {"project": name}),
+            ("/v1/studies", STUDY | {"base": SPEC | {"project": name}}),
+        ):
+            field = "project" if path == "/v1/jobs" else "base.project"
+            if name == "vision":
+                assert ada.post(path, json=body).status_code == 201
+                continue
+            for query in ("", "?dry_run=true"):
+                assert (
+                    field_error(ada.post(path + query, json=body), field)
+                    == "there is no such project; there are: default, vision"
+                )
+    vision(is_archived=True)
+    message = field_error(ada.post("/v1/jobs", json=SPEC | {"project": "vision"}), "project")
+    assert message == "this project is archived; there are: default"
+    vision(is_archived=False)
+    assert ada.post("/v1/jobs", json=SPEC | {"project": "vision"}).json()["project"] == "vision"
+
+
+def test_a_closed_project_takes_jobs_of_its_members_and_admins(
+    api: TestClient, client_of: ClientOf, vision: Callable[..., Any]
+) -> None:
+    vision(is_open=False)
+    ada, spec = client_of("ada"), SPEC | {"project": "vision"}
+    for query in ("", "?dry_run=true"):
+        refused = problem(ada.post(f"/v1/jobs{query}", json=spec), 403, "forbidden")
+        assert "the project vision takes jobs of its members" in refused["detail"]
+        problem(ada.post(f"/v1/studies{query}", json=STUDY), 403, "forbidden")
+    assert "vision" not in field_error(ada.post("/v1/jobs", json=SPEC | {"project": "no"}), "project")
+    assert api.post("/v1/jobs", json=spec).status_code == 201
+    api.put("/v1/projects/vision/members/ada")
+    job = ada.post("/v1/jobs", json=spec).json()
+    assert ada.post("/v1/studies", json=STUDY).json()["project"] == "vision"
+    assert ada.post(f"/v1/jobs/{job['id']}/clone").json()["project"] == "vision"
+    assert ada.post(f"/v1/jobs/{job['id']}/clone", json={"project": "default"}).json()["project"] == "default"
+    api.delete("/v1/projects/vision/members/ada")
+    problem(ada.post(f"/v1/jobs/{job['id']}/clone"), 403, "forbidden")
+
+
+def test_a_job_that_its_project_could_never_hold_is_refused(api: TestClient, vision: Callable[..., Any]) -> None:
+    vision(max_slots=1)
+    spec = SPEC | {"project": "vision"}
+    for query in ("", "?dry_run=true"):
+        message = field_error(api.post(f"/v1/jobs{query}", json=spec), "gpus")
+        assert message == "more than the project vision may have at once: 1"
+    grid = {"base": {**SPEC, "project": "vision"}, "grid": {"gpus": [1, 2]}}
+    assert field_error(api.post("/v1/studies", json=grid), "grid.gpus[1]") == message
+    assert api.post("/v1/jobs", json=spec | {"gpus": 1}).status_code == 201
+
+
+def test_a_full_queue_takes_no_more(api: TestClient, vision: Callable[..., Any], sessions: Sessions) -> None:
+    vision(max_queued=5)
+    spec, key = SPEC | {"project": "vision"}, {"Idempotency-Key": "one"}
+    first = api.post("/v1/jobs", json=spec, headers=key)
+    study = api.post("/v1/studies", json=STUDY, headers={"Idempotency-Key": "grid"})
+    assert (first.status_code, study.status_code) == (201, 201)
+    for query in ("", "?dry_run=true"):
+        refused = problem(api.post(f"/v1/jobs{query}", json=spec), 409, "quota-exceeded")
+        assert refused["detail"] == "the project vision has 5 of 5 jobs in the queue"
+        refused = problem(api.post(f"/v1/studies{query}", json=STUDY), 409, "quota-exceeded")
+        assert refused["detail"] == "the project vision has 5 of 5 jobs in the queue, and this is for 4 more"
+    again = api.post("/v1/jobs", json=spec, headers=key)
+    assert (again.status_code, again.json()["id"]) == (201, first.json()["id"])
+    again = api.post("/v1/studies", json=STUDY, headers={"Idempotency-Key": "grid"})
+    assert (again.status_code, again.json()["id"]) == (201, study.json()["id"])
+    assert api.post("/v1/jobs", json=SPEC).status_code == 201
+    with sessions() as session:
+        assert session.scalar(select(func.count()).where(Job.project == "vision")) == 5
+
+
+def test_a_study_that_puts_fresh_jobs_in_place_of_others_needs_room(
+    api: TestClient, vision: Callable[..., Any], sessions: Sessions
+) -> None:
+    vision()
+    study_id = api.post("/v1/studies", json=STUDY).json()["id"]
+    with sessions.begin() as session:
+        session.execute(update(Job).values(status=Status.FAILED, end_reason=EndReason.BAD_DATA, ended_at=func.now()))
+    vision(max_queued=3)
+    problem(api.post(f"/v1/studies/{study_id}/resume"), 409, "quota-exceeded")
+    vision(max_queued=4, is_archived=True)
+    problem(api.post(f"/v1/studies/{study_id}/resume"), 409, "project-archived")
+    vision(is_archived=False)
+    assert api.post(f"/v1/studies/{study_id}/resume").json()["counts"]["queued"] == 4
+
+
+def test_a_study_cannot_be_over_projects(api: TestClient) -> None:
+    grid = {"base": SPEC, "grid": {"project": ["default", "vision"]}}
+    assert "all jobs of a study are counted under one project" in field_error(
+        api.post("/v1/studies", json=grid), "grid.project"
+    )
+
+
+def test_a_job_that_waits_for_its_quota_says_so_and_its_tag_with_it(
+    api: TestClient, submitted: Callable[..., str], sessions: Sessions, vision: Callable[..., Any]
+) -> None:
+    vision(max_slots=3)
+    a_host(sessions, slots=8)
+    holder, waiting = submitted(project="vision"), submitted(project="vision")
+    first = api.get(f"/v1/jobs/{waiting}")
+    with sessions.begin() as session:
+        (lease,) = placing.place(session, [Placement(holder, (Share("ha", (0, 1)),))], lease_s=60)
+    second = api.get(f"/v1/jobs/{waiting}", headers={"If-None-Match": first.headers["ETag"]})
+    assert second.json()["waiting"]["reason"] == "needs 2 slots; its project vision has 2 of 3 slots in use"
+    vision(max_gpu_hours=0.0)
+    third = api.get(f"/v1/jobs/{waiting}", headers={"If-None-Match": second.headers["ETag"]})
+    renews_at = api.get("/v1/projects/vision").json()["usage"]["renews_at"][:10]
+    assert third.json()["waiting"]["reason"].endswith(f"GPU-hours this month; it goes on at {renews_at} 00:00 UTC")
+    assert lease.job_id == holder

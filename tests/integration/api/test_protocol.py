@@ -1,0 +1,135 @@
+"""HTTP to the letter: what is packed, HEAD, request ids, and submissions that come again."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from jobs import retention
+from jobs.database import Sessions
+from jobs.tables import IdempotencyKey
+from tests.integration.api.given import SPEC, a_host
+
+Submit = Callable[..., str]
+
+
+def test_large_answers_are_packed_for_those_who_ask(api: TestClient, submitted: Submit) -> None:
+    url = f"/v1/jobs/{submitted()}"
+    plain = api.get(url, headers={"Accept-Encoding": "identity"})
+    packed = api.get(url, headers={"Accept-Encoding": "gzip"})
+
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
+    assert packed.json() == plain.json()
+    assert packed.headers["etag"] == plain.headers["etag"]
+    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    known = api.get(url, headers={"Accept-Encoding": "gzip", "If-None-Match": packed.headers["etag"]})
+    assert (known.status_code, known.content) == (304, b"")
+
+
+def test_small_answers_and_streams_are_not_packed(api: TestClient, app: FastAPI) -> None:
+    def stream() -> StreamingResponse:
+        return StreamingResponse(iter(["data: x\n\n"] * 1000), media_type="text/event-stream")
+
+    app.add_api_route("/stream", stream)
+    for path in ("/healthz", "/stream"):
+        answer = api.get(path, headers={"Accept-Encoding": "gzip"})
+        assert answer.status_code == 200
+        assert "content-encoding" not in answer.headers
+
+
+def test_head_is_get_without_the_body(api: TestClient, submitted: Submit) -> None:
+    job = f"/v1/jobs/{submitted()}"
+    for path in (job, "/v1/jobs", "/v1/jobs/0000", "/v1/hosts", "/healthz", "/nowhere"):
+        asked, answered = api.head(path), api.get(path)
+        assert (asked.status_code, asked.content) == (answered.status_code, b"")
+        for name in ("content-type", "content-length", "etag", "cache-control"):
+            if path != "/v1/hosts" and answered.status_code == 200:
+                assert asked.headers.get(name) == answered.headers.get(name)
+    assert api.head(job, headers={"If-None-Match": api.head(job).headers["etag"]}).status_code == 304
+    assert 'method="HEAD",route="/v1/jobs/{job_id}",status="200"' in api.get("/metrics").text
+    assert api.head("/v1/jobs", headers={"Authorization": ""}).status_code == 401
+
+
+def test_a_method_that_a_path_has_not_is_a_problem_that_names_those_it_has(api: TestClient) -> None:
+    for method, path, allowed in (
+        ("PUT", "/v1/jobs", "GET, POST"),
+        ("OPTIONS", "/v1/jobs", "GET, POST"),
+        ("HEAD", "/v1/jobs/0000/cancel", "POST"),
+    ):
+        answer = api.request(method, path)
+        assert answer.status_code == 405
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["allow"] == allowed
+
+
+def test_the_id_of_a_request_is_in_its_line_and_in_its_problem(
+    api: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = api.get("/v1/jobs/0000", headers={"X-Request-ID": "asked-by-me"})
+    assert answer.json()["request_id"] == answer.headers["x-request-id"] == "asked-by-me"
+    assert "request_id=asked-by-me" in capsys.readouterr().out
+
+
+def test_a_key_is_bound_to_its_body_and_its_route(api: TestClient, submitted: Submit) -> None:
+    key = {"Idempotency-Key": "k1"}
+    first = api.post("/v1/jobs", json=SPEC, headers=key)
+    again = api.post("/v1/jobs", json=SPEC, headers=key)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json()["id"] == first.json()["id"]
+    assert again.headers["idempotency-replayed"] == "true"
+
+    study = {"name": "s", "base": {"dataset": "digits", "learning_rate": 0.001}, "grid": {"gpus": [1]}}
+    url = f"/v1/jobs/{first.json()['id']}/clone"
+    assert api.post(url, headers={"Idempotency-Key": "k2"}).status_code == 201
+    for path, body, sent in (
+        ("/v1/jobs", SPEC | {"gpus": 1}, key),
+        (url, SPEC, key),
+        ("/v1/studies", study, key),
+        (f"/v1/jobs/{submitted()}/clone", None, {"Idempotency-Key": "k2"}),
+    ):
+        answer = api.post(path, json=body, headers=sent)
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict"), (
+            answer.text
+        )
+
+
+def test_a_dry_run_takes_no_key(api: TestClient) -> None:
+    key = {"Idempotency-Key": "k1"}
+    assert api.post("/v1/jobs?dry_run=true", json=SPEC, headers=key).status_code == 200
+    assert "idempotency-replayed" not in api.post("/v1/jobs", json=SPEC, headers=key).headers
+
+
+def test_keys_are_kept_for_some_days(api: TestClient, sessions: Sessions) -> None:
+    for key in ("old", "new"):
+        api.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": key})
+    with sessions.begin() as session:
+        old = func.now() - timedelta(days=8)
+        session.execute(update(IdempotencyKey).where(IdempotencyKey.key == "old").values(created_at=old))
+    with sessions.begin() as session:
+        assert retention.remove_idempotency_keys(session, keep_days=7) is False
+        assert session.scalars(select(IdempotencyKey.key)).all() == ["new"]
+
+
+def test_short_lists_have_pages_too(api: TestClient, sessions: Sessions) -> None:
+    for name in ("hc", "ha", "hb"):
+        a_host(sessions, name, slots=1)
+    for path, key, most in (("/v1/hosts", "name", 2), ("/v1/models", "name", 3)):
+        found, cursor, pages = [], "", 0
+        while True:
+            document = api.get(f"{path}?limit={most}{cursor}").json()
+            assert len(document["items"]) <= most
+            found += [item[key] for item in document["items"]]
+            pages += 1
+            if document["next_cursor"] is None:
+                break
+            cursor = f"&cursor={document['next_cursor']}"
+        assert pages > 1
+        assert found == sorted(set(found))
+        assert found == [item[key] for item in api.get(path).json()["items"]]
+        assert api.get(f"{path}?cursor=x").status_code == 422

@@ -1,0 +1,232 @@
+"""Uploads over HTTP: pieces, what goes wrong between them, and who may send them."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from api import receiving
+from api.main import app_for
+from api.receiving import UploadFile
+from api.requests import CHUNK_BYTES
+from jobs.database import Sessions
+from jobs.datasets import uploads
+from jobs.settings import Settings
+from tests.archives import chips, zip_of
+from tests.integration.api.given import TOKEN
+
+OCTETS = {"Content-Type": "application/octet-stream"}
+ARCHIVE = zip_of(chips(2))
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path) -> Settings:
+    return Settings(
+        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path, max_upload_gb=0.5, max_open_uploads=3
+    )
+
+
+@pytest.fixture
+def app(configuration: Settings) -> FastAPI:
+    return app_for(configuration)
+
+
+def start(api: TestClient, content: bytes = ARCHIVE, **fields: Any) -> str:
+    answer = api.post("/v1/uploads", json={"filename": "chips.zip", "size_bytes": len(content)} | fields)
+    assert answer.status_code == 201, answer.text
+    upload_id: str = answer.json()["id"]
+    assert answer.headers["Location"] == f"/v1/uploads/{upload_id}"
+    return upload_id
+
+
+def put(api: TestClient, upload_id: str, offset: int, piece: bytes) -> Any:
+    return api.put(f"/v1/uploads/{upload_id}/content", params={"offset": offset}, content=piece, headers=OCTETS)
+
+
+def on_disk(configuration: Settings, upload_id: str) -> Path:
+    return configuration.datasets / uploads.FOLDER / upload_id
+
+
+def test_pieces_add_up(api: TestClient, configuration: Settings) -> None:
+    upload_id = start(api, sha256=hashlib.sha256(ARCHIVE).hexdigest())
+    assert put(api, upload_id, 0, ARCHIVE[:100]).json()["received_bytes"] == 100
+    assert api.get(f"/v1/uploads/{upload_id}").json()["completed_at"] is None
+    last = put(api, upload_id, 100, ARCHIVE[100:])
+    assert last.status_code == 200
+    assert (last.json()["received_bytes"], last.json()["chunk_bytes"]) == (len(ARCHIVE), CHUNK_BYTES)
+    assert last.json()["completed_at"] is not None
+    assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
+
+
+def test_a_piece_that_came_before_changes_nothing(api: TestClient, configuration: Settings) -> None:
+    upload_id = start(api)
+    put(api, upload_id, 0, ARCHIVE[:100])
+    for piece in (ARCHIVE[:100], b"x" * 50):
+        again = put(api, upload_id, 0, piece)
+        assert (again.status_code, again.json()["received_bytes"]) == (200, 100)
+    assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE[:100]
+
+
+@pytest.mark.parametrize(("offset", "size"), [(50, 100), (101, 10), (2**40, 1)])
+def test_a_piece_that_begins_elsewhere_is_told_where_to(offset: int, size: int, api: TestClient) -> None:
+    upload_id = start(api)
+    put(api, upload_id, 0, ARCHIVE[:100])
+    answer = put(api, upload_id, offset, b"x" * size)
+    assert answer.status_code == 409
+    assert "begins at 100" in answer.json()["detail"]
+    assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 100
+
+
+def test_what_was_cut_off_is_sent_again(api: TestClient, app: FastAPI, configuration: Settings) -> None:
+    upload_id = start(api)
+    told: list[Any] = []
+    came = iter([{"type": "http.request", "body": ARCHIVE[:70], "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> Any:
+        return next(came)
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    scope = {
+        "type": "http", "method": "PUT", "path": f"/v1/uploads/{upload_id}/content", "query_string": b"offset=0",
+        "headers": [(b"authorization", f"Bearer {TOKEN}".encode()), (b"content-type", b"application/octet-stream")],
+    }  # fmt: skip
+    assert api.portal is not None
+    api.portal.call(app, scope, receive, send)
+    assert told[0]["status"] == 400
+    assert on_disk(configuration, upload_id).stat().st_size == 0
+    assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 0
+    assert put(api, upload_id, 0, ARCHIVE).json()["completed_at"] is not None
+    assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
+
+
+def test_no_more_comes_than_was_said(api: TestClient, configuration: Settings) -> None:
+    upload_id = start(api, b"12345")
+    assert put(api, upload_id, 0, b"123456").status_code == 422
+
+    def endless() -> Any:
+        yield b"123"
+        yield b"456"
+
+    assert put(api, upload_id, 0, endless()).status_code == 422
+    assert on_disk(configuration, upload_id).read_bytes() == b""
+    assert put(api, upload_id, 0, b"12345").status_code == 200
+
+
+def test_a_piece_has_a_limit_of_its_own_and_needs_little_memory(api: TestClient) -> None:
+    upload_id = start(api, bytes(2 * CHUNK_BYTES))
+    assert put(api, upload_id, 0, bytes(CHUNK_BYTES + 1)).status_code == 413
+    piece = bytes(CHUNK_BYTES)
+
+    def in_chunks() -> Any:
+        for at in range(0, len(piece), 65536):
+            yield piece[at : at + 65536]
+
+    assert put(api, upload_id, 0, in_chunks()).json()["received_bytes"] == CHUNK_BYTES
+    elsewhere = api.post("/v1/jobs", content=bytes(1024 * 1024 + 1), headers={"Content-Type": "application/json"})
+    assert elsewhere.status_code == 413
+    assert api.put(f"/v1/uploads/{upload_id}/content/x", content=bytes(2**21), headers=OCTETS).status_code == 413
+
+
+def test_the_body_is_bytes(api: TestClient) -> None:
+    upload_id = start(api)
+    assert api.put(f"/v1/uploads/{upload_id}/content", params={"offset": 0}, json={}).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"filename": "../x"}, "filename"), ({"filename": "a\x00"}, "filename"), ({"filename": ""}, "filename"),
+        ({"size_bytes": 0}, "size_bytes"), ({"size_bytes": 501_000_000}, "size_bytes"), ({"sha256": "x"}, "sha256"),
+        ({"more": 1}, "more"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named(fields: dict[str, Any], field: str, api: TestClient) -> None:
+    answer = api.post("/v1/uploads", json={"filename": "a.zip", "size_bytes": 10} | fields)
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_user_has_only_so_many_open_uploads(api: TestClient, client_of: Callable[..., TestClient]) -> None:
+    ids = [start(api) for _ in range(3)]
+    assert api.post("/v1/uploads", json={"filename": "a", "size_bytes": 1}).status_code == 409
+    start(client_of("ada"))
+    assert sorted(one["id"] for one in api.get("/v1/uploads").json()["items"]) == sorted(ids)
+    assert api.delete(f"/v1/uploads/{ids[0]}").status_code == 204
+    start(api)
+
+
+def test_only_its_owner_and_admins_have_to_do_with_an_upload(
+    api: TestClient, client_of: Callable[..., TestClient]
+) -> None:
+    ada, bob = client_of("ada"), client_of("bob")
+    upload_id = start(ada)
+    assert put(bob, upload_id, 0, ARCHIVE).status_code == 403
+    assert bob.get(f"/v1/uploads/{upload_id}").status_code == 403
+    assert bob.delete(f"/v1/uploads/{upload_id}").status_code == 403
+    assert put(ada, upload_id, 0, ARCHIVE).status_code == 200
+    assert bob.post("/v1/datasets", json={"name": "chips", "upload": upload_id}).status_code == 403
+    assert api.get(f"/v1/uploads/{upload_id}").status_code == 200
+    assert start(client_of("rob", "submit"))
+    assert client_of("rob", "read").post("/v1/uploads", json={"filename": "a", "size_bytes": 1}).status_code == 403
+
+
+def test_two_requests_do_not_write_at_once(api: TestClient, configuration: Settings) -> None:
+    upload_id = start(api)
+    with UploadFile(configuration.datasets, upload_id):
+        assert put(api, upload_id, 0, ARCHIVE).status_code == 409
+    assert put(api, upload_id, 0, ARCHIVE).status_code == 200
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(
+    api: TestClient, configuration: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload_id = start(api)
+    put(api, upload_id, 0, ARCHIVE[:10])
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(receiving.os, "pwrite", full)
+        answer = put(api, upload_id, 10, ARCHIVE[10:])
+    assert (answer.status_code, answer.json()["title"]) == (507, "The disk is full")
+    assert on_disk(configuration, upload_id).stat().st_size == 10
+    assert put(api, upload_id, 10, ARCHIVE[10:]).json()["completed_at"] is not None
+
+
+def test_what_is_removed_is_gone(api: TestClient, configuration: Settings) -> None:
+    upload_id = start(api)
+    put(api, upload_id, 0, ARCHIVE)
+    for _ in range(2):
+        assert api.delete(f"/v1/uploads/{upload_id}").status_code == 204
+    assert not on_disk(configuration, upload_id).exists()
+    assert put(api, upload_id, 0, ARCHIVE).status_code == 410
+    assert not on_disk(configuration, upload_id).exists()
+    answer = api.post("/v1/datasets", json={"name": "chips", "upload": upload_id})
+    assert "bytes are gone" in answer.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("upload_id", ["..%2f..%2fetc", "%2e%2e", "A", "x" * 33])
+def test_an_id_that_cannot_be_is_not_found(upload_id: str, api: TestClient) -> None:
+    assert api.get(f"/v1/uploads/{upload_id}").status_code == 404
+    assert put(api, upload_id, 0, b"x").status_code == 404
+
+
+def test_a_dataset_is_made_of_a_whole_upload_once(api: TestClient, sessions: Sessions) -> None:
+    upload_id = start(api)
+    body = {"name": "chips", "upload": upload_id}
+    put(api, upload_id, 0, ARCHIVE[:10])
+    unfinished = api.post("/v1/datasets", json=body)
+    assert "10 of" in unfinished.json()["errors"][0]["message"]
+    put(api, upload_id, 10, ARCHIVE[10:])
+    made = api.post("/v1/datasets", json=body)
+    assert (made.status_code, made.json()["source"], made.json()["upload_id"]) == (201, "chips/1", upload_id)
+    again = api.post("/v1/datasets", json=body)
+    assert "is chips@1" in again.json()["errors"][0]["message"]
+    assert api.delete(f"/v1/uploads/{upload_id}").status_code == 409

@@ -1,0 +1,181 @@
+"""Webhooks over HTTP: who may have which, what is told once, and what became of what was sent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+
+from jobs.database import Sessions
+from jobs.tables import Project, ProjectMember, Webhook, WebhookDelivery
+
+URL = "https://ci.example.com/hooks/very-long-and-secret"
+ClientOf = Callable[..., TestClient]
+
+
+def added(client: TestClient, **fields: Any) -> dict[str, Any]:
+    answer = client.post("/v1/webhooks", json={"url": URL} | fields)
+    assert answer.status_code == 201, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def test_its_secret_is_told_once(client_of: ClientOf, sessions: Sessions) -> None:
+    alice = client_of("alice")
+    answer = alice.post("/v1/webhooks", json={"url": URL})
+    webhook = answer.json()
+    secret = webhook.pop("secret")
+    assert secret.startswith("hora_whsec_")
+    assert len(secret) > 40
+    assert answer.headers["Location"] == f"/v1/webhooks/{webhook['id']}"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert webhook == {
+        "id": webhook["id"],
+        "owner": "alice",
+        "url": URL,
+        "events": ["job.ended", "study.ended"],
+        "project": None,
+        "created_at": webhook["created_at"],
+        "disabled_at": None,
+    }
+    assert alice.get(f"/v1/webhooks/{webhook['id']}").json() == webhook
+    assert alice.get("/v1/webhooks").json()["items"] == [webhook]
+    assert added(alice)["secret"] != secret
+    told = [
+        alice.get("/v1/webhooks").text,
+        alice.get(f"/v1/webhooks/{webhook['id']}").text,
+        alice.patch(f"/v1/webhooks/{webhook['id']}", json={"disabled": False}).text,
+        alice.post(f"/v1/webhooks/{webhook['id']}/test").text,
+        alice.get(f"/v1/webhooks/{webhook['id']}/deliveries").text,
+    ]
+    assert secret not in "".join(told)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"url": "https://169.254.169.254/latest/meta-data"}, "url"),
+        ({"url": "https://[::ffff:127.0.0.1]/"}, "url"),
+        ({"url": "http://ci.example.com/"}, "url"),
+        ({"url": "https://user:password@example.com/"}, "url"),
+        ({"url": ""}, "url"),
+        ({"url": 5}, "url"),
+        ({}, "url"),
+        ({"url": URL, "events": []}, "events"),
+        ({"url": URL, "events": ["job.started"]}, "events.0"),
+        ({"url": URL, "project": "nowhere"}, "project"),
+        ({"url": URL, "secret": "mine"}, "secret"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
+    answer = api.post("/v1/webhooks", json=body)
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert api.get("/v1/webhooks").json()["items"] == []
+
+
+def test_everybody_has_their_own_and_an_admin_all(api: TestClient, client_of: ClientOf) -> None:
+    alice, bob = client_of("alice"), client_of("bob")
+    webhook, other = added(alice), added(bob)
+    at = f"/v1/webhooks/{webhook['id']}"
+    delivery = alice.post(f"{at}/test").json()
+    again = f"{at}/deliveries/{delivery['id']}/redeliver"
+    refused = [
+        bob.get(at), bob.get(f"{at}/deliveries"), bob.patch(at, json={"disabled": True}), bob.delete(at),
+        bob.post(f"{at}/test"), bob.post(again),
+    ]  # fmt: skip
+    assert {(answer.status_code, answer.json()["type"]) for answer in refused} == {
+        (404, "urn:hora:problem:webhook-not-found")
+    }
+    assert bob.get("/v1/webhooks", params={"owner": "alice"}).status_code == 403
+    assert [item["id"] for item in bob.get("/v1/webhooks").json()["items"]] == [other["id"]]
+    assert {item["id"] for item in api.get("/v1/webhooks").json()["items"]} == {webhook["id"], other["id"]}
+    assert [item["id"] for item in api.get("/v1/webhooks?owner=alice").json()["items"]] == [webhook["id"]]
+    reader = client_of("alice", "read")
+    assert reader.get(at).status_code == 200
+    assert reader.post(f"{at}/test").status_code == 403
+    assert api.get(at).status_code == 200
+    assert api.delete(at).status_code == 204
+    assert alice.get(at).status_code == 404
+
+
+def test_a_project_tells_its_members_alone(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
+    alice, bob = client_of("alice"), client_of("bob")
+    with sessions.begin() as session:
+        session.add(Project(name="vision"))
+        session.flush()
+        session.add(ProjectMember(project="vision", user_name="alice"))
+    assert added(alice, project="vision")["project"] == "vision"
+    assert bob.post("/v1/webhooks", json={"url": URL, "project": "vision"}).status_code == 403
+    assert added(api, project="vision")["owner"] == "admin"
+
+
+def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:
+    alice = client_of("alice")
+    ids = sorted(added(alice)["id"] for _ in range(3))
+    first = alice.get("/v1/webhooks?limit=2").json()
+    second = alice.get("/v1/webhooks", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [item["id"] for item in first["items"] + second["items"]] == ids
+    assert second["next_cursor"] is None
+    assert alice.get("/v1/webhooks", params={"owner": "alice", "cursor": first["next_cursor"]}).status_code == 200
+    assert client_of("bob").get("/v1/webhooks", params={"cursor": first["next_cursor"]}).status_code == 422
+
+
+def test_nobody_has_more_than_twenty(client_of: ClientOf) -> None:
+    alice = client_of("alice")
+    for _ in range(20):
+        webhook = added(alice)
+    refused = alice.post("/v1/webhooks", json={"url": URL})
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:too-many-webhooks")
+    alice.delete(f"/v1/webhooks/{webhook['id']}")
+    added(alice)
+
+
+def test_deliveries_tell_how_sending_went(client_of: ClientOf, sessions: Sessions) -> None:
+    alice = client_of("alice")
+    at = f"/v1/webhooks/{added(alice)['id']}"
+    pings = [alice.post(f"{at}/test").json() for _ in range(3)]
+    assert {(ping["event"], ping["status"], ping["attempts"]) for ping in pings} == {("ping", "pending", 0)}
+    with sessions.begin() as session:
+        row = update(WebhookDelivery).where(WebhookDelivery.id == pings[0]["id"])
+        session.execute(row.values(next_at=None, delivered_at=func.now(), attempts=1, status_code=204))
+        row = update(WebhookDelivery).where(WebhookDelivery.id == pings[1]["id"])
+        session.execute(row.values(next_at=None, attempts=1, status_code=404, error="it was answered with 404"))
+    first = alice.get(f"{at}/deliveries?limit=2").json()
+    second = alice.get(f"{at}/deliveries", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    told = [(item["id"], item["status"], item["status_code"]) for item in first["items"] + second["items"]]
+    assert told == [
+        (pings[2]["id"], "pending", None),
+        (pings[1]["id"], "failed", 404),
+        (pings[0]["id"], "delivered", 204),
+    ]
+    again = alice.post(f"{at}/deliveries/{pings[0]['id']}/redeliver")
+    assert (again.status_code, again.json()["status"], again.json()["id"]) == (202, "pending", pings[0]["id"])
+    for wrong in (pings[2]["id"] + 1, "x", 0, 2**70):
+        answer = alice.post(f"{at}/deliveries/{wrong}/redeliver")
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:delivery-not-found")
+
+
+def test_nothing_is_sent_while_it_is_disabled(client_of: ClientOf, sessions: Sessions) -> None:
+    alice = client_of("alice")
+    at = f"/v1/webhooks/{added(alice)['id']}"
+    ping = alice.post(f"{at}/test").json()
+    assert alice.patch(at, json={"disabled": True}).json()["disabled_at"] is not None
+    (given_up,) = alice.get(f"{at}/deliveries").json()["items"]
+    assert (given_up["status"], given_up["error"]) == ("failed", "the webhook was disabled")
+    for asked in (f"{at}/test", f"{at}/deliveries/{ping['id']}/redeliver"):
+        assert alice.post(asked).json()["type"] == "urn:hora:problem:webhook-disabled"
+    assert alice.patch(at, json={"disabled": False}).json()["disabled_at"] is None
+    assert alice.post(f"{at}/test").status_code == 202
+    assert alice.patch(at, json={}).status_code == 422
+
+
+def test_a_deleted_one_is_gone_with_its_secret(client_of: ClientOf, sessions: Sessions) -> None:
+    alice = client_of("alice")
+    at = f"/v1/webhooks/{added(alice)['id']}"
+    assert alice.delete(at).status_code == 204
+    assert [alice.get(at).status_code, alice.delete(at).status_code] == [404, 404]
+    assert alice.get("/v1/webhooks").json()["items"] == []
+    with sessions() as session:
+        assert session.scalars(select(Webhook.secret)).all() == [""]

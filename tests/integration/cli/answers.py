@@ -1,0 +1,101 @@
+"""A service that answers whatever it is asked, in the form that the API describes, with texts of the test's choice."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import httpx2 as httpx
+
+from api.main import app_for
+from jobs.settings import Settings
+from tests.unit.hora.played import NOW, PLAN
+
+_DEEPEST = 12
+
+
+@cache
+def description() -> Mapping[str, Any]:
+    """The API's own description."""
+    settings = Settings(database_url="postgresql://nowhere/x", broker_url="memory://", token="x")
+    return app_for(settings).openapi()
+
+
+def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
+    """A service in which every text that is free is `text`; jobs have this status where they may."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        code, content = _described(request)
+        if "application/json" not in content:
+            return httpx.Response(code, text=text if content else "")
+        made = _made(content["application/json"].get("schema", {}), text, status)
+        if "after" in request.url.params and request.url.params["after"] != "0":
+            made["items"] = []  # of a log there is no more
+        return httpx.Response(code, content=json.dumps(made), headers={"Content-Type": "application/json", "ETag": "1"})
+
+    return httpx.MockTransport(answer)
+
+
+def _described(request: httpx.Request) -> tuple[int, Mapping[str, Any]]:
+    """The code and the content of the answer to a request that went well."""
+    method, path = request.method.lower(), request.url.raw_path.decode().partition("?")[0]
+    choose = min if "dry_run" in request.url.params else max  # 200 says what 201 would make
+    for template, operations in description()["paths"].items():
+        if method in operations and re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", template), path):
+            responses = operations[method]["responses"]
+            fine = {code for code in responses if code.startswith("2")}
+            code = choose({code for code in fine if "content" in responses[code]} or fine)
+            return int(code), responses[code].get("content", {})
+    raise AssertionError(f"the API has no {method} {path}")
+
+
+def _made(schema: Mapping[str, Any], text: str, status: str, name: str = "", depth: int = 0) -> Any:  # noqa: PLR0911
+    """Something of this schema."""
+    schema = _resolved(schema)
+    if name == "next_cursor" or depth > _DEEPEST:
+        return None
+    if name in _FREE:
+        return _FREE[name](text)
+    if "anyOf" in schema:
+        return _made(schema["anyOf"][0], text, status, name, depth)
+    if "const" in schema or "enum" in schema:
+        allowed = schema.get("enum") or [schema["const"]]
+        return status if status in allowed else allowed[0]
+    match schema.get("type"):
+        case "object" if "properties" in schema:
+            return {key: _made(one, text, status, key, depth + 1) for key, one in schema["properties"].items()}
+        case "object":
+            values = schema.get("additionalProperties", False)
+            return {text: _made(values, text, status, "", depth + 1)} if isinstance(values, dict) and values else {}
+        case "array":
+            return [_made(schema.get("items", {}), text, status, "", depth + 1)]
+        case "string":
+            return NOW if schema.get("format") == "date-time" else text
+        case "integer" | "number":
+            return 1
+        case "boolean":
+            return True
+        case _:
+            return text
+
+
+# What the API describes only as an object.
+_FREE = {
+    "spec": lambda text: {"name": text, "dataset": {"source": text}, "model": {"name": text}, "gpus": 1},
+    "plan": lambda _: PLAN,
+    "info": lambda text: {"system": text, "driver": {"version": text, "cuda": text}, "topology": [], "gpus": []},
+    "values": lambda text: {text: text},
+    "counts": lambda _: {"succeeded": 1, "failed": 1},
+    "reading": lambda _: None,
+    "probe": lambda _: None,
+    "ledger": lambda text: {"leased_s": 1.0, "items": {text: 1.0}},
+    "best": lambda text: {text: 0},
+    "setup": lambda text: {text: 1.0},
+}
+
+
+def _resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    while "$ref" in schema:
+        schema = description()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return schema

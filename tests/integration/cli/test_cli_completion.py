@@ -1,0 +1,84 @@
+"""What a shell is told to propose."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from hora import completion
+from hora.service import Service
+from tests.commands import hora
+from tests.unit.hora.played import job, page, told
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+    def play(answer: Answer) -> None:
+        transport = httpx.MockTransport(answer)
+        monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
+
+    return play
+
+
+def proposed(home: Path, line: str, shell: str = "bash") -> list[str]:
+    """What the shell gets for the last word of a line."""
+    words = line.split(" ")
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
+    action = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1]}
+    return hora(home, _HORA_COMPLETE=f"complete_{shell}", **asked, **action).stdout.strip().splitlines()
+
+
+def jobs(_: httpx.Request) -> httpx.Response:
+    names = {"0aaa": "[/]", "0abb": "digits", "1xyz": "digits", "0a \x1b[2J": "no word for a shell"}
+    return told(page(*(job(id=name, name=about) for name, about in names.items())))
+
+
+def test_ids_come_from_the_service(short_folder: Path, played: Callable[[Answer], None]) -> None:
+    played(jobs)
+    assert proposed(short_folder, "hora show 0a") == ["0aaa", "0abb"]
+    assert proposed(short_folder, "hora cancel 1") == ["1xyz"]
+    assert proposed(short_folder, "hora hosts show h") == []
+    for shell in ("zsh", "fish"):  # which show beside each what it is
+        told_more = "\n".join(proposed(short_folder, "hora show 0a", shell))
+        assert "0abb" in told_more
+        assert "[/], queued" in told_more
+
+
+def test_names_of_commands_and_statuses_need_no_service(short_folder: Path) -> None:
+    assert proposed(short_folder, "hora stu") == ["study", "studies"]
+    assert proposed(short_folder, "hora ls --status r") == ["running"]
+
+
+def test_a_service_that_is_away_says_nothing(short_folder: Path) -> None:
+    done = hora(short_folder, _HORA_COMPLETE="complete_bash", COMP_WORDS="hora show 0", COMP_CWORD="2",
+                HORA_URL="http://127.0.0.1:9", HORA_TOKEN="x")  # fmt: skip
+    assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_a_service_that_is_slow_is_not_waited_for(
+    short_folder: Path, played: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def slowly(request: httpx.Request) -> httpx.Response:
+        answers.wait(5)
+        return jobs(request)
+
+    played(slowly)
+    monkeypatch.setattr(completion, "PATIENCE_S", 0.05)
+    try:
+        assert proposed(short_folder, "hora show 0a") == []
+    finally:
+        answers.set()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_script(short_folder: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: shell)
+    done = hora(short_folder, "--show-completion")
+    assert done.returncode == 0
+    assert f"_HORA_COMPLETE=complete_{shell}" in done.stdout

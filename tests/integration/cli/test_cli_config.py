@@ -1,0 +1,170 @@
+"""Which service the command line asks, with which token, and the file that says so."""
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from hora.config import Profile, config_file, read_profiles, write_profiles
+from hora.connection import find_target, use_profile
+from hora.errors import HoraError
+from hora.home import Home
+from tests.commands import hora
+
+LOCAL = "http://127.0.0.1:1"
+FILE = {"default": Profile("https://team.test", "s-team"), "lab": Profile("http://lab.test:8400", "s-lab"),
+        "bare": Profile("http://bare.test")}  # fmt: skip
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """A person with a stack on this machine, and a file with three profiles."""
+    home = Home.at(tmp_path / "home")
+    home.create()
+    home.token("s-local")
+    home.url_file.write_text(f"{LOCAL}\n")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "HORA_HOME": str(home.path)}
+    write_profiles(config_file(environ), FILE)
+    return environ
+
+
+@pytest.fixture(autouse=True)
+def _no_profile() -> Iterator[None]:
+    yield
+    use_profile(None)
+
+
+@pytest.mark.parametrize(
+    ("profile", "given", "url", "token"),
+    [
+        (None, {}, LOCAL, "s-local"),  # HORA_HOME is set, so it is about the stack there
+        (None, {"HORA_TOKEN": "s-mine"}, LOCAL, "s-mine"),
+        (None, {"HORA_URL": "http://x.test/", "HORA_TOKEN": "s-mine"}, "http://x.test", "s-mine"),
+        (None, {"HORA_URL": LOCAL}, LOCAL, "s-local"),
+        (None, {"HORA_URL": "http://lab.test:8400"}, "http://lab.test:8400", "s-lab"),
+        (None, {"HORA_URL": "http://lab.test:8401"}, "http://lab.test:8401", None),
+        (None, {"HORA_URL": "https://lab.test:8400"}, "https://lab.test:8400", None),
+        ("lab", {"HORA_URL": "http://x.test", "HORA_TOKEN": "s-mine"}, "http://lab.test:8400", "s-lab"),
+        ("bare", {"HORA_TOKEN": "s-mine"}, "http://bare.test", None),
+        ("local", {"HORA_URL": "http://x.test"}, LOCAL, "s-local"),
+    ],
+)
+def test_a_token_goes_only_where_it_is_meant_for(
+    environ: dict[str, str], profile: str | None, given: dict[str, str], url: str, token: str | None
+) -> None:
+    use_profile(profile)
+    found = find_target({**environ, **given})
+    assert (found.url, found.token) == (url, token)
+    assert token is None or token not in repr(found)
+
+
+def test_the_file_is_asked_before_the_stack_here(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Path(environ.pop("HORA_HOME"))
+    monkeypatch.setattr("jobs.settings.default_home", lambda: home)
+    assert (found := find_target(environ)).url == "https://team.test"
+    assert found.token == "s-team"
+    assert (found := find_target({**environ, "HORA_TOKEN": "s-mine"})).url == LOCAL  # not to the file's service
+    assert found.token == "s-mine"
+    config_file(environ).unlink()
+    assert find_target(environ).url == LOCAL
+
+
+def test_a_token_that_others_can_read_is_refused(environ: dict[str, str]) -> None:
+    file = config_file(environ)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o640)
+    use_profile("lab")
+    with pytest.raises(HoraError, match=r"Others can read .*chmod 600"):
+        find_target(environ)
+    file.write_text('[profiles.lab]\nurl = "http://lab.test"\n')  # without one anybody may
+    assert find_target(environ).url == "http://lab.test"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[profiles", "is not TOML"),
+        ("url = 'http://x'", "not url"),
+        ("profiles = 3", "not profiles"),
+        ("[profiles.lab]\nurl = 3", "profile lab is a table of texts"),
+        ("[profiles.lab]\npassword = 'x'", "profile lab has password"),
+    ],
+)
+def test_a_file_that_is_wrong_is_one_sentence(environ: dict[str, str], text: str, told: str) -> None:
+    config_file(environ).write_text(text)
+    with pytest.raises(HoraError, match=told):
+        read_profiles(config_file(environ))
+
+
+def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
+    more = {"XDG_CONFIG_HOME": str(short_folder)}
+    assert hora(short_folder, "config", "set", "url", "http://127.0.0.1:9/", **more).returncode == 0
+    asked = hora(short_folder, "config", "set", "token", given="hora_secret\n", **more)
+    assert (asked.returncode, asked.stdout) == (0, "")
+    assert hora(short_folder, "--profile", "lab", "config", "set", "url", "http://lab.test", **more).returncode == 0
+    shown = hora(short_folder, "--profile", "default", "config", "show", **more)
+    assert "http://127.0.0.1:9" in shown.stdout
+    told = json.loads(hora(short_folder, "--profile", "default", "config", "show", "--json", **more).stdout)
+    assert told["profiles"] == [
+        {"name": "default", "url": "http://127.0.0.1:9", "has_token": True},
+        {"name": "lab", "url": "http://lab.test", "has_token": False},
+    ]
+    assert "hora_secret" not in asked.stderr + shown.stdout + json.dumps(told)
+    assert "http://127.0.0.1:9 gives no answer" in hora(short_folder, "--profile", "default", "ls", **more).stderr
+    moved = hora(short_folder, "config", "set", "url", "http://other.test", **more)
+    assert "Its token was for the address before" in moved.stderr
+    assert read_profiles(short_folder / "hora" / "config.toml")["default"] == Profile("http://other.test", None)
+    hora(short_folder, "--profile", "lab", "config", "unset", "url", **more)
+    assert [*read_profiles(short_folder / "hora" / "config.toml")] == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "code", "told"),
+    [
+        (("set", "token", "hora_secret"), "", 2, "seen by every process"),
+        (("set", "url"), "", 2, "give the address"),
+        (("set", "url", "lab.test"), "", 1, "is no address"),
+        (("set", "url", "http://ada:secret@lab.test"), "", 1, "is no address"),
+        (("set", "token"), "a b\n", 1, "is no token"),
+        (("set", "token"), "\n", 1, "No token was given"),
+        (("set", "token"), "hora_secret\n", 1, "Set the url first"),
+        (("set", "colour", "red"), "", 2, "colour"),
+    ],
+)
+def test_what_cannot_be_set(short_folder: Path, arguments: tuple[str, ...], given: str, code: int, told: str) -> None:
+    done = hora(short_folder, "config", *arguments, given=given, XDG_CONFIG_HOME=str(short_folder))
+    assert done.returncode == code
+    assert told in done.stderr
+    assert not (short_folder / "hora").exists()
+
+
+@pytest.mark.parametrize("name", ["local", "a b", "../x", "nothing"])
+def test_a_profile_that_is_none(short_folder: Path, name: str) -> None:
+    more = {"XDG_CONFIG_HOME": str(short_folder)}
+    if name != "nothing":
+        done = hora(short_folder, "--profile", name, "config", "set", "url", "http://x.test", **more)
+        assert (done.returncode, "is no name for a profile" in done.stderr) == (1, True)
+    if name != "local":
+        done = hora(short_folder, "--profile", name, "ls", **more)
+        assert (done.returncode, f"There is no profile {name}" in done.stderr) == (1, True)
+
+
+def test_the_client_finds_the_same_service(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from hora import Client
+
+    for name, value in {**environ, "HORA_URL": "http://lab.test:8400"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("HORA_TOKEN", raising=False)
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"items": [], "next_cursor": None})
+
+    with Client(transport=httpx.MockTransport(answer)) as client:
+        assert client.url == "http://lab.test:8400"
+        assert list(client.jobs.list()) == []
+    assert asked[0].headers["Authorization"] == "Bearer s-lab"

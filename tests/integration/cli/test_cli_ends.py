@@ -1,0 +1,162 @@
+"""How commands end: the exit codes that docs/cli.md promises, closed pipes, Ctrl-C, and what `--json` prints."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from hora.service import Service
+from hora.stack import Stack
+from tests.command_table import PAGE, table, with_table
+from tests.commands import HORA, LONG, environment, hora
+from tests.unit.hora.played import ended, job, page, study, told
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+    """Lets the commands talk to a service that answers so."""
+
+    def play(answer: Answer) -> None:
+        transport = httpx.MockTransport(answer)
+        monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
+        monkeypatch.setattr("time.sleep", lambda _: None)
+
+    return play
+
+
+def of_job(document: dict[str, object]) -> Answer:
+    """A service with one job and no events."""
+    return lambda request: told(page() if request.url.path.endswith("events") else document)
+
+
+def interrupted(_: httpx.Request) -> httpx.Response:
+    raise KeyboardInterrupt
+
+
+STUDY_OVER = study(complete=True, counts={"cancelled": 1}, cancel_requested_at="2030-01-02T03:04:05Z")
+CODES = [
+    (0, ("show", "x", "--wait", "--json"), of_job(ended())),
+    (1, ("show", "x"), lambda _: told({"title": "Not allowed"}, 403)),
+    (1, ("submit", "--dataset", "digits"), lambda _: told({"type": "urn:x:quota-exceeded", "title": "Full"}, 409)),
+    (2, ("show", "x"), lambda _: told({"title": "Invalid", "errors": [{"field": "limit", "message": "no"}]}, 422)),
+    (2, ("ls", "--since", "yesterday"), of_job(job())),
+    (2, ("ls", "--watch"), of_job(job())),
+    (100, ("show", "x", "--wait", "--json"), of_job(ended("failed", "stalled"))),
+    (101, ("submit", "--dataset", "digits", "--wait", "--json", "--timeout", "0"), of_job(job())),
+    (101, ("show", "x", "--wait"), interrupted),
+    (101, ("studies", "show", "x", "--wait"), interrupted),
+    (101, ("logs", "x", "-f"), interrupted),
+    (102, ("show", "x"), lambda _: told({"title": "Job not found"}, 404)),
+    (103, ("show", "x", "--wait", "--json"), of_job(ended("cancelled", "cancelled"))),
+    (103, ("studies", "show", "x", "--wait", "--json"), of_job(STUDY_OVER)),
+    (130, ("ls",), interrupted),
+]
+
+
+@pytest.mark.parametrize(("code", "arguments", "answer"), CODES, ids=lambda one: str(one) if one in range(256) else "")
+def test_the_exit_code_says_how_it_ended(
+    short_folder: Path,
+    played: Callable[[Answer], None],
+    code: int,
+    arguments: tuple[str, ...],
+    answer: Answer,
+) -> None:
+    played(answer)
+    done = hora(short_folder, *arguments)
+    assert done.returncode == code, done.stderr
+    if code == 101 and answer is interrupted:
+        assert re.search(r"goes on. Come back with `hora (studies show|show|logs) x", done.stderr)
+
+
+def test_the_page_has_every_exit_code_and_every_command() -> None:
+    _, _, below = PAGE.read_text().partition("\n## Exit codes\n")
+    assert {int(code) for code in re.findall(r"^\| `(\d+)` \|", below, re.MULTILINE)} == {code for code, *_ in CODES}
+    assert with_table(PAGE.read_text()) == PAGE.read_text(), "python -m tests.command_table writes it anew"
+    assert table() in PAGE.read_text()
+
+
+def test_waiting_as_json_prints_an_object_a_line(short_folder: Path, played: Callable[[Answer], None]) -> None:
+    states: Iterator[dict[str, object]] = iter([job(), job(status="running", revision=2), ended()])
+    played(lambda _: told(next(states)))
+    done = hora(short_folder, "submit", "--dataset", "digits", "--wait", "--json")
+    assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["running", "succeeded"]
+    assert done.stderr == ""
+
+
+def test_what_goes_into_a_pipe_is_whole_and_without_colour(
+    short_folder: Path, played: Callable[[Answer], None]
+) -> None:
+    name = "n" * 500
+    played(of_job(page(job(name=name, status="running"))))
+    done = hora(short_folder, "ls", COLUMNS="80")
+    head, line = done.stdout.splitlines()
+    assert name in line
+    assert "\x1b" not in done.stdout
+    assert (head, line) == (head.rstrip(), line.rstrip())
+
+
+def test_ls_asks_for_what_it_is_told(short_folder: Path, played: Callable[[Answer], None]) -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return told(page(job()))
+
+    played(answer)
+    filters = {
+        "status": "running", "name": "chips", "label": "a:b", "owner": "ada", "project": "vision", "study": "0stu",
+        "since": "2030-01-01T00:00:00Z", "until": "2030-01-02T00:00:00Z", "sort": "-priority",
+    }  # fmt: skip
+    arguments = [word for name, value in filters.items() for word in (f"--{name}", value)]
+    assert hora(short_folder, "ls", *arguments, "--limit", "7", "--json").returncode == 0
+    assert dict(asked[0].url.params) == {**filters, "limit": "7"}
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"], ids=["at its end", "while it prints"])
+def test_a_pipe_that_is_closed_ends_it_quietly(short_folder: Path, argument: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    more = environment(short_folder, PYTHONUNBUFFERED="")
+    with subprocess.Popen([*HORA, argument], env=more, stdout=writer, stderr=subprocess.PIPE, text=True) as process:
+        os.close(writer)
+        _, complaint = process.communicate(timeout=60)
+    assert (process.returncode, complaint) == (1, "")
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_ctrl_c_on_a_terminal_leaves_the_job(stack: Stack, client: Service) -> None:
+    ours, theirs = pty.openpty()
+    command = [*HORA, "submit", *LONG, "--set", "name=left alone", "--wait"]
+    more = environment(stack.home, TERM="xterm-256color", COLUMNS="120")
+    with subprocess.Popen(command, env=more, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        drawn = ""
+        try:
+            while "running" not in drawn:
+                drawn += os.read(ours, 65536).decode(errors="replace")
+            process.send_signal(signal.SIGINT)
+            while True:
+                try:
+                    drawn += os.read(ours, 65536).decode(errors="replace")
+                except OSError:  # the other end is closed
+                    break
+            process.wait(30)
+        finally:
+            process.kill()
+            os.close(ours)
+    (left,) = client.jobs(name="left alone")
+    assert process.returncode == 101
+    assert f"The job goes on. Come back with `hora show {left['id']} --wait`" in drawn
+    assert drawn.rindex("\x1b[?25h") > drawn.index("\x1b[?25l")  # the cursor is there again
+    assert left["ended_at"] is None
+    client.cancel(left["id"])
+    client.wait(left["id"], timeout_s=60)

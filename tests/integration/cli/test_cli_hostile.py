@@ -1,0 +1,82 @@
+"""Whatever stands in names, labels, lines and messages: no command lets it drive the terminal."""
+
+import json
+import re
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from hora.service import Service
+from tests.command_table import commands
+from tests.commands import hora
+from tests.integration.cli.answers import answering
+
+# Markup, an emoji's name, a title for the window, a bell, a line from the start, C1, the writing turned around, no
+# letter at all, and a line that looks like one of ours.
+HOSTILE = "[red]x[/red][/] :skull: \x1b]0;owned\x07\r\x9b2J\x85\u202e\u2066\u2028\udcff\nspoofed"
+DRIVES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+COLOURS_AND_BARS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+
+OF_THIS_MACHINE = {"up", "down", "keys", "doctor", "config set", "config unset", "config show"}  # ask no service
+NEEDS = {  # what a command must be given, where one word for each of its arguments is not enough
+    "submit": ("--dataset", "digits", "--wait"),
+    "clone": ("1", "--set", "epochs=1", "--dry-run"),
+    "probe": ("--dataset", "digits"),
+    "study": ("-", "--wait"),
+    "dataset add": ("digits2", "x"),
+    "dataset rm": ("digits2@1",),
+    "project set": ("1", "--max-slots", "1"),
+}
+
+
+def argv(path: tuple[str, ...], command: object) -> tuple[str, ...]:
+    name = " ".join(path)
+    if name in NEEDS:
+        return (*path, *NEEDS[name])
+    arguments = [one for one in command.params if one.param_type_name == "argument" and one.required]  # type: ignore[attr-defined]
+    return (*path, *["1" for _ in arguments])
+
+
+ASKED = [argv(path, command) for path, command in commands() if " ".join(path) not in OF_THIS_MACHINE]
+
+
+@pytest.fixture
+def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "hora.connection.connect", lambda **_: Service("http://hora.test", transport=answering(HOSTILE))
+    )
+
+
+@pytest.mark.usefixtures("hostile")
+@pytest.mark.parametrize("terminal", [False, True], ids=["into a pipe", "on a terminal"])
+@pytest.mark.parametrize("arguments", ASKED, ids=" ".join)
+def test_a_hostile_service_drives_no_terminal(short_folder: Path, arguments: tuple[str, ...], terminal: bool) -> None:
+    study = "base: {dataset: digits}\ngrid: {gpus: [1]}\n"
+    done = hora(short_folder, *arguments, given=study, **({"FORCE_COLOR": "1"} if terminal else {}))
+    printed = done.stdout + done.stderr
+    if terminal:
+        printed = COLOURS_AND_BARS.sub("", printed)
+    assert printed
+    assert "Traceback" not in printed
+    assert DRIVES.findall(printed) == []
+    assert [line for line in printed.splitlines() if line.startswith("spoofed")] == []
+    assert done.returncode in (0, 100), printed
+
+
+@pytest.mark.usefixtures("hostile")
+@pytest.mark.parametrize("command", ["ls", "show x", "logs x", "studies show x", "report x", "hosts", "hosts show x"])
+def test_what_looks_like_markup_is_text(short_folder: Path, command: str) -> None:
+    assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07\x0d\x9b2J" in hora(short_folder, *command.split()).stdout
+
+
+@pytest.mark.parametrize("status", [404, 409, 422, 500])
+def test_a_hostile_problem_drives_no_terminal(short_folder: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    wrong = [{"field": HOSTILE, "message": HOSTILE, "received": HOSTILE}] if status == 422 else None
+    problem = {"title": HOSTILE, "detail": HOSTILE, "errors": wrong}
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, content=json.dumps(problem)))
+    monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
+    done = hora(short_folder, "show", "x")
+    assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07" in done.stderr
+    assert DRIVES.findall(done.stderr) == []

@@ -1,0 +1,113 @@
+"""Tokens, users, the audit log and the login link on the command line, and that no secret stays anywhere."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2 as httpx
+import psutil
+import psycopg
+import pytest
+from psycopg import sql
+
+from hora.service import NotAuthorized, Service
+from hora.stack import Stack
+from tests.commands import hora
+
+
+@pytest.fixture
+def created(stack: Stack) -> Iterator[dict[str, str]]:
+    """A token that the command line made, and its id."""
+    made = hora(stack.home, "token", "create", "nightly", "--user", "alice", "--expires", "12h", "--rate-limit", "50")
+    assert made.returncode == 0, made.stderr
+    (told,) = re.findall(r"^token ([0-9a-f]+) of alice, scope submit, until 2", made.stderr)
+    yield {"id": told, "text": made.stdout.strip()}
+    hora(stack.home, "token", "revoke", told)
+
+
+def test_a_token_is_alone_on_standard_output(stack: Stack, created: dict[str, str]) -> None:
+    assert re.fullmatch(r"hora_[A-Za-z0-9_-]{43}", created["text"])
+    with Service(stack.url, created["text"]) as alice:
+        me = alice.me()
+    assert (me["user"], me["scope"], me["rate_limit_per_s"]) == ("alice", "submit", 50)
+
+    listed = hora(stack.home, "token", "ls", "--user", "alice")
+    assert created["id"] in listed.stdout
+    assert created["text"] not in listed.stdout
+    document = json.loads(hora(stack.home, "token", "ls", "--user", "alice", "--json").stdout)
+    assert created["id"] in [one["id"] for one in document["items"]]
+
+
+def test_a_revoked_token_is_out(stack: Stack, created: dict[str, str]) -> None:
+    revoked = hora(stack.home, "token", "revoke", created["id"])
+
+    assert (revoked.returncode, revoked.stdout) == (0, f"{created['id']} is revoked\n")
+    with Service(stack.url, created["text"]) as alice, pytest.raises(NotAuthorized):
+        alice.me()
+    assert created["id"] not in hora(stack.home, "token", "ls", "--user", "alice").stdout
+    assert "revoked" in hora(stack.home, "token", "ls", "--user", "alice", "--all").stdout
+    assert hora(stack.home, "token", "revoke", "000000000000").returncode == 102
+
+
+def test_what_is_not_allowed_is_said(stack: Stack, created: dict[str, str]) -> None:
+    as_alice = {"HORA_URL": stack.url, "HORA_TOKEN": created["text"]}
+
+    more = hora(stack.home, "token", "create", "more", "--scope", "admin", **as_alice)
+    assert (more.returncode, more.stdout) == (1, "")
+    assert "cannot make one with admin" in more.stderr
+    assert hora(stack.home, "user", "ls", **as_alice).returncode == 1
+    assert hora(stack.home, "token", "create", "odd", "--expires", "soon").returncode == 2
+    assert hora(stack.home, "token", "create", "odd", "--scope", "root").returncode == 2
+
+
+def test_a_user_is_shut_out_and_let_in(stack: Stack, created: dict[str, str]) -> None:
+    assert hora(stack.home, "user", "disable", "alice").stdout == "alice is disabled\n"
+    with Service(stack.url, created["text"]) as alice:
+        with pytest.raises(NotAuthorized):
+            alice.me()
+        assert re.search(r"alice .*disabled", hora(stack.home, "user", "ls").stdout)
+        assert hora(stack.home, "user", "enable", "alice").stdout == "alice is enabled\n"
+        assert alice.me()["user"] == "alice"
+    assert hora(stack.home, "user", "disable", "nobody").returncode == 102
+    done = json.loads(hora(stack.home, "audit", "--subject", "alice", "--limit", "2", "--json").stdout)["items"]
+    assert [one["action"] for one in done] == ["user.enabled", "user.disabled"]
+    table = hora(stack.home, "audit", "--action", "user.disabled").stdout
+    assert re.search(r"admin +user\.disabled +alice +127\.0\.0\.1", table)
+
+
+def test_a_link_opens_the_page_and_no_secret_stays_anywhere(stack: Stack, created: dict[str, str]) -> None:
+    printed = hora(stack.home, "login", HORA_URL=stack.url, HORA_TOKEN=created["text"])
+    address = printed.stdout.strip()
+    code = address.partition("?code=")[2]
+    assert address.startswith(f"{stack.url}/login?code=hora_")
+    with httpx.Client(base_url=stack.url) as browser:
+        assert browser.get(address).status_code == 303
+        session, csrf = browser.cookies["hora_session"], browser.cookies["hora_csrf"]
+        assert browser.get("/v1/me").json()["user"] == "alice"
+        answers = [browser.get(address).text, browser.get("/v1/tokens").text, browser.get("/v1/nowhere").text]
+        answers += [
+            httpx.get(f"{stack.url}/v1/me", headers={"Authorization": f"Bearer {text}x"}).text
+            for text in (created["text"], session, code)
+        ]
+    secrets = {stack.token, created["text"], code, session, csrf}
+
+    told = stack.log_of("api")
+    assert "path=/login " in told or '"/login"' in told
+    told += "".join(Path(file).read_text() for file in Path(stack.home, "logs").iterdir())
+    told += "".join(answers) + hora(stack.home, "audit").stdout + "".join(_rows(stack.database_url))
+    told += " ".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    assert "alice" in told
+    for secret in secrets:
+        assert len(secret) > 30
+        assert secret not in told
+
+
+def _rows(database_url: str) -> Iterator[str]:
+    """All rows of all tables, as text."""
+    with psycopg.connect(database_url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        assert ("tokens",) in tables
+        for (table,) in tables:
+            query = sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table))
+            yield from (row for (row,) in connection.execute(query).fetchall())

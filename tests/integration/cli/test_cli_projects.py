@@ -1,0 +1,47 @@
+"""`hora project` against a real stack, whose worker holds jobs to their projects' quotas."""
+
+import json
+
+from hora.service import Service
+from hora.stack import Stack
+from tests.commands import hora
+from tests.waiting import until
+
+
+def test_projects(stack: Stack, client: Service) -> None:
+    made = json.loads(hora(stack.home, "project", "create", "vision", "--max-slots", "2", "--closed", "--json").stdout)
+    assert (made["max_slots"], made["is_open"]) == (2, False)
+    assert "GPU-hours" in hora(stack.home, "project", "set", "vision", "--max-queued", "3").stdout
+    assert hora(stack.home, "project", "add", "vision", "admin").stdout == "admin is a member of vision\n"
+    assert client.project("vision")["members"] == ["admin"]
+    assert hora(stack.home, "project", "remove", "vision", "admin").stdout == "admin is no member of vision\n"
+    listed = hora(stack.home, "project", "ls").stdout
+    assert "0 of 2" in listed
+    assert "members only" in listed
+    refused = hora(stack.home, "project", "set", "vision", "--max-slots", "-1")
+    assert (refused.returncode, "max_slots" in refused.stderr) == (2, True)
+    assert hora(stack.home, "project", "show", "nobody").returncode == 102
+    assert hora(stack.home, "project", "archive", "vision").stdout == "vision is archived\n"
+    refused = hora(stack.home, "submit", "--dataset", "digits", "--project", "vision")
+    assert (refused.returncode, "this project is archived" in refused.stderr) == (2, True)
+    assert hora(stack.home, "project", "archive", "vision", "--undo").returncode == 0
+
+
+def test_a_job_waits_for_its_quota_and_goes_when_that_is_lifted(stack: Stack, client: Service) -> None:
+    client.create_project({"name": "thrifty", "max_gpu_hours": 0})
+    job_id = hora(
+        stack.home, "submit", "--dataset", "digits", "--project", "thrifty", "--set", "epochs=50"
+    ).stdout.strip()
+    other = client.submit({"dataset": "digits", "gpus": 1, "epochs": 50})
+    until(lambda: client.job(other["id"])["status"] != "queued", what="a job behind it that has no quota")
+    job = client.job(job_id)
+    assert job["status"] == "queued"
+    assert job["waiting"]["reason"].startswith("its project thrifty used 0 of 0 GPU-hours this month; it goes on at ")
+    assert job_id in hora(stack.home, "ls", "--project", "thrifty").stdout
+    hora(stack.home, "project", "set", "thrifty", "--max-gpu-hours", "none")
+    until(lambda: client.job(job_id)["status"] != "queued", what="the job, once its quota is lifted")
+    assert client.project("thrifty")["usage"]["slots"] == 1
+    for one in (job_id, other["id"]):
+        client.cancel(one)
+    until(lambda: client.job(job_id)["status"] == "cancelled", within_s=60, what="its end")
+    assert client.project("thrifty")["usage"]["gpu_hours"] > 0

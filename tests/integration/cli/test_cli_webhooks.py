@@ -1,0 +1,44 @@
+"""Webhooks from the command line, on a real stack whose worker tries to send."""
+
+import json
+
+from hora.stack import Stack
+from tests.commands import hora
+from tests.waiting import until
+
+
+def test_a_webhook_from_its_beginning_to_its_end(stack: Stack) -> None:
+    url = "https://hooks.hora.invalid/a"
+    added = hora(stack.home, "webhook", "add", url, "--events", "job.ended")
+    assert added.returncode == 0, added.stderr
+    secret = added.stdout.strip()  # alone, so that it can be piped
+    assert secret.startswith("hora_whsec_")
+    (webhook,) = json.loads(hora(stack.home, "webhook", "ls", "--json").stdout)["items"]
+    assert (webhook["url"], webhook["events"]) == (url, ["job.ended"])
+    for shown in (hora(stack.home, "webhook", "ls"), hora(stack.home, "webhook", "show", webhook["id"])):
+        assert url in shown.stdout
+        assert secret not in shown.stdout
+
+    ping = json.loads(hora(stack.home, "webhook", "test", webhook["id"], "--json").stdout)
+
+    def tried() -> bool:
+        (delivery,) = json.loads(hora(stack.home, "webhook", "deliveries", webhook["id"], "--json").stdout)["items"]
+        return bool(delivery["error"] and delivery["id"] == ping["id"])
+
+    until(tried, within_s=30, what="a try of the worker")
+    assert "its name cannot be resolved" in hora(stack.home, "webhook", "deliveries", webhook["id"]).stdout
+    assert hora(stack.home, "webhook", "redeliver", webhook["id"], str(ping["id"])).returncode == 0
+
+    assert hora(stack.home, "webhook", "disable", webhook["id"]).returncode == 0
+    assert hora(stack.home, "webhook", "test", webhook["id"]).returncode == 1
+    assert hora(stack.home, "webhook", "enable", webhook["id"]).returncode == 0
+    assert hora(stack.home, "webhook", "rm", webhook["id"]).returncode == 0
+    assert hora(stack.home, "webhook", "show", webhook["id"]).returncode == 102
+    assert secret not in stack.log_of("worker")
+
+
+def test_an_address_that_cannot_be_is_a_usage_error(stack: Stack) -> None:
+    refused = hora(stack.home, "webhook", "add", "https://169.254.169.254/")
+    assert refused.returncode == 2
+    assert "url: " in refused.stderr
+    assert hora(stack.home, "webhook", "add", "https://example.com/", "--events", "x").returncode == 2

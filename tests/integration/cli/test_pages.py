@@ -1,0 +1,53 @@
+"""The Python on the pages, run as a reader would, from top to bottom."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hora.client as client_package
+from hora import Client
+from hora.service import Service
+from hora.stack import Stack
+
+ROOT = Path(__file__).parents[3]
+PAGES = ("README.md", "docs/client.md")
+ASKED_OTHERWISE = {  # what of a service the typed client has not, or not by this name
+    "audit", "clock", "follow_jobs", "login_link", "readiness", "set_user_disabled", "users",
+    "download_artifacts", "dry_run_clone", "remove_upload", "send_piece", "start_upload", "upload", "uploads",
+    "logs",  # `log_lines`
+}  # fmt: skip
+
+
+def blocks(page: str) -> list[str]:
+    """The Python of a page, each at its line, so that a failure names it."""
+    text = (ROOT / page).read_text()
+    found = re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return ["\n" * text[: block.start(1)].count("\n") + block[1] for block in found]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_the_python_of_a_page_runs(stack: Stack, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.setenv("HORA_URL", stack.url)
+    monkeypatch.setenv("HORA_TOKEN", stack.token)
+    reader: dict[str, object] = {"__name__": "reader"}
+    for block in blocks(page):
+        exec(compile(block, page, "exec"), reader)  # noqa: S102 - our own page
+
+
+def test_the_page_names_what_there_is() -> None:
+    with Client("http://hora.test") as client:
+        rows = dict(re.findall(r"^\| `client\.(\w+)` \| (.*) \|$", (ROOT / "docs/client.md").read_text(), re.MULTILINE))
+        resources = {name: one for name, one in vars(client).items() if type(one).__module__.startswith("hora.client")}
+        assert {name: re.findall(r"`(\w+)`", row) for name, row in rows.items()}.keys() == resources.keys()
+        for name, resource in resources.items():
+            methods = {method for method in dir(resource) if not method.startswith("_")}
+            assert {*re.findall(r"`(\w+)`", rows[name])} == methods, name
+
+
+def test_whatever_a_service_can_be_asked_has_a_type() -> None:
+    sources = "".join(path.read_text() for path in Path(next(iter(client_package.__path__))).glob("*.py"))
+    asked = {*re.findall(r"\bself\._service\.(\w+)", sources)}
+    calls = {name for name in dir(Service) if not name.startswith("_") and callable(getattr(Service, name))}
+    assert calls - asked == ASKED_OTHERWISE

@@ -1,0 +1,165 @@
+"""The files that jobs left: which are told of, and that nothing outside of a job's folder is ever opened."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs import artifacts
+from jobs.artifacts import ArtifactNotFound, ArtifactsUnseen, listed, opened, parts_of
+
+JOB = "job1"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    runs = tmp_path / "runs"
+    folder = runs / JOB / "artifacts"
+    (folder / "tensorboard/train").mkdir(parents=True)
+    (folder / "model.keras").write_bytes(b"network")
+    (folder / "tensorboard/train/events.out.tfevents.1").write_bytes(b"events")
+    (folder / ".tmp-model.keras").write_bytes(b"half of a network")
+    (runs / JOB / "checkpoints").mkdir()
+    (runs / JOB / "checkpoints/epoch-1.h5").write_bytes(b"secret")
+    (runs / "job2/artifacts").mkdir(parents=True)
+    (runs / "job2/artifacts/model.keras").write_bytes(b"another's")
+    (tmp_path / "secret.txt").write_bytes(b"secret")
+    return runs
+
+
+def read(runs: Path, path: str) -> bytes:
+    found = opened(runs, JOB, path)
+    try:
+        return os.pread(found.descriptor, 100, 0)
+    finally:
+        os.close(found.descriptor)
+
+
+def open_files() -> list[str]:
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def test_files_are_told_of_in_order_but_for_those_that_are_being_written(runs: Path) -> None:
+    before = open_files()
+    found = listed(runs, JOB)
+    assert [(artifact.path, artifact.bytes) for artifact in found] == [
+        ("model.keras", 7),
+        ("tensorboard/train/events.out.tfevents.1", 6),
+    ]
+    assert [read(runs, artifact.path) for artifact in found] == [b"network", b"events"]
+    assert open_files() == before
+
+
+OUTSIDE = [
+    "", "/", ".", "..", "../checkpoints/epoch-1.h5", "../../job2/artifacts/model.keras", "../../../secret.txt",
+    "tensorboard/../../checkpoints/epoch-1.h5", "./model.keras", "tensorboard//train/events.out.tfevents.1",
+    "/model.keras", "model.keras/", "tensorboard", "tensorboard/train", "/etc/passwd", ".tmp-model.keras",
+    "tensorboard/.hidden", "model.keras\x00.txt", "model\n.keras", "..\\..\\secret.txt", "%2e%2e/secret.txt",
+    "\ud800", "x" * 256, "a/" * 20 + "b", "x" * 2000, "model.keras/x", "no such file",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=range(len(OUTSIDE)))
+def test_no_other_path_leads_anywhere(runs: Path, path: str) -> None:
+    before = open_files()
+    with pytest.raises(ArtifactNotFound):
+        opened(runs, JOB, path)
+    assert open_files() == before
+
+
+def planted(runs: Path) -> dict[str, Callable[[Path], None]]:
+    secret = runs.parent / "secret.txt"
+    return {
+        "link": lambda path: path.symlink_to(secret),
+        "relative": lambda path: path.symlink_to("../../../secret.txt"),
+        "within": lambda path: path.symlink_to("model.keras"),
+        "folder": lambda path: path.symlink_to(runs.parent),
+        "pipe": os.mkfifo,
+    }
+
+
+@pytest.mark.parametrize("kind", ["link", "relative", "within", "folder", "pipe"])
+def test_what_is_no_file_is_neither_told_of_nor_opened(runs: Path, kind: str) -> None:
+    before = [artifact.path for artifact in listed(runs, JOB)]
+    planted(runs)[kind](runs / JOB / "artifacts/planted")
+    assert [artifact.path for artifact in listed(runs, JOB)] == before
+    for path in ("planted", "planted/secret.txt"):
+        with pytest.raises(ArtifactNotFound):
+            opened(runs, JOB, path)
+
+
+@pytest.mark.parametrize("part", ["job", "artifacts"])
+def test_a_folder_that_is_a_link_is_not_entered(runs: Path, part: str) -> None:
+    folder = runs / JOB if part == "job" else runs / JOB / "artifacts"
+    folder.rename(runs.parent / "moved")
+    folder.symlink_to(runs.parent / "moved")
+    for look in (lambda: listed(runs, JOB), lambda: opened(runs, JOB, "model.keras")):
+        with pytest.raises(ArtifactsUnseen):
+            look()
+
+
+@pytest.mark.parametrize("part", ["file", "folder"])
+def test_a_part_that_becomes_a_link_after_it_was_looked_at_is_not_followed(
+    runs: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a look and the opening there is no moment: each part is opened from the one above, as no link."""
+    train = runs / JOB / "artifacts/tensorboard/train"
+    (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
+    looked = artifacts.parts_of
+
+    def swapped(path: str) -> list[str]:
+        found = looked(path)
+        if part == "file":
+            (train / "events.out.tfevents.1").unlink()
+            (train / "events.out.tfevents.1").symlink_to(runs.parent / "events.out.tfevents.1")
+        else:
+            train.rename(train.with_name("moved"))
+            train.symlink_to(runs.parent)
+        return found
+
+    monkeypatch.setattr(artifacts, "parts_of", swapped)
+    with pytest.raises(ArtifactNotFound):
+        opened(runs, JOB, "tensorboard/train/events.out.tfevents.1")
+
+
+def test_an_open_file_stays_whole_while_another_takes_its_place(runs: Path) -> None:
+    path = runs / JOB / "artifacts/model.keras"
+    found = opened(runs, JOB, "model.keras")
+    (path.parent / "new").write_bytes(b"another network")
+    os.replace(path.parent / "new", path)
+    try:
+        assert os.pread(found.descriptor, 100, 0) == b"network"
+        assert found.artifact.bytes == 7
+    finally:
+        os.close(found.descriptor)
+    assert read(runs, "model.keras") == b"another network"
+
+
+def test_the_tag_tells_files_apart(runs: Path) -> None:
+    path = runs / JOB / "artifacts/model.keras"
+    tags = {listed(runs, JOB)[0].etag}
+    times = path.stat()
+    path.with_name("other").write_bytes(b"NETWORK")
+    os.replace(path.with_name("other"), path)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the same length and time: another file all the same
+    tags.add(listed(runs, JOB)[0].etag)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    tags.add(listed(runs, JOB)[0].etag)
+    path.write_bytes(b"networks")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    tags.add(listed(runs, JOB)[0].etag)
+    assert len(tags) == 4
+
+
+def test_a_job_without_a_folder_is_told_apart_from_one_without_files(runs: Path) -> None:
+    (runs / "bare/artifacts").mkdir(parents=True)
+    assert listed(runs, "bare") == []
+    for folder in (runs, runs.parent / "nowhere"):
+        with pytest.raises(ArtifactsUnseen):
+            listed(folder, "absent")
+
+
+def test_names_from_everywhere_are_names() -> None:
+    assert parts_of("größe/模型.keras") == ["größe", "模型.keras"]
+    assert parts_of("%2e%2e") == ["%2e%2e"]  # a name like any other, and not decoded once more

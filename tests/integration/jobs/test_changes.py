@@ -1,0 +1,99 @@
+"""Hints of the database, and up to where ids are settled."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import insert
+
+from jobs.changes import Horizons
+from jobs.database import Sessions
+from jobs.states import EventKind
+from jobs.store import add_event
+from jobs.tables import JobEvent
+from tests.integration.jobs.given import a_job
+from tests.waiting import until
+
+
+@pytest.fixture
+def hints(database: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("LISTEN hora_jobs")
+        yield connection
+
+
+def payloads(hints: psycopg.Connection, last: str) -> list[str]:
+    """What comes up to the hint that is `last`."""
+    heard: list[str] = []
+
+    def is_over() -> bool:
+        heard.extend(hint.payload for hint in hints.notifies(timeout=0.1))
+        return last in heard
+
+    until(is_over, what="a hint")
+    return heard
+
+
+def test_a_line_of_history_names_its_job(sessions: Sessions, hints: psycopg.Connection) -> None:
+    job_id, other = a_job(sessions), a_job(sessions)
+    with sessions() as session:
+        add_event(session, job_id, EventKind.RESUMED)
+        session.rollback()
+    last = a_job(sessions)
+    assert payloads(hints, last) == [job_id, other, last]
+
+
+def test_many_lines_are_one_hint(sessions: Sessions, hints: psycopg.Connection) -> None:
+    ids = [a_job(sessions) for _ in range(3)]
+    with sessions.begin() as session:
+        session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50])
+        rows = [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50]
+        session.execute(insert(JobEvent).values(rows))
+    last = a_job(sessions)
+    *of_each, of_all, _ = payloads(hints, last)
+    assert of_each == [*ids, *ids]  # a hint that was given in a transaction already is none
+    assert sorted(of_all.split()) == sorted(ids)
+
+
+def test_more_jobs_than_a_payload_holds_are_any(sessions: Sessions, hints: psycopg.Connection) -> None:
+    with sessions.begin() as session:
+        session.connection().exec_driver_sql(
+            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
+            " SELECT 'j' || n, 'j', 'me', 'queued', '{}', '{}', '{}', 1, 50 FROM generate_series(1, 10000) n"
+        )
+        session.connection().exec_driver_sql("INSERT INTO job_events (job_id, kind) SELECT id, 'submitted' FROM jobs")
+    assert payloads(hints, "*") == ["*"]
+
+
+def test_the_floor_waits_for_whoever_writes(sessions: Sessions) -> None:
+    job_id, horizons = a_job(sessions), Horizons()
+    with sessions() as reader, sessions() as slow:
+
+        def floor() -> int:
+            reader.rollback()
+            return horizons.look(reader).events
+
+        before = floor()
+        add_event(slow, job_id, EventKind.RESUMED)
+        with sessions.begin() as session:
+            add_event(session, job_id, EventKind.RESUMED)
+        assert [floor() for _ in range(3)] == [before] * 3
+        slow.commit()
+        assert floor() == before + 2
+
+
+def test_writers_who_take_turns_do_not_hold_it_up(sessions: Sessions) -> None:
+    job_id, horizons = a_job(sessions), Horizons()
+    with sessions() as reader, sessions() as one, sessions() as other:
+
+        def floor() -> int:
+            reader.rollback()
+            return horizons.look(reader).events
+
+        first = floor()
+        add_event(one, job_id, EventKind.RESUMED)
+        assert floor() == first
+        add_event(other, job_id, EventKind.RESUMED)  # there is somebody at any time
+        one.commit()
+        floor()
+        assert floor() == first + 1

@@ -1,0 +1,162 @@
+"""The list of jobs: every order is total, every page is found by an index, and a cursor goes on where it ended."""
+
+from datetime import timedelta
+from typing import Any, get_args
+
+import pytest
+from sqlalchemy import Engine, event, text
+
+from jobs.database import Sessions
+from jobs.listing import JobFilter, Order, Wanted, list_jobs, revisions
+from jobs.states import Status
+from tests.integration.api.given import START, seconds
+
+JOBS = 3000
+_JOBS = text("""
+    INSERT INTO jobs (id, name, owner, project, status, spec, plan, labels, gpus, priority, created_at, started_at,
+        ended_at, paused_at)
+    SELECT lpad(n::text, 12, '0'), 'name-' || n % 50, 'user-' || n % 20, 'default',
+        (ARRAY['succeeded', 'failed', 'cancelled', 'queued'])[1 + n % 4], '{}', '{}',
+        jsonb_build_object('team', 'team-' || n % 100), 1, n % 7,
+        CAST(:start AS timestamptz) + n / 3 * interval '1 second',
+        CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 977) * interval '1 minute' END,
+        CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 983) * interval '1 hour' END,
+        CASE WHEN n % 100 = 3 THEN now() END
+    FROM generate_series(1, :jobs) AS n
+""")
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+
+@pytest.fixture
+def listed(sessions: Sessions, engine: Engine) -> Sessions:
+    with sessions.begin() as session:
+        session.execute(_JOBS, {"jobs": JOBS, "start": START})
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE jobs"))
+    return sessions
+
+
+def every_id(sessions: Sessions, wanted: JobFilter, order: Order, *, limit: int) -> list[str]:
+    """The ids on all pages."""
+    found: list[str] = []
+    cursor = None
+    with sessions() as session:
+        while True:
+            page = list_jobs(session, Wanted(wanted, order, limit, cursor))
+            seen = revisions(session, Wanted(wanted, order, limit, cursor))
+            assert [job.id for job in page.items] == [job.id for job in seen[:limit]]
+            found += [job.id for job in page.items]
+            if (cursor := page.next_cursor) is None:
+                return found
+
+
+def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
+    """The ids as one sort of all rows has them; what is not yet is last."""
+    column, way = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
+    nulls = "NULLS FIRST" if way == "DESC" else "NULLS LAST"
+    query = f"SELECT id FROM jobs WHERE {condition} ORDER BY {column} {way} {nulls}, created_at {way}, id {way}"  # noqa: S608
+    with sessions() as session:
+        return list(session.scalars(text(query)))
+
+
+def test_the_pages_of_every_order_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+    for order in ORDERS:
+        with subtests.test(order=order):
+            found = every_id(listed, JobFilter(), order, limit=451)
+            assert len(found) == JOBS
+            assert found == in_order(listed, "true", order)
+
+
+def test_the_pages_of_every_filter_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+    some = frozenset({Status.QUEUED, Status.FAILED, Status.RUNNING})
+    since, until = seconds(100), seconds(200)
+    filters = {
+        "status IN ('queued', 'failed', 'running')": JobFilter(statuses=some),
+        "status = 'failed' AND owner = 'user-1'": JobFilter(statuses=frozenset({Status.FAILED}), owner="user-1"),
+        "status IN ('queued', 'failed') AND name = 'name-7'": JobFilter(
+            statuses=frozenset({Status.QUEUED, Status.FAILED}), name="name-7"
+        ),
+        "labels ->> 'team' = 'team-3'": JobFilter(labels=(("team", "team-3"),)),
+        "paused_at IS NOT NULL": JobFilter(paused=True),
+        "project = 'none'": JobFilter(project="none"),
+        f"created_at >= '{since}' AND created_at < '{until}'": JobFilter(since=since, until=until),
+    }
+    for condition, wanted in filters.items():
+        for order in ("-created_at", "ended_at", "-name"):
+            with subtests.test(condition=condition, order=order):
+                assert every_id(listed, wanted, order, limit=37) == in_order(listed, condition, order)
+
+
+def test_since_is_included_and_until_is_not(listed: Sessions) -> None:
+    def count(**bounds: Any) -> int:
+        return len(every_id(listed, JobFilter(**bounds), "created_at", limit=500))
+
+    at, tick = seconds(10), timedelta(microseconds=1)
+    assert count(since=at, until=at + tick) == 3
+    assert count(since=at + tick, until=at + tick + tick) == count(since=at, until=at) == 0
+
+
+# What a page may be found by. Of labels the database looks the few up that have them, and puts these in order.
+PLANS: dict[str, tuple[JobFilter, Order, str]] = {
+    "newest": (JobFilter(), "-created_at", "ix_jobs_newest"),
+    "oldest": (JobFilter(), "created_at", "ix_jobs_newest"),
+    "since": (JobFilter(since=seconds(500), until=seconds(900)), "-created_at", "ix_jobs_newest"),
+    "last started": (JobFilter(), "-started_at", "ix_jobs_started"),
+    "first started": (JobFilter(), "started_at", "ix_jobs_started"),
+    "last ended": (JobFilter(), "-ended_at", "ix_jobs_ended"),
+    "by name": (JobFilter(), "name", "ix_jobs_name"),
+    "by name, falling": (JobFilter(), "-name", "ix_jobs_name"),
+    "by priority": (JobFilter(), "-priority", "ix_jobs_priority"),
+    "of a name": (JobFilter(name="name-7"), "-created_at", "ix_jobs_name"),
+    "of an owner": (JobFilter(owner="user-1"), "-created_at", "ix_jobs_owner"),
+    "of a project": (JobFilter(project="none"), "-created_at", "ix_jobs_project"),
+    "paused": (JobFilter(paused=True), "-created_at", "ix_jobs_paused"),
+    "of a status": (JobFilter(statuses=frozenset({Status.FAILED})), "-created_at", "ix_jobs_status"),
+    "of several statuses": (
+        JobFilter(statuses=frozenset({Status.FAILED, Status.CANCELLED})), "-created_at", "ix_jobs_status",
+    ),
+}  # fmt: skip
+
+
+def plan_of(sessions: Sessions, engine: Engine, wanted: Wanted) -> tuple[str, int]:
+    """How the database finds a page, and how many rows it looked at."""
+    asked: list[tuple[str, Any]] = []
+
+    def hear(*call: Any) -> None:
+        asked.append((call[2], call[3]))
+
+    event.listen(engine, "before_cursor_execute", hear)
+    with sessions() as session:
+        revisions(session, wanted)
+    event.remove(engine, "before_cursor_execute", hear)
+    statement, values = asked[-1]
+    with engine.connect() as connection:
+        cursor = connection.connection.cursor()
+        cursor.execute("SET enable_seqscan = off")  # so few rows are read as fast as an index
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
+        ((((document,),)),) = [cursor.fetchall()]
+    rows = 0
+    nodes, names = [document[0]["Plan"]], []
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        names.append(f"{node['Node Type']} {node.get('Index Name', '')}")
+        if not node.get("Plans"):
+            rows += (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+    return ", ".join(names), round(rows)
+
+
+def test_the_first_and_a_late_page_are_found_by_an_index(
+    listed: Sessions, engine: Engine, subtests: pytest.Subtests
+) -> None:
+    for case, (filter_, order, index) in PLANS.items():
+        with subtests.test(case=case):
+            late = None
+            with listed() as session:
+                for _ in range(5):  # of a filter that few pass, the last page there is
+                    late = list_jobs(session, Wanted(filter_, order, 10, late)).next_cursor or late
+            for cursor in dict.fromkeys((None, late)):
+                plan, rows = plan_of(listed, engine, Wanted(filter_, order, 10, cursor))
+                assert index in plan
+                assert "Seq Scan" not in plan
+                assert rows <= 60, plan  # twice 11 of two statuses, and each once more by its id

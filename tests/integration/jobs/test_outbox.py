@@ -1,0 +1,315 @@
+"""Deliveries are written with the ends that they tell of, one for each webhook that wants it, and settled once."""
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.states import EndReason, Status
+from jobs.store import request_cancel
+from jobs.studies import orders
+from jobs.tables import Job, Project, User, Webhook, WebhookDelivery
+from jobs.tokens import add_user
+from jobs.webhooks import outbox, store
+from jobs.webhooks.outbox import JOB_ENDED, STUDY_ENDED, Claimed
+from jobs.webhooks.retries import Answer, Verdict
+from tests.integration.jobs import given
+
+
+def a_webhook(
+    sessions: Sessions,
+    *,
+    owner: str = "me",
+    events: Sequence[str] = (JOB_ENDED, STUDY_ENDED),
+    project: str | None = None,
+) -> str:
+    with sessions.begin() as session:
+        add_user(session, owner)
+        return store.create(session, owner=owner, url="https://x.example.com/", events=events, project=project).id
+
+
+def cancel(sessions: Sessions, job_id: str) -> None:
+    with sessions.begin() as session:
+        request_cancel(session, job_id)
+
+
+def end_studies(sessions: Sessions) -> list[str]:
+    with sessions.begin() as session:
+        return outbox.end_studies(session)
+
+
+def written(sessions: Sessions) -> list[tuple[str, str, str]]:
+    with sessions() as session:
+        rows = session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id))
+        return [(row.webhook_id, row.event, row.subject_id) for row in rows]
+
+
+def claim(sessions: Sessions, *, lease_s: float = 60, besides: Sequence[str] = ()) -> Claimed | None:
+    with sessions.begin() as session:
+        return outbox.claim(session, lease_s=lease_s, besides=besides)
+
+
+def settle(sessions: Sessions, claimed: Claimed, answer: Answer) -> Verdict | None:
+    with sessions.begin() as session:
+        return outbox.settle(session, claimed, answer, jitter=0)
+
+
+def the_delivery(sessions: Sessions) -> WebhookDelivery:
+    with sessions() as session:
+        return session.scalars(select(WebhookDelivery)).one()
+
+
+def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: Sessions) -> None:
+    own = a_webhook(sessions)
+    with sessions.begin() as session:
+        session.add(Project(name="vision"))
+    a_webhook(sessions, owner="another")
+    a_webhook(sessions, events=[STUDY_ENDED])
+    a_webhook(sessions, owner="another", project="vision")
+    of_project = a_webhook(sessions, owner="another", project="default")
+    disabled, deleted, of_nobody = a_webhook(sessions), a_webhook(sessions), a_webhook(sessions, owner="left")
+    with sessions.begin() as session:
+        store.set_disabled(session, session.get_one(Webhook, disabled), True)
+        store.remove(session, session.get_one(Webhook, deleted))
+        session.execute(update(User).where(User.name == "left").values(disabled_at=func.now()))
+        session.execute(update(Webhook).where(Webhook.id == of_nobody).values(project="default"))
+    given.a_job_that_is(sessions, Status.RUNNING)
+    assert written(sessions) == []
+    done = given.a_job_that_is(sessions, Status.SUCCEEDED)
+    expected = {(own, JOB_ENDED, done), (of_project, JOB_ENDED, done)}
+    assert set(written(sessions)) == expected
+    assert len(written(sessions)) == 2
+
+
+@pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.BAD_DATA, EndReason.CANCELLED])
+def test_every_kind_of_end_is_told_of_once(sessions: Sessions, reason: EndReason) -> None:
+    webhook = a_webhook(sessions)
+    lease = given.a_running_attempt(sessions)
+    if reason is EndReason.CANCELLED:
+        cancel(sessions, lease.job_id)
+    with sessions.begin() as session:
+        leases.end(session, lease, reason)
+    assert written(sessions) == [(webhook, JOB_ENDED, lease.job_id)]
+
+
+def test_a_restart_is_no_end(sessions: Sessions) -> None:
+    a_webhook(sessions)
+    lease = given.a_running_attempt(sessions)
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.HOST_LOST)
+    assert given.the_job(sessions, lease.job_id).status is Status.QUEUED
+    assert written(sessions) == []
+
+
+def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
+    a_webhook(sessions)
+    job_id = given.a_job(sessions)
+    with sessions() as session:
+        request_cancel(session, job_id)
+        session.rollback()
+    assert written(sessions) == []
+
+
+def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions: Sessions) -> None:
+    webhook = a_webhook(sessions)
+    study_id, job_ids = given.a_study(sessions, jobs=3)
+    assert end_studies(sessions) == []
+    with sessions.begin() as session:
+        orders.request_cancel(session, study_id)
+    assert end_studies(sessions) == [study_id]
+    assert end_studies(sessions) == []
+    told = written(sessions)
+    assert set(told[:3]) == {(webhook, JOB_ENDED, job_id) for job_id in job_ids}
+    assert told[3:] == [(webhook, STUDY_ENDED, study_id)]
+
+
+def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
+    webhook = a_webhook(sessions, events=[STUDY_ENDED])
+    study_id, _ = given.a_study(sessions)
+    for _ in range(2):
+        with sessions.begin() as session:
+            orders.resume(session, study_id)
+        assert end_studies(sessions) == []
+        with sessions.begin() as session:
+            orders.request_cancel(session, study_id)
+        assert end_studies(sessions) == [study_id]
+    assert written(sessions) == 2 * [(webhook, STUDY_ENDED, study_id)]
+
+
+def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions) -> None:
+    """Whoever resumes a study holds its row, and its new jobs are seen only after the commit."""
+    study_id, _ = given.a_study(sessions)
+    with sessions.begin() as session:
+        orders.request_cancel(session, study_id)
+    with sessions.begin() as resuming:
+        orders.resume(resuming, study_id)
+        assert end_studies(sessions) == []
+    assert end_studies(sessions) == []
+
+
+def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> None:
+    webhook = a_webhook(sessions)
+    study_id, job_ids = given.a_study(sessions)
+    at_once = threading.Barrier(4)
+
+    def end(job_id: str) -> None:
+        with sessions.begin() as session:
+            request_cancel(session, job_id)
+            at_once.wait(10)
+
+    def look() -> None:
+        at_once.wait(10)
+        for _ in range(20):
+            end_studies(sessions)
+
+    threads = [
+        *(threading.Thread(target=end, args=(job_id,)) for job_id in job_ids),
+        *(threading.Thread(target=look) for _ in range(2)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    end_studies(sessions)
+    told = written(sessions)
+    assert sorted(told[:2]) == sorted((webhook, JOB_ENDED, job_id) for job_id in job_ids)
+    assert told[2:] == [(webhook, STUDY_ENDED, study_id)]
+
+
+def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> None:
+    a_webhook(sessions)
+    cancel(sessions, given.a_job(sessions, name="first"))
+    first = claim(sessions)
+    assert first is not None
+    assert (first.attempt, first.event, first.payload["job"]["name"]) == (1, JOB_ENDED, "first")
+    assert claim(sessions) is None
+    with sessions.begin() as session:  # the sender died
+        session.execute(update(WebhookDelivery).values(next_at=func.now()))
+    second = claim(sessions)
+    assert second is not None
+    assert (second.id, second.attempt, second.payload) == (first.id, 2, first.payload)
+    assert settle(sessions, first, Answer(503)) is None  # it was only slow, and is late
+    assert settle(sessions, second, Answer(204)) is Verdict.DELIVERED
+    row = the_delivery(sessions)
+    assert (row.attempts, row.next_at, row.status_code, row.error) == (2, None, 204, None)
+    assert row.delivered_at is not None
+
+
+def test_a_message_stays_as_it_was_first_sent(sessions: Sessions) -> None:
+    a_webhook(sessions)
+    job_id = given.a_job(sessions)
+    cancel(sessions, job_id)
+    first = claim(sessions, lease_s=0)
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == job_id).values(name="another"))
+    second = claim(sessions)
+    assert first is not None
+    assert second is not None
+    assert first.payload == second.payload
+
+
+def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
+    a_webhook(sessions)
+    cancel(sessions, given.a_job(sessions))
+    claimed = claim(sessions)
+    assert claimed is not None
+    assert settle(sessions, claimed, Answer(429, retry_after="100")) is Verdict.AGAIN
+    row = the_delivery(sessions)
+    assert row.next_at is not None
+    with sessions() as session:
+        now = session.execute(select(func.now())).scalar_one()
+    assert timedelta(seconds=90) < row.next_at - now <= timedelta(seconds=100)
+    assert (row.status_code, row.error, row.delivered_at) == (429, "it was answered with 429", None)
+    assert claim(sessions) is None
+
+
+def test_one_at_a_time_goes_to_a_webhook_of_a_process(sessions: Sessions) -> None:
+    a_webhook(sessions), a_webhook(sessions, owner="another", project="default")
+    for name in ("first", "second"):
+        cancel(sessions, given.a_job(sessions, name=name))
+    first = claim(sessions)
+    assert first is not None
+    second = claim(sessions, besides=[first.webhook_id])
+    assert second is not None
+    assert first.webhook_id != second.webhook_id
+    assert [first.payload["job"]["name"], second.payload["job"]["name"]] == ["first", "first"]
+    assert claim(sessions, besides=[first.webhook_id, second.webhook_id]) is None
+
+
+def state(sessions: Sessions, webhook_id: str) -> tuple[bool, list[str | None]]:
+    """Whether it is disabled, and why its deliveries were given up; those that wait are not."""
+    with sessions() as session:
+        rows = session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id)).all()
+        assert all(row.delivered_at is None and row.next_at is None for row in rows)
+        return session.get_one(Webhook, webhook_id).disabled_at is not None, [row.error for row in rows]
+
+
+def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: Sessions) -> None:
+    webhook = a_webhook(sessions)
+    for _ in range(2):
+        cancel(sessions, given.a_job(sessions))
+    claimed = claim(sessions)
+    assert claimed is not None
+    assert settle(sessions, claimed, Answer(410)) is Verdict.GONE
+    assert state(sessions, webhook) == (True, ["it was answered with 410", "the receiver said that it is gone"])
+
+
+def test_what_is_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:
+    webhook = a_webhook(sessions)
+    cancel(sessions, given.a_job(sessions))
+    claimed = claim(sessions)
+    assert claimed is not None
+    with sessions.begin() as session:
+        store.set_disabled(session, session.get_one(Webhook, webhook), True)
+    assert settle(sessions, claimed, Answer(503)) is None
+    assert state(sessions, webhook) == (True, ["the webhook was disabled"])
+    with sessions.begin() as session:  # written by an end that did not see it disabled
+        outbox.add_ping(session, webhook)
+    assert claim(sessions) is None
+    assert state(sessions, webhook)[1] == ["the webhook was disabled", "the webhook was disabled or deleted"]
+
+
+def test_a_webhook_that_is_deleted_has_no_secret_and_goes_with_its_deliveries(sessions: Sessions) -> None:
+    kept, gone = a_webhook(sessions), a_webhook(sessions)
+    with sessions.begin() as session:
+        for webhook_id in (kept, gone):
+            outbox.add_ping(session, webhook_id)
+        webhook = session.get_one(Webhook, gone)
+        assert webhook.secret
+        store.remove(session, webhook)
+        assert webhook.secret == ""
+        session.execute(update(WebhookDelivery).values(created_at=func.now() - timedelta(days=31)))
+        session.execute(update(Webhook).values(deleted_at=Webhook.deleted_at - timedelta(days=31)))
+    for _ in range(3):
+        with sessions.begin() as session:
+            outbox.remove_old(session, keep_days=30)
+    with sessions() as session:
+        assert session.scalars(select(Webhook.id)).all() == [kept]
+        assert session.scalars(select(WebhookDelivery.webhook_id)).all() == [kept]  # it still waits
+        assert outbox.counts(session) == outbox.Counts(pending=1, failed=0)
+
+
+def test_an_owner_has_a_limit_whoever_asks_at_once(sessions: Sessions) -> None:
+    for _ in range(store.MAX_OF_AN_OWNER - 1):
+        a_webhook(sessions)
+    refused: list[Any] = []
+
+    def ask() -> None:
+        try:
+            a_webhook(sessions)
+        except store.TooManyWebhooks as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 2
+    assert given.count(sessions, Webhook) == store.MAX_OF_AN_OWNER
+    a_webhook(sessions, owner="another")

@@ -1,0 +1,247 @@
+"""What projects hold and used, as the rows have it, and who is admitted to their queues."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobs import leases, projects
+from jobs.database import Sessions
+from jobs.people import NotAllowed
+from jobs.placement_quotas import Quota
+from jobs.plan import resolve_plan
+from jobs.project_admission import Applicant, ProjectArchived, QueueFull, admit
+from jobs.queue import standings
+from jobs.quotas import limited, quotas_of
+from jobs.spec import spec_from
+from jobs.states import EndReason
+from jobs.store import Lease, pause, request_cancel, submit
+from jobs.tables import Attempt, Job, ProjectUsage
+from jobs.tokens import add_user
+from tests.integration.jobs import given
+
+
+def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
+    with sessions.begin() as session:
+        projects.create(session, name, **values)
+
+
+def quota(sessions: Sessions, name: str = "vision") -> Quota:
+    with sessions() as session:
+        return quotas_of(session, [name])[name]
+
+
+def placed_at(sessions: Sessions, lease: Lease, at: datetime) -> None:
+    with sessions.begin() as session:
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=at))
+
+
+def ends(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> Attempt:
+    with sessions.begin() as session:
+        leases.end(session, lease, reason)
+    return given.the_attempt(sessions, lease)
+
+
+def usage(sessions: Sessions, project: str = "vision") -> dict[date, float]:
+    with sessions() as session:
+        rows = session.execute(
+            select(ProjectUsage.month, ProjectUsage.slot_seconds).where(ProjectUsage.project == project)
+        )
+        return {month: seconds for month, seconds in rows}  # noqa: C416 - a row is no pair to the type checker
+
+
+def month_of(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def following(month: datetime) -> datetime:
+    return month_of(month + timedelta(days=32))
+
+
+def test_what_runs_counts_and_what_waits_does_not(sessions: Sessions) -> None:
+    a_project(sessions, max_slots=4)
+    given.a_host(sessions, slots=3)
+    given.a_job(sessions, project="vision")
+    given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[2])
+    assert quota(sessions).slots == 0
+    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    now = datetime.now(UTC)
+    placed_at(sessions, lease, max(now - timedelta(hours=3), month_of(now)))
+    found = quota(sessions)
+    held_h = (datetime.now(UTC) - max(now - timedelta(hours=3), month_of(now))) / timedelta(hours=1)
+    assert (found.slots, found.max_slots, found.renews_at) == (2, 4, following(now))
+    assert found.gpu_hours == pytest.approx(2 * held_h, abs=0.02)
+
+
+def test_slots_count_until_they_are_given_back_and_never_while_quarantined(sessions: Sessions) -> None:
+    a_project(sessions, max_slots=4)
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    ends(sessions, lease)
+    assert quota(sessions).slots == 2
+    with sessions.begin() as session:
+        leases.quarantine(session, lease.attempt_id, host="ha")
+    assert quota(sessions).slots == 0
+    with sessions.begin() as session:
+        leases.release(session, lease.attempt_id)
+    assert quota(sessions).slots == 0
+
+
+def test_an_attempt_is_charged_to_each_month_its_part(sessions: Sessions) -> None:
+    a_project(sessions, max_gpu_hours=1e6)
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    since = datetime.now(UTC) - timedelta(days=70)
+    placed_at(sessions, lease, since)
+    before = quota(sessions)
+    until = ends(sessions, lease).ended_at
+    assert until is not None
+    expected, month = {}, month_of(since)
+    while month <= until:
+        held = min(until, following(month)) - max(since, month)
+        expected[month.date()] = pytest.approx(2 * held.total_seconds())
+        month = following(month)
+    assert len(expected) in (3, 4)
+    assert usage(sessions) == expected
+    after = quota(sessions)
+    assert after.gpu_hours == pytest.approx(usage(sessions)[month_of(until).date()] / 3600)
+    assert after.gpu_hours - before.gpu_hours < 0.05  # what was counted of the live one is counted of the ended one
+
+
+def test_months_end_in_utc_whatever_the_time_zone_of_the_session(sessions: Sessions) -> None:
+    a_project(sessions, max_gpu_hours=1e6)
+    given.a_host(sessions)
+    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    now = datetime.now(UTC)
+    placed_at(sessions, lease, month_of(now) - timedelta(hours=1))
+    with sessions.begin() as session:
+        session.execute(select(func.set_config("timezone", "Pacific/Kiritimati", True)))  # 14 hours before UTC
+        leases.end(session, lease, EndReason.COMPLETED)
+        renews_at = quotas_of(session, ["vision"])["vision"].renews_at
+    last_month = month_of(month_of(now) - timedelta(days=1)).date()
+    assert usage(sessions)[last_month] == pytest.approx(2 * 3600)
+    assert renews_at == following(now)
+
+
+def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> None:
+    a_project(sessions)
+    given.a_host(sessions)
+    job_id, charged = given.a_job(sessions, project="vision"), 0.0
+    for reason in (EndReason.PREEMPTED, EndReason.HOST_LOST, EndReason.COMPLETED):
+        with sessions.begin() as session:
+            session.execute(update(Job).values(not_before=None))
+        lease = given.an_attempt(sessions, job_id)
+        placed_at(sessions, lease, datetime.now(UTC) - timedelta(minutes=10))
+        ended = ends(sessions, lease, reason)
+        assert ended.ended_at is not None
+        charged += 2 * (ended.ended_at - ended.created_at).total_seconds()
+        with pytest.raises(leases.StaleLease), sessions.begin() as session:
+            leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        with sessions.begin() as session:
+            leases.release(session, lease.attempt_id)
+    assert sum(usage(sessions).values()) == pytest.approx(charged)
+
+
+def test_ends_of_one_project_that_come_together_are_all_charged(sessions: Sessions) -> None:
+    given.a_host(sessions, slots=8)
+    running = [given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[index]) for index in range(8)]
+    for lease in running:
+        placed_at(sessions, lease, datetime.now(UTC) - timedelta(seconds=100))
+    with ThreadPoolExecutor(8) as pool:
+        ended = list(pool.map(lambda lease: ends(sessions, lease), running))
+    held = sum((one.ended_at - one.created_at).total_seconds() for one in ended if one.ended_at is not None)
+    assert sum(usage(sessions, "default").values()) == pytest.approx(held)
+
+
+def test_only_projects_with_a_limit_on_what_runs_are_asked_for(sessions: Sessions) -> None:
+    a_project(sessions, "queue-only", max_queued=1)
+    with sessions() as session:
+        assert limited(session) == {}
+    a_project(sessions, "slots", max_slots=1)
+    a_project(sessions, "hours", max_gpu_hours=0.0)
+    with sessions() as session:
+        assert set(limited(session)) == {"slots", "hours"}
+        assert set(limited(session, among={"slots", "default"})) == {"slots"}
+
+
+def reason(sessions: Sessions, job_id: str) -> str:
+    with sessions() as session:
+        return standings(session, [job_id], host_timeout_s=30.0)[job_id].reason
+
+
+def test_a_queued_job_says_what_its_quota_keeps_it_for(sessions: Sessions) -> None:
+    a_project(sessions, max_slots=3)
+    given.a_host(sessions, slots=8)
+    given.an_attempt(sessions, given.a_job(sessions, project="vision", gpus=1), slots=[0])
+    first, second = (given.a_job(sessions, project="vision", priority=priority) for priority in (60, 50))
+    asleep = given.a_job(sessions, project="vision", priority=99)
+    with sessions.begin() as session:
+        pause(session, asleep)
+    assert reason(sessions, first) == "is next"
+    assert (
+        reason(sessions, second) == "its project vision has 1 of 3 slots in use, and others of its jobs are before it"
+    )
+    given.an_attempt(sessions, first, slots=[1, 2])
+    assert reason(sessions, second) == "its project vision has 3 of 3 slots in use"
+    with sessions.begin() as session:
+        projects.change(session, "vision", max_slots=None, max_gpu_hours=0.0)
+    month = following(datetime.now(UTC))
+    assert reason(sessions, second) == (
+        f"its project vision used 0 of 0 GPU-hours this month; it goes on at {month:%Y-%m-%d} 00:00 UTC"
+    )
+
+
+def submitted(sessions: Sessions, user: str = "me", *, is_admin: bool = False, project: str = "vision") -> str:
+    """A submission as the api makes one; raises what `admit` raises."""
+    spec = spec_from(given.SPEC | {"project": project})
+    with sessions.begin() as session:
+        admit(session, project, Applicant(user, is_admin), jobs=1)
+        return submit(session, spec=spec, plan=resolve_plan(spec, None), owner=user).job.id
+
+
+def test_submissions_that_come_together_do_not_exceed_the_queue(sessions: Sessions) -> None:
+    a_project(sessions, max_queued=5)
+
+    def attempt(_: int) -> bool:
+        try:
+            submitted(sessions)
+        except QueueFull:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(attempt, range(24)))
+    assert sum(taken) == 5 == given.count(sessions, Job)
+
+
+def test_a_full_queue_says_how_many_there_are_and_may_be(sessions: Sessions) -> None:
+    a_project(sessions, max_queued=2)
+    first = submitted(sessions)
+    with (
+        sessions.begin() as session,
+        pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue, and this is for 2 more"),
+    ):
+        admit(session, "vision", Applicant("me"), jobs=2)
+    submitted(sessions)
+    with pytest.raises(QueueFull, match=r"the project vision has 2 of 2 jobs in the queue$"):
+        submitted(sessions, is_admin=True)
+    with sessions.begin() as session:
+        request_cancel(session, first)
+    submitted(sessions)
+
+
+def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) -> None:
+    a_project(sessions, is_open=False)
+    with sessions.begin() as session:
+        add_user(session, "ada")
+        projects.add_member(session, "vision", "ada")
+    submitted(sessions, "ada")
+    submitted(sessions, "root", is_admin=True)
+    with pytest.raises(NotAllowed, match="the project vision takes jobs of its members"):
+        submitted(sessions, "eve")
+    with sessions.begin() as session:
+        projects.change(session, "vision", is_archived=True)
+    with pytest.raises(ProjectArchived):
+        submitted(sessions, "ada")

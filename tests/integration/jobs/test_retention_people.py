@@ -1,0 +1,73 @@
+"""What people did, and the sessions that they had, go with time; tokens stay."""
+
+from datetime import timedelta
+
+from sqlalchemy import func, insert, select, text, update
+
+from jobs import retention
+from jobs.database import Sessions
+from jobs.scopes import Scope
+from jobs.tables import AuditEntry, Token
+from jobs.tokens import Kind, store_token
+
+
+def entries(sessions: Sessions, days_ago: float, count: int) -> None:
+    with sessions.begin() as session:
+        at = session.execute(select(func.now() - timedelta(days=days_ago))).scalar_one()
+        rows = [{"actor": "alice", "action": "job.cancelled", "at": at, "data": {"days": days_ago}}] * count
+        session.execute(insert(AuditEntry), rows)
+
+
+def test_old_entries_go_in_batches(sessions: Sessions) -> None:
+    entries(sessions, 364, 3)
+    entries(sessions, 366, 5001)  # written later than those that stay
+    batches = []
+    for _ in range(3):
+        with sessions.begin() as session:
+            batches.append(retention.remove_audit(session, keep_days=365))
+
+    assert batches == [True, False, False]
+    with sessions() as session:
+        assert [row["days"] for row in session.scalars(select(AuditEntry.data))] == [364] * 3
+
+
+def test_entries_are_found_by_their_index(sessions: Sessions) -> None:
+    """The oldest are found without reading those that stay."""
+    entries(sessions, 1, 2000)
+    with sessions.begin() as session:
+        assert retention.alone(session)
+        plan = "\n".join(
+            session.scalars(
+                text(
+                    "EXPLAIN SELECT id FROM audit_entries WHERE at < now() - interval '365 days' ORDER BY at LIMIT 5000"
+                )
+            )
+        )
+    assert "ix_audit_entries_at" in plan
+
+
+def a_token(sessions: Sessions, kind: Kind, *, ended_days_ago: float | None, how: str) -> str:
+    with sessions.begin() as session:
+        token_id = store_token(session, f"hora_{kind}{ended_days_ago}{how}", user="alice", scope=Scope.READ, kind=kind)
+        if ended_days_ago is not None:
+            at = func.now() - timedelta(days=ended_days_ago)
+            session.execute(update(Token).where(Token.id == token_id).values({how: at}))
+    return token_id
+
+
+def test_links_and_sessions_that_ended_long_ago_go_and_tokens_stay(sessions: Sessions) -> None:
+    stay = {
+        a_token(sessions, "bearer", ended_days_ago=400, how="revoked_at"),
+        a_token(sessions, "bearer", ended_days_ago=400, how="expires_at"),
+        a_token(sessions, "session", ended_days_ago=29, how="expires_at"),
+        a_token(sessions, "session", ended_days_ago=None, how=""),
+        a_token(sessions, "login", ended_days_ago=29, how="revoked_at"),
+    }
+    for kind in ("session", "login"):
+        for how in ("expires_at", "revoked_at"):
+            a_token(sessions, kind, ended_days_ago=31, how=how)  # type: ignore[arg-type]
+    with sessions.begin() as session:
+        assert not retention.remove_sessions(session, keep_days=30)
+
+    with sessions() as session:
+        assert set(session.scalars(select(Token.id))) == stay

@@ -1,0 +1,93 @@
+"""A reader of a live stream, in a thread of its own, and rows that a job writes meanwhile."""
+
+import json
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import httpx2
+from sqlalchemy.orm import Session
+
+from jobs import ingest
+from jobs.ingest import LogRow, MetricRow
+from jobs.states import EventKind
+from jobs.store import add_event
+from tests.waiting import until
+
+AT = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Told(NamedTuple):
+    id: str
+    event: str
+    data: Any
+
+
+class Reader:
+    """Reads a stream until it ends, or `leave`."""
+
+    def __init__(self, url: str, token: str, after: str | None) -> None:
+        headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+        self._client = httpx2.Client(timeout=60)
+        request = self._client.build_request("GET", url, headers=headers | ({"Last-Event-ID": after} if after else {}))
+        self.answer = self._client.send(request, stream=True)
+        self.told: list[Told] = []
+        self.has_ended = False  # in an orderly way
+        self._thread = threading.Thread(target=self._read, name="reader")
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            if self.answer.headers.get("content-type", "").startswith("text/event-stream"):
+                for one in httpx2.EventSource(self.answer):
+                    if one.data:
+                        self.told.append(Told(one.id, one.event, json.loads(one.data)))
+            self.has_ended = True
+        except httpx2.TransportError:
+            pass  # the server went away
+        finally:
+            self.answer.close()
+
+    def of(self, event: str) -> list[Any]:
+        """The data of the events of a kind so far."""
+        return [one.data for one in list(self.told) if one.event == event]
+
+    def texts(self) -> list[str]:
+        """The lines so far."""
+        return [line["text"] for lines in self.of("logs") for line in lines["items"]]
+
+    def notes(self) -> list[str]:
+        """What the lines of history so far were given by `note`."""
+        return [data["data"]["note"] for data in self.of("event") if "note" in data["data"]]
+
+    def until_ended(self) -> list[Told]:
+        """All that was told, once the server has ended the stream."""
+        until(lambda: self.has_ended, within_s=15, what="the end of the stream")
+        return self.told
+
+    def leave(self) -> None:
+        """Go away."""
+        connection = self.answer.extensions["network_stream"].get_extra_info("socket")
+        if self._thread.is_alive() and connection is not None:
+            with suppress(OSError):  # it is gone already
+                connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
+        self._client.close()
+
+
+def note(session: Session, job_id: str, text: str) -> None:
+    """Add a line of history that says something."""
+    add_event(session, job_id, EventKind.CHECKPOINT_SAVED, data={"note": text})
+
+
+def lines(session: Session, job_id: str, texts: Sequence[str]) -> None:
+    """Store lines of rank 0."""
+    ingest.store_logs(session, [LogRow(job_id, 1, 0, AT, text) for text in texts])
+
+
+def points(session: Session, job_id: str, steps: Sequence[int], *, rank: int = 0, attempt: int = 1) -> None:
+    """Store a loss for each of the steps, half of its number."""
+    ingest.store_metrics(session, [MetricRow(job_id, "loss", rank, step, attempt, 1, AT, step / 2) for step in steps])

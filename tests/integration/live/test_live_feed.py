@@ -1,0 +1,120 @@
+"""The stream of all jobs, and the client that follows streams."""
+
+from collections.abc import Callable
+from itertools import islice
+from threading import Thread
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, text
+
+from api.live import hub
+from hora.service import Service
+from jobs.database import Sessions
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import add_event, touch, transition
+from jobs.tables import JobEvent
+from tests.integration.live.reading import Reader, note
+from tests.waiting import until
+
+Read = Callable[..., Reader]
+SPEC: dict[str, Any] = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "LOOK_EVERY_S", 0.1)
+
+
+def runs(sessions: Sessions, job_id: str, *, step: int) -> None:
+    with sessions.begin() as session:
+        transition(session, job_id, Status.LAUNCHING)
+        transition(session, job_id, Status.RUNNING)
+        add_event(session, job_id, EventKind.RANK_STARTED)
+        touch(session, job_id, progress={"step": step})
+
+
+def test_all_jobs_are_told_of_as_they_change(service: Service, sessions: Sessions, read: Read) -> None:
+    old = service.submit(SPEC)["id"]
+    reader, labelled = read("/v1/events"), read("/v1/events", "label=team:a&owner=admin&project=default")
+    others = read("/v1/events", "owner=nobody")
+    until(lambda: is_heard(sessions, old, reader), what="a stream that is told")
+    job_id = service.submit(SPEC | {"labels": {"team": "a"}})["id"]
+    until(lambda: [job["id"] for job in labelled.of("state")] == [job_id], what="the new job")
+    runs(sessions, job_id, step=5)
+    until(lambda: reader.of("state")[-1]["status"] == "running", what="its start")
+    until(lambda: labelled.of("progress"), what="its progress")
+    assert labelled.of("progress")[-1] == {"id": job_id, "progress": reader.of("progress")[-1]["progress"]}
+    assert reader.of("progress")[-1]["progress"]["step"] == 5
+    assert others.told == []
+
+
+def is_heard(sessions: Sessions, job_id: str, reader: Reader) -> bool:
+    """A stream begins with what changes after it was opened: change something until it says so."""
+    with sessions.begin() as session:
+        note(session, job_id, "again")
+    return bool(reader.of("state"))
+
+
+def test_who_comes_back_is_told_of_what_changed_meanwhile(service: Service, sessions: Sessions, read: Read) -> None:
+    ids = [service.submit(SPEC)["id"] for _ in range(4)]
+    reader = read("/v1/events")
+    until(lambda: is_heard(sessions, ids[0], reader), what="a stream that is told")
+    reader.leave()
+    runs(sessions, ids[1], step=7)
+    with sessions.begin() as session:  # more than one step tells
+        session.execute(insert(JobEvent), [{"job_id": ids[2], "kind": EventKind.PAUSE_REQUESTED}] * 1200)
+    back = read("/v1/events", after=reader.told[-1].id)
+    until(lambda: {job["id"] for job in back.of("state")} - {ids[0]} == set(ids[1:3]), what="the two that changed")
+    until(lambda: back.of("progress"), what="the progress of what runs")
+
+
+def test_an_earlier_id_of_another_job_is_told(service: Service, sessions: Sessions, read: Read) -> None:
+    ids = [service.submit(SPEC)["id"] for _ in range(2)]
+    other = service.submit(SPEC)["id"]
+    reader = read("/v1/events")
+    until(lambda: is_heard(sessions, other, reader), what="a stream that is told")
+    with sessions() as slow:
+        note(slow, ids[0], "first")
+        with sessions.begin() as session:
+            note(session, ids[1], "second")
+        until(lambda: ids[1] in [job["id"] for job in reader.of("state")], what="the later one")
+        assert ids[0] not in [job["id"] for job in reader.of("state")]
+        slow.commit()
+    until(lambda: ids[0] in [job["id"] for job in reader.of("state")], what="the earlier one")
+
+
+def test_a_job_is_followed_to_its_end_whatever_breaks(service: Service, sessions: Sessions) -> None:
+    job_id = service.submit(SPEC)["id"]
+    told = service.follow(job_id, include=["event", "state"])
+    first = next(told)
+    with sessions.begin() as session:  # the connection breaks where it is, and the next one goes on
+        session.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                 " WHERE datname = current_database() AND pid <> pg_backend_pid()")
+        )  # fmt: skip
+        transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
+        add_event(session, job_id, EventKind.ENDED)
+    events = [first, *told]
+    assert [one.data["kind"] for one in events if one.event == "event"] == ["submitted", "ended"]
+    assert [one.event for one in events][-1] == "end"
+    rest = list(service.follow(job_id, include=["event", "state"], last_event_id=first.id))
+    assert [one.data.get("kind") for one in rest if one.event == "event"] == ["ended"]
+    assert list(service.follow(job_id, last_event_id=rest[-1].id)) == []
+
+
+def test_all_jobs_are_followed(service: Service, sessions: Sessions) -> None:
+    job_id = service.submit(SPEC)["id"]
+    told = service.follow_jobs(owner="admin")
+    found: list[Any] = []
+    thread = Thread(target=lambda: found.extend(islice(told, 1)))
+    thread.start()
+
+    def is_found() -> bool:
+        with sessions.begin() as session:
+            note(session, job_id, "again")
+        return not thread.is_alive()
+
+    until(is_found, what="a job")
+    assert found[0].event == "state"
+    assert found[0].data["status"] == "queued"

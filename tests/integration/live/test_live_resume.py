@@ -1,0 +1,147 @@
+"""A stream tells everything once: live, after a return at any of its events, and where ids appear out of order."""
+
+import random
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from sqlalchemy import Engine
+
+from hora.service import Service
+from jobs.database import Sessions
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import add_event, touch, transition
+from jobs.tables import JobEvent, LogLine
+from tests.integration.live.reading import Reader, Told, lines, note, points
+from tests.waiting import until
+
+ALL = "include=event,state,progress,metrics,logs"
+Read = Callable[..., Reader]
+
+
+def cancelled(sessions: Sessions, job_id: str) -> None:
+    with sessions.begin() as session:
+        transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
+        add_event(session, job_id, EventKind.ENDED)
+
+
+def facts(told: list[Told]) -> list[object]:
+    """Everything that was told which may be told once only, one by one: how it came in portions does not matter."""
+    found: list[object] = []
+    for one in told:
+        if one.event == "event":
+            found.append(("event", one.data["id"]))
+        elif one.event == "logs":
+            found += [("line", line["id"]) for line in one.data["items"]]
+        elif one.event == "metrics":
+            found += [(series["name"], step) for series in one.data["series"] for step in series["step"]]
+    return found
+
+
+def test_a_stream_resumed_at_every_event_tells_all_of_it_once(sessions: Sessions, job_id: str, read: Read) -> None:
+    live = read(f"/v1/jobs/{job_id}/events", ALL)
+    until(lambda: live.of("progress"), what="the first word")
+    draw = random.Random(7)  # noqa: S311 - the same for everybody
+    for number in range(1, 16):  # as live as it gets: readers come and go while this writes
+        with sessions.begin() as session:
+            if draw.random() < 0.5:
+                note(session, job_id, f"n{number}")
+            if draw.random() < 0.7:
+                lines(session, job_id, [f"{number}-{i}" for i in range(draw.randrange(1, 15))])
+            if draw.random() < 0.7:
+                points(session, job_id, range(number * 10, number * 10 + draw.randrange(1, 10)))
+            touch(session, job_id, progress={"step": number})
+        if number == 7:
+            until(lambda: len(live.texts()) > 5, what="the first lines")
+    cancelled(sessions, job_id)
+    whole = live.until_ended()
+    assert whole[-1].event == "end"
+    everything = facts(whole)
+    assert len(everything) == len(set(everything))
+    assert len(everything) > 80
+    whole_state = {"status": "cancelled", "end_reason": "cancelled"}
+    for index, one in enumerate(whole[:-1]):
+        rest = read(f"/v1/jobs/{job_id}/events", ALL, after=one.id).until_ended()
+        assert sorted(map(str, facts(whole[: index + 1]) + facts(rest))) == sorted(map(str, everything))
+        assert rest[-1].event == "end"
+        for kind, last in (("state", whole_state), ("progress", {"step": 15})):
+            told = [each.data | {"revision": 0} for each in (*whole[: index + 1], *rest) if each.event == kind]
+            assert told[-1].items() >= last.items()
+            assert all(one != other for one, other in pairwise(told))
+    again = read(f"/v1/jobs/{job_id}/events", ALL, after=whole[-1].id)
+    assert again.answer.status_code == 204
+
+
+def test_readers_that_come_back_while_a_job_writes_miss_nothing(sessions: Sessions, job_id: str, read: Read) -> None:
+    def write() -> None:
+        for number in range(30):
+            with sessions.begin() as session:
+                note(session, job_id, f"n{number}")
+                lines(session, job_id, [f"{number}-{i}" for i in range(7)])
+        cancelled(sessions, job_id)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    told: list[Told] = []
+    wanted = 1
+    while not told or told[-1].event != "end":
+        reader = read(f"/v1/jobs/{job_id}/events", "include=event,logs", after=told[-1].id if told else None)
+        until(lambda: len(reader.told) >= wanted or reader.has_ended, what="some events")  # noqa: B023 - called now
+        reader.leave()
+        told += reader.told
+        wanted += 1
+    writer.join()
+    with sessions() as session:
+        expected = [("event", row.id) for row in session.query(JobEvent).where(JobEvent.job_id == job_id)]
+        expected += [("line", row.id) for row in session.query(LogLine).where(LogLine.job_id == job_id)]
+    assert sorted(map(str, facts(told))) == sorted(map(str, expected))
+
+
+def test_an_earlier_id_that_appears_later_is_told(engine: Engine, sessions: Sessions, job_id: str, read: Read) -> None:
+    reader = read(f"/v1/jobs/{job_id}/events", "include=event,logs")
+    with sessions() as slow:
+        note(slow, job_id, "first")  # takes the lower id, and does not commit
+        lines(slow, job_id, ["first"])
+        with sessions.begin() as session:
+            note(session, job_id, "second")
+            lines(session, job_id, ["second"])
+        until(lambda: reader.notes() == ["second"] and reader.texts() == ["second"], what="the later line")
+        left = reader.told[-1].id
+        reader.leave()
+        slow.commit()
+    with sessions.begin() as session:
+        note(session, job_id, "third")
+    back = read(f"/v1/jobs/{job_id}/events", "include=event,logs", after=left)
+    until(lambda: sorted(back.notes()) == ["first", "third"], what="the earlier line")
+    until(lambda: back.texts() == ["first"], what="the earlier line")
+    assert reader.notes() + back.notes() == ["second", "first", "third"]
+
+
+def test_it_is_told_to_those_who_stayed_too(sessions: Sessions, job_id: str, read: Read) -> None:
+    reader = read(f"/v1/jobs/{job_id}/events", "include=event")
+    with sessions() as slow:
+        note(slow, job_id, "first")
+        for number in range(3):
+            with sessions.begin() as session:
+                note(session, job_id, f"later {number}")
+            until(lambda: len(reader.notes()) == number + 1, what="a later line")  # noqa: B023 - called now
+        slow.commit()
+    until(lambda: reader.notes()[-1] == "first", what="the earlier line")
+    assert len(reader.notes()) == 4
+
+
+@pytest.mark.parametrize("after", ["nonsense", "W10", "eyJhIjoxfQ", "%00"])
+def test_a_foreign_or_damaged_id_is_refused(job_id: str, read: Read, after: str) -> None:
+    for path in (f"/v1/jobs/{job_id}/events", "/v1/events"):
+        reader = read(path, after=after)
+        assert reader.answer.status_code == 422
+
+
+def test_an_id_of_another_job_is_refused(service: Service, job_id: str, read: Read) -> None:
+    other = service.clone(job_id)["id"]
+    reader = read(f"/v1/jobs/{job_id}/events")
+    left = until(lambda: reader.told, what="an event")[0].id
+    assert read(f"/v1/jobs/{other}/events", after=left).answer.status_code == 422
+    assert read("/v1/events", after=left).answer.status_code == 422
+    assert read(f"/v1/jobs/{job_id}/events", after=left[:-2]).answer.status_code == 422

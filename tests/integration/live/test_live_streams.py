@@ -1,0 +1,264 @@
+"""Streams among the rest of the service: what they share, what ends them, and what they survive."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import text, update
+
+from api.live import hub, reading, response
+from hora.service import Service
+from jobs.database import Sessions
+from jobs.scopes import Scope
+from jobs.states import EndReason, EventKind, Status
+from jobs.store import add_event, touch, transition
+from jobs.tables import Attempt, Token
+from jobs.tokens import store_token
+from tests.integration.live.conftest import TOKEN
+from tests.integration.live.reading import Reader, lines, note, points
+from tests.waiting import until
+
+Read = Callable[..., Reader]
+_LISTENING = text(
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'"
+)
+
+
+def listening(sessions: Sessions) -> list[int]:
+    """The database's processes that give hints to the api."""
+    with sessions() as session:
+        return list(session.scalars(_LISTENING))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub looks around ten times as often."""
+    monkeypatch.setattr(hub, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(hub, "TOKENS_EVERY_S", 0.1)
+
+
+def test_listeners_of_a_job_share_a_read_and_a_connection(
+    monkeypatch: pytest.MonkeyPatch, sessions: Sessions, job_id: str, read: Read
+) -> None:
+    reads: list[object] = []
+    news = reading.news
+
+    def counted(*given: Any) -> Any:
+        reads.append(given[2])
+        return news(*given)
+
+    monkeypatch.setattr(reading, "news", counted)
+    readers = [read(f"/v1/jobs/{job_id}/events") for _ in range(10)]
+    until(lambda: all(reader.of("progress") for reader in readers), what="a word to everybody")
+    reads.clear()
+    with sessions.begin() as session:
+        note(session, job_id, "one")
+    until(lambda: all(reader.notes() == ["one"] for reader in readers), what="the line")
+    assert len({(told.id, str(told.data)) for reader in readers for told in reader.told if told.event == "event"}) == 2
+    assert 1 <= len(reads) <= 5
+    assert len(listening(sessions)) == 1
+
+
+def test_hints_come_again_after_their_connection_was_killed(sessions: Sessions, job_id: str, read: Read) -> None:
+    reader = read(f"/v1/jobs/{job_id}/events")
+    (before,) = until(lambda: listening(sessions), what="a connection that listens")
+    with sessions.begin() as session:
+        session.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": before})
+        note(session, job_id, "meanwhile")
+    until(lambda: reader.notes() == ["meanwhile"], what="what happened meanwhile")
+    until(lambda: listening(sessions) not in ([], [before]), what="another connection")
+
+
+def test_a_stream_outlives_all_connections_to_the_database(sessions: Sessions, job_id: str, read: Read) -> None:
+    reader = read(f"/v1/jobs/{job_id}/events")
+    until(lambda: listening(sessions), what="a connection that listens")
+    with sessions.begin() as session:
+        session.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                 " WHERE datname = current_database() AND pid <> pg_backend_pid()")
+        )  # fmt: skip
+        note(session, job_id, "meanwhile")
+    until(lambda: reader.notes() == ["meanwhile"], what="what happened meanwhile")
+    assert not reader.has_ended
+
+
+def test_what_no_hint_tells_of_is_found(quick: None, sessions: Sessions, job_id: str, read: Read) -> None:
+    with sessions.begin() as session:
+        session.add(Attempt(job_id=job_id, number=1, host="ha", gpus=2, lease_expires_at=text("now()")))
+        touch(session, job_id, attempt=1)
+        session.execute(text("DROP TRIGGER tell_of_history ON job_events"))
+    reader = read(f"/v1/jobs/{job_id}/events", "include=event,progress,logs,metrics")
+    until(lambda: reader.of("progress"), what="the first word")
+    with sessions.begin() as session:
+        note(session, job_id, "without a hint")
+    until(lambda: reader.notes() == ["without a hint"], what="a line of history")
+    with sessions.begin() as session:
+        lines(session, job_id, ["printed"])
+        points(session, job_id, [1, 2])
+        session.execute(update(Attempt).where(Attempt.job_id == job_id).values(offsets={"log:0": 8}))
+    until(lambda: reader.texts() == ["printed"] and reader.of("metrics"), what="what its ranks wrote")
+    with sessions.begin() as session:
+        touch(session, job_id, progress={"step": 3})
+    until(lambda: reader.of("progress")[-1]["step"] == 3, what="the progress")
+
+
+def test_points_that_a_later_attempt_runs_again_are_void(
+    quick: None, sessions: Sessions, job_id: str, read: Read
+) -> None:
+    attempt = {"job_id": job_id, "host": "ha", "gpus": 2, "lease_expires_at": text("now()")}
+    with sessions.begin() as session:
+        session.add(Attempt(number=1, resumed_step=0, ended_at=text("now()"), **attempt))
+        points(session, job_id, range(1, 11))
+    reader = read(f"/v1/jobs/{job_id}/events", "include=metrics")
+    (first,) = until(lambda: reader.of("metrics"), what="points")
+    with sessions.begin() as session:
+        session.add(Attempt(number=2, resumed_step=6, **attempt))
+        touch(session, job_id, attempt=2)
+        points(session, job_id, range(7, 9), attempt=2)
+    second = until(lambda: reader.of("metrics")[1:], what="points of the second attempt")[0]
+    assert (first["attempt"], first["void_after"], first["series"][0]["step"]) == (1, None, list(range(1, 11)))
+    assert (second["attempt"], second["void_after"], second["series"][0]["step"]) == (2, 6, [7, 8])
+
+
+def test_a_slow_reader_gets_everything_in_the_end(sessions: Sessions, url: str, job_id: str, read: Read) -> None:
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", int(url.rpartition(":")[2])))
+        slow.sendall(
+            f"GET /v1/jobs/{job_id}/events?include=logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+            "Accept: text/event-stream\r\n\r\n".encode()
+        )
+        fast = read(f"/v1/jobs/{job_id}/events", "include=logs")
+        for number in range(12):  # three megabytes, which no buffer on the way holds
+            with sessions.begin() as session:
+                lines(session, job_id, [f"{number * 250 + i:05} {'x' * 1000}" for i in range(250)])
+                note(session, job_id, "so that it is looked at")
+        until(lambda: len(fast.texts()) == 3000, what="all lines")
+        with sessions.begin() as session:
+            transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
+            add_event(session, job_id, EventKind.ENDED)
+        received = b"".join(iter(lambda: slow.recv(1 << 16), b""))
+    seen = [int(part[:5]) for part in received.decode().split('"text":"')[1:]]
+    assert seen == list(range(3000))
+
+
+def test_a_reader_that_takes_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, sessions: Sessions, app: FastAPI, url: str, job_id: str
+) -> None:
+    monkeypatch.setattr(response, "PATIENCE_S", 0.2)
+    with sessions.begin() as session:
+        lines(session, job_id, ["x" * 1000] * 10_000)
+    with socket.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect(("127.0.0.1", int(url.rpartition(":")[2])))
+        stuck.sendall(
+            f"GET /v1/jobs/{job_id}/events?include=logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+            "Accept: text/event-stream\r\n\r\n".encode()
+        )
+        until(lambda: app.state.live.count == 1, what="a listener")
+        until(lambda: app.state.live.count == 0, what="that it is left")
+
+
+def test_a_reader_that_goes_away_leaves_nothing(app: FastAPI, job_id: str, read: Read) -> None:
+    readers = [read(f"/v1/jobs/{job_id}/events"), read("/v1/events")]
+    until(lambda: app.state.live.count == 2, what="two listeners")
+    for reader in readers:
+        reader.leave()
+    until(lambda: app.state.live.count == 0, what="that they are forgotten")
+    assert not app.state.live._jobs
+
+
+@pytest.mark.parametrize("what", ["revoked_at", "expires_at"])
+def test_a_stream_ends_with_its_token(quick: None, sessions: Sessions, job_id: str, read: Read, what: str) -> None:
+    with sessions.begin() as session:
+        store_token(session, "hora_short", user="ann", scope=Scope.READ)
+    theirs, ours = (read(f"/v1/jobs/{job_id}/events", token=token) for token in ("hora_short", TOKEN))
+    until(lambda: theirs.of("state") and ours.of("state"), what="a word to both")
+    with sessions.begin() as session:
+        session.execute(update(Token).where(Token.user_name == "ann").values({what: text("now()")}))
+    theirs.until_ended()
+    assert not ours.has_ended
+
+
+def test_a_quiet_stream_says_a_word(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
+    monkeypatch.setattr(hub, "QUIET_S", 0.2)
+    monkeypatch.setattr(response, "QUIET_S", 0.2)
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=10) as reader:
+        reader.sendall(
+            f"GET /v1/jobs/{job_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+            "Accept: text/event-stream\r\n\r\n".encode()
+        )
+        received = b""
+        while received.count(b": ping\n\n") < 2:
+            received += reader.recv(1 << 16)
+    assert b"retry: 2000\n\n" in received
+
+
+def test_streams_end_when_the_process_is_told_to(database: str, sessions: Sessions) -> None:
+    environment = os.environ | {"HORA_DATABASE_URL": database, "HORA_BROKER_URL": "memory://", "HORA_TOKEN": TOKEN}
+    with socket.create_server(("127.0.0.1", 0)) as listening_at:
+        port, number = listening_at.getsockname()[1], listening_at.fileno()
+        argv = [sys.executable, "-m", "uvicorn", "--factory", "api.main:create_app", "--fd", str(number)]
+        process = subprocess.Popen(argv, env=environment, pass_fds=[number], stderr=subprocess.PIPE, text=True)
+    try:
+        with Service(f"http://127.0.0.1:{port}", TOKEN) as service:
+            job_id = service.submit({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2})["id"]
+        reader = Reader(f"http://127.0.0.1:{port}/v1/jobs/{job_id}/events?", TOKEN, None)
+        until(lambda: reader.of("state"), what="a word")
+        process.send_signal(signal.SIGTERM)  # whose patience has no limit
+        reader.until_ended()
+        reader.leave()
+        assert process.wait(20) in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
+        _, said = process.communicate()
+    assert "Traceback" not in said
+    assert said.count('"event": "request"') == 2
+
+
+def test_streams_are_no_durations(app: FastAPI, service: Service, job_id: str, read: Read) -> None:
+    path = f"/v1/jobs/{job_id}/events"
+    reader = read(path)
+    until(lambda: reader.of("state"), what="a word")
+    until(lambda: sample(app, "hora_live_listeners") == 1, what="the figure")
+    reader.leave()
+    until(lambda: app.state.live.count == 0, what="its end")
+    labels = {"method": "GET", "route": "/v1/jobs/{job_id}/events", "status": "200"}
+    name = "hora_http_request_duration_seconds_count"
+    assert sample(app, name, **labels) is None
+    assert [event["kind"] for event in service.events(job_id)] == ["submitted"]
+    until(lambda: sample(app, name, **labels) == 1, what="the page's duration")
+
+
+def sample(app: FastAPI, name: str, **labels: str) -> float | None:
+    """A figure of the process, without reading those of the cluster."""
+    families = app.state.registry.restricted_registry([name]).collect()
+    found = [one.value for family in families for one in family.samples if one.name == name and one.labels == labels]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("query", "field"), [("include=state,nothing", "include"), ("limit=3", "limit"), ("cursor=x", "cursor")]
+)
+def test_what_a_stream_has_not_is_refused(job_id: str, read: Read, query: str, field: str) -> None:
+    reader = read(f"/v1/jobs/{job_id}/events", query)
+    assert reader.answer.status_code == 422
+    assert reader.answer.headers["content-type"] == "application/problem+json"
+    reader = read("/v1/jobs/nobody/events")
+    assert reader.answer.status_code == 404
+    assert read(f"/v1/jobs/{job_id}/events", token="hora_unknown").answer.status_code == 401
+
+
+def test_no_more_are_let_in_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch, app: FastAPI, job_id: str, read: Read
+) -> None:
+    monkeypatch.setattr(hub, "MOST_LISTENERS", 1)
+    assert read(f"/v1/jobs/{job_id}/events").answer.status_code == 200
+    until(lambda: app.state.live.count == 1, what="a listener")
+    assert read("/v1/events").answer.status_code == 503

@@ -1,0 +1,162 @@
+"""What a pass of the dispatcher makes of the quotas of projects."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import event, insert, select
+from sqlalchemy.engine import Engine
+
+from jobs import leases, projects
+from jobs.database import Sessions, engine_for, sessions_for
+from jobs.hints import Hints
+from jobs.settings import Settings
+from jobs.states import EndReason
+from jobs.store import Lease
+from jobs.tables import Attempt, Job, ProjectUsage
+from tests.integration.jobs import given
+from worker import dispatcher as dispatcher_module
+from worker.dispatcher import Dispatcher
+
+
+@pytest.fixture
+def dispatcher(sessions: Sessions, hints: Hints) -> Dispatcher:
+    return Dispatcher(sessions, hints, Settings())
+
+
+def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
+    with sessions.begin() as session:
+        projects.create(session, name, **values)
+
+
+def live(sessions: Sessions) -> dict[str, Lease]:
+    """The live attempts by their jobs."""
+    with sessions() as session:
+        rows = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id))
+        return {one.job_id: Lease(one.id, str(one.token), one.job_id, one.number) for one in rows}
+
+
+def over(sessions: Sessions, lease: Lease) -> None:
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.COMPLETED)
+        leases.release(session, lease.attempt_id)
+
+
+def used(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
+    month = datetime.now(UTC).date().replace(day=1)
+    if last_month:
+        month = (month - timedelta(days=1)).replace(day=1)
+    with sessions.begin() as session:
+        session.execute(insert(ProjectUsage).values(project=project, month=month, slot_seconds=3600 * hours))
+
+
+def test_a_project_gets_no_more_slots_than_its_quota(sessions: Sessions, dispatcher: Dispatcher) -> None:
+    a_project(sessions, max_slots=3)
+    given.a_host(sessions, slots=8)
+    queue = [given.a_job(sessions, gpus=1, project="vision") for _ in range(5)]
+    other = given.a_job(sessions, gpus=4)
+    assert dispatcher.run() == 4
+    assert list(live(sessions)) == [*queue[:3], other]
+    assert dispatcher.run() == 0
+    over(sessions, live(sessions)[queue[1]])
+    assert dispatcher.run() == 1
+    assert set(live(sessions)) == {queue[0], queue[2], queue[3], other}
+
+
+def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:
+    a_project(sessions, max_slots=5)
+    given.a_host(sessions, slots=16)
+    for _ in range(20):
+        given.a_job(sessions, gpus=1, project="vision")
+    engines, most = [engine_for(database) for _ in range(4)], 0
+    hints = Hints(broker)
+    dispatchers = [Dispatcher(sessions_for(engine), hints, Settings()) for engine in engines]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(6):
+            runs = [pool.submit(one.run) for one in dispatchers * 2]
+            for run in runs:
+                run.result(30)
+            running = live(sessions)
+            most = max(most, len(running))
+            for lease in list(running.values())[:2]:
+                over(sessions, lease)
+    hints.close()
+    for engine in engines:
+        engine.dispose()
+    assert most == 5
+    assert given.count(sessions, Attempt) == 5 + 5 * 2
+
+
+def test_hours_that_are_used_up_keep_new_attempts_and_no_others(sessions: Sessions, dispatcher: Dispatcher) -> None:
+    a_project(sessions, max_gpu_hours=10)
+    given.a_host(sessions, slots=8)
+    used(sessions, "vision", hours=1000, last_month=True)
+    first = given.a_job(sessions, project="vision")
+    assert dispatcher.run() == 1
+    used(sessions, "vision", hours=10)
+    given.a_job(sessions, project="vision")
+    other = given.a_job(sessions)
+    assert dispatcher.run() == 1
+    assert set(live(sessions)) == {first, other}
+
+
+def test_nobody_makes_room_for_a_job_that_its_quota_keeps(sessions: Sessions, dispatcher: Dispatcher) -> None:
+    a_project(sessions, max_slots=2)
+    given.a_host(sessions, slots=4)
+    own = given.an_attempt(sessions, given.a_job(sessions, project="vision", priority=60))
+    humble = given.an_attempt(sessions, given.a_job(sessions, priority=1), slots=[2, 3])
+    given.a_job(sessions, project="vision", priority=99)
+    assert dispatcher.run() == 0
+    assert [given.the_attempt(sessions, one).preempt_requested_at for one in (own, humble)] == [None, None]
+    assert given.kept_for(sessions) == {"ha": None}
+    with sessions.begin() as session:
+        projects.change(session, "vision", max_slots=4)
+    dispatcher.run()
+    assert given.the_attempt(sessions, humble).preempt_requested_at is not None
+
+
+def test_a_long_queue_of_a_project_hides_no_job_of_another(
+    sessions: Sessions, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait for a quota at the head of the queue, those behind them are looked at."""
+    monkeypatch.setattr(dispatcher_module, "_PAGE", 3)
+    monkeypatch.setattr(dispatcher_module, "_MOST_LOOKED_AT", 6)
+    a_project(sessions, max_slots=1)
+    a_project(sessions, "small", max_slots=1)
+    given.a_host(sessions, slots=8)
+    first = [given.a_job(sessions, gpus=1, project="vision", priority=90) for _ in range(12)]
+    for _ in range(12):
+        given.a_job(sessions, gpus=2, project="small", priority=80)  # none of them ever fits
+    last = given.a_job(sessions, gpus=1, priority=10)
+    assert dispatcher.run() == 2
+    assert set(live(sessions)) == {first[0], last}
+
+
+def test_where_nothing_is_limited_a_pass_asks_one_question_more(
+    sessions: Sessions, dispatcher: Dispatcher, engine: Engine
+) -> None:
+    a_project(sessions, max_queued=100)
+    given.a_host(sessions)
+    given.a_job(sessions, project="vision")
+    asked: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: asked.append(statement))
+    assert dispatcher.run() == 1
+    about_projects = [statement for statement in asked if "FROM projects" in statement]
+    assert len(about_projects) == 1
+    assert given.count(sessions, Job) == 1
+
+
+def test_jobs_of_a_project_that_had_its_turn_are_read_no_more(
+    sessions: Sessions, dispatcher: Dispatcher, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "_PAGE", 2)
+    a_project(sessions, max_slots=1)
+    given.a_host(sessions, slots=4)
+    for _ in range(9):
+        given.a_job(sessions, gpus=1, project="vision", priority=90)
+    given.a_job(sessions, gpus=1)
+    asked: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: asked.append(statement))
+    assert dispatcher.run() == 2
+    assert len([statement for statement in asked if "ORDER BY jobs.priority DESC" in statement]) == 2

@@ -1,0 +1,285 @@
+"""The notifier of a worker, with a real receiver: what ends is told, signed, again where it has to be, and once."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from jobs.database import Sessions
+from jobs.settings import Settings
+from jobs.states import Status
+from jobs.store import request_cancel
+from jobs.tables import WebhookDelivery
+from jobs.tokens import add_user
+from jobs.webhooks import outbox, store
+from jobs.webhooks.addresses import allowed_from
+from tests.integration.jobs import given
+from tests.receivers import Received, Receiver, receiving
+from tests.waiting import until
+from worker.notifier import Notifier
+from worker.outbound import Outbound
+
+NOW = 1_900_000_000.0
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def config(database: str) -> Settings:
+    return Settings(
+        database_url=database, webhook_allow="127.0.0.1", notify_period_s=0.02, public_url="https://hora.example.com/"
+    )
+
+
+@contextmanager
+def notifying(sessions: Sessions, config: Settings) -> Iterator[None]:
+    notifier = Notifier(sessions, config, clock=lambda: NOW)
+    notifier.start()
+    try:
+        yield
+    finally:
+        notifier.stop()
+        notifier.join(10)
+
+
+def a_webhook(sessions: Sessions, url: str) -> tuple[str, str]:
+    """Its id and its secret."""
+    with sessions.begin() as session:
+        add_user(session, "me")
+        webhook = store.create(session, owner="me", url=url, events=["job.ended", "study.ended"], project=None)
+        return webhook.id, webhook.secret
+
+
+def an_end(sessions: Sessions, **fields: Any) -> str:
+    job_id = given.a_job(sessions, **fields)
+    with sessions.begin() as session:
+        request_cancel(session, job_id)
+    return job_id
+
+
+def rows(sessions: Sessions) -> list[WebhookDelivery]:
+    with sessions() as session:
+        return list(session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id)))
+
+
+def settled(sessions: Sessions) -> Callable[[], bool]:
+    return lambda: all(row.next_at is None for row in rows(sessions))
+
+
+def documented() -> Callable[..., bool]:
+    """The function that the page on webhooks tells receivers to check with."""
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/webhooks.md").read_text(), re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code, found)  # noqa: S102 - a page of this project
+    check: Callable[..., bool] = found["is_from_hora"]
+    return check
+
+
+def named(received: Received) -> dict[str, str]:
+    """The headers as a framework names them."""
+    return {name.title(): value for name, value in received.headers.items()}
+
+
+def test_an_end_is_told_and_signed_as_documented(
+    sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook, secret = a_webhook(sessions, f"{receiver.url}/hooks")
+    job_id = an_end(sessions, name="chips", labels={"team": "vision"})
+    with notifying(sessions, config):
+        until(settled(sessions), what="the delivery")
+    (received,), (row,) = receiver.received, rows(sessions)
+    told = received.headers
+    assert (told["hora-event"], told["hora-delivery"]) == ("job.ended", str(row.id))
+    assert row.payload is not None
+    message = row.payload | {"job": {name: row.payload["job"][name] for name in ("id", "name", "status", "urls")}}
+    assert message == {
+        "event": "job.ended",
+        "delivery": row.id,
+        "webhook": webhook,
+        "at": row.created_at.isoformat(),
+        "job": {
+            "id": job_id,
+            "name": "chips",
+            "status": "cancelled",
+            "urls": {
+                "self": f"https://hora.example.com/v1/jobs/{job_id}",
+                "logs": f"https://hora.example.com/v1/jobs/{job_id}/logs",
+                "artifacts": f"https://hora.example.com/v1/jobs/{job_id}/artifacts",
+            },
+        },
+    }
+    is_from_hora, headers = documented(), named(received)
+    monkeypatch.setattr("time.time", lambda: NOW + 200)
+    assert is_from_hora(secret, headers, received.body)
+    assert not is_from_hora(secret, headers, received.body + b" ")
+    assert not is_from_hora(secret + "x", headers, received.body)
+    assert not is_from_hora(secret, headers | {"Hora-Timestamp": str(int(NOW) + 1)}, received.body)
+    monkeypatch.setattr("time.time", lambda: NOW + 301)
+    assert not is_from_hora(secret, headers, received.body)
+    assert secret.encode() not in received.body + repr(told).encode()
+
+
+def test_what_fails_is_sent_again_with_the_same_id_and_content(
+    sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
+    a_webhook(sessions, receiver.url)
+    an_end(sessions)
+    receiver.answers = lambda _: (503 if len(receiver.received) < 3 else 204, {}, b"")
+    with notifying(sessions, config):
+        for _ in range(2):  # the pauses pass at once
+            until(lambda: any((row.error or "").endswith("503") for row in rows(sessions)), what="a failed try")
+            with sessions.begin() as session:
+                session.execute(update(WebhookDelivery).values(next_at=func.now(), error=None))
+        until(settled(sessions), what="the delivery")
+    assert len({(received.headers["hora-delivery"], received.body) for received in receiver.received}) == 1
+    (row,) = rows(sessions)
+    assert (row.attempts, row.status_code, row.error) == (3, 204, None)
+    assert row.delivered_at is not None
+
+
+@pytest.mark.parametrize(("status", "error"), [(404, "404"), (302, "redirects are not followed")])
+def test_what_the_receiver_refuses_is_given_up(
+    sessions: Sessions, receiver: Receiver, config: Settings, status: int, error: str
+) -> None:
+    a_webhook(sessions, receiver.url)
+    an_end(sessions)
+    receiver.answers = lambda _: (status, {"Location": receiver.url}, b"secret words")
+    with notifying(sessions, config):
+        until(settled(sessions), what="the end of the delivery")
+    (row,) = rows(sessions)
+    assert (row.attempts, row.status_code, row.delivered_at) == (1, status, None)
+    assert error in (row.error or "")
+    assert "secret" not in (row.error or "")
+    assert len(receiver.received) == 1
+
+
+def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
+    sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
+    with receiving() as slow:
+        slow.answers = lambda _: until(lambda: (204, {}, b"") if receiver.received[3:] else None)  # type: ignore[arg-type,return-value]
+        a_webhook(sessions, slow.url)
+        a_webhook(sessions, receiver.url)
+        for _ in range(4):
+            an_end(sessions)
+        with notifying(sessions, config):
+            until(settled(sessions), what="all deliveries")
+        assert (len(slow.received), len(receiver.received)) == (4, 4)
+
+
+def test_a_study_is_told_of_after_its_jobs(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+    a_webhook(sessions, receiver.url)
+    study_id, job_ids = given.a_study(sessions)
+    for job_id in job_ids:
+        with sessions.begin() as session:
+            request_cancel(session, job_id)
+    with notifying(sessions, config):
+        until(lambda: len(receiver.received) == 3, what="three messages")
+        until(settled(sessions), what="all deliveries")
+    told = [row for row in rows(sessions) if row.event == "study.ended"]
+    assert [row.subject_id for row in told] == [study_id]
+    assert told[0].payload is not None
+    assert told[0].payload["study"]["counts"] == {"cancelled": 2}
+
+
+_CLAIMS_AND_STOPS = """
+import signal, sys
+from jobs.database import engine_for, sessions_for
+from jobs.settings import Settings
+from worker.notifier import Notifier
+from worker.outbound import Outbound
+
+class Dying(Outbound):
+    def post(self, *_):
+        print("claimed", flush=True)
+        signal.pause()
+
+Notifier(
+    sessions_for(engine_for(sys.argv[1])),
+    Settings(database_url=sys.argv[1]),
+    outbound=Dying(Settings().webhooks_allowed),
+).run()
+"""
+
+
+def test_a_worker_that_is_killed_while_it_sends_has_another_send_it(
+    database: str, sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
+    a_webhook(sessions, receiver.url)
+    an_end(sessions)
+    with subprocess.Popen(
+        [sys.executable, "-c", _CLAIMS_AND_STOPS, database], stdout=subprocess.PIPE, cwd=ROOT
+    ) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"claimed\n"
+        worker.send_signal(signal.SIGKILL)
+    with sessions() as session:
+        (row,) = rows(sessions)
+        assert row.next_at is not None
+        assert row.next_at > session.execute(select(func.now())).scalar_one() + timedelta(seconds=60)
+    with sessions.begin() as session:  # its lease runs out
+        session.execute(update(WebhookDelivery).values(next_at=func.now()))
+    with notifying(sessions, config):
+        until(settled(sessions), what="the delivery")
+    (received,), (row,) = receiver.received, rows(sessions)
+    assert received.headers["hora-delivery"] == str(row.id)
+    assert row.attempts == 2
+
+
+def test_a_connection_that_breaks_costs_a_period(
+    sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_webhook(sessions, receiver.url)
+    an_end(sessions)
+    broken: list[str] = []
+
+    def end_studies(session: Session) -> list[str]:
+        if not broken:
+            broken.append("the connection")
+            session.execute(select(func.pg_terminate_backend(func.pg_backend_pid())))
+        return []
+
+    monkeypatch.setattr(outbox, "end_studies", end_studies)
+    with notifying(sessions, config):
+        until(settled(sessions), what="the delivery")
+    assert (len(receiver.received), len(broken)) == (1, 1)
+
+
+def test_what_is_not_allowed_any_more_is_not_sent(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+    a_webhook(sessions, receiver.url)
+    an_end(sessions)
+    strict = Notifier(sessions, config, outbound=Outbound(allowed_from("10.0.0.0/8")))
+    with sessions.begin() as session:
+        claimed = outbox.claim(session, lease_s=60)
+    assert claimed is not None
+    strict.deliver(claimed)
+    (row,) = rows(sessions)
+    assert (row.next_at, row.status_code) == (None, None)
+    assert receiver.received == []
+
+
+def test_the_log_names_no_secret_and_no_address(
+    sessions: Sessions, receiver: Receiver, config: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    webhook, secret = a_webhook(sessions, f"{receiver.url}/path-of-a-secret")
+    given.a_job_that_is(sessions, Status.FAILED)
+    receiver.answers = lambda _: (410, {}, b"")
+    with caplog.at_level("DEBUG"), notifying(sessions, config):
+        until(settled(sessions), what="the end of the delivery")
+    assert webhook in caplog.text
+    assert secret not in caplog.text
+    assert "path-of-a-secret" not in caplog.text

@@ -1,0 +1,248 @@
+"""What the workers send to addresses of others: where it goes, where it never goes, and when it ends."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from jobs.webhooks.addresses import Address, Allowed, allowed_from
+from jobs.webhooks.retries import Answer
+from tests.receivers import Receiver, receiving
+from worker import outbound
+from worker.outbound import Outbound
+
+LOOPBACK = allowed_from("127.0.0.1")
+NOBODY = Allowed()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+def post(url: str, allowed: Allowed = LOOPBACK, *, limit_s: float = 5.0) -> Answer:
+    return Outbound(allowed, limit_s=limit_s).post(url, {"Hora-Event": "ping"}, b"{}")
+
+
+def test_what_is_sent_arrives_as_it_is(receiver: Receiver) -> None:
+    receiver.answers = lambda _: (503, {"Retry-After": "7"}, b"busy")
+    assert post(f"{receiver.url}/hooks?a=b") == Answer(503, retry_after="7")
+    (received,) = receiver.received
+    assert (received.path, received.body) == ("/hooks?a=b", b"{}")
+    assert received.headers["hora-event"] == "ping"
+    assert received.headers["host"] == f"127.0.0.1:{receiver.port}"
+
+
+class Resolver:
+    """Answers with addresses in turn, and goes on with the last; notes what it was asked."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self._answers = [[ip_address(text) for text in answer] for answer in answers]
+        self.asked: list[tuple[str, int]] = []
+
+    def __call__(self, host: str, port: int) -> Sequence[Address]:
+        self.asked.append((host, port))
+        return self._answers[min(len(self.asked), len(self._answers)) - 1]
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Where connections are opened to; those to the internet are refused on the spot."""
+    found: list[tuple[str, int]] = []
+    whole = socket.create_connection
+
+    def noted(address: tuple[str, int], *args: object, **more: object) -> socket.socket:
+        found.append(address)
+        if not ip_address(address[0]).is_loopback:
+            raise ConnectionRefusedError
+        return whole(address, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "create_connection", noted)
+    return found
+
+
+def test_a_name_is_resolved_once_and_connected_to_what_was_checked(connected: list[tuple[str, int]]) -> None:
+    resolver = Resolver(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"])
+    answer = Outbound(NOBODY, resolver=resolver).post("https://rebinding.example.com/", {}, b"")
+    assert connected == [("8.8.8.8", 443), ("1.1.1.1", 443)]
+    assert resolver.asked == [("rebinding.example.com", 443)]
+    assert (answer.status_code, answer.error, answer.hopeless) == (None, "the connection was refused", False)
+
+
+@pytest.mark.parametrize("inside", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:127.0.0.1"])
+def test_a_name_of_which_one_address_is_inside_is_not_connected_to(
+    connected: list[tuple[str, int]], inside: str
+) -> None:
+    for addresses in ([inside], ["8.8.8.8", inside]):
+        answer = Outbound(NOBODY, resolver=Resolver(addresses)).post("https://example.com/", {}, b"")
+        assert answer.hopeless
+        assert inside not in (answer.error or "")
+    assert connected == []
+
+
+def test_a_literal_address_inside_is_not_connected_to(receiver: Receiver, connected: list[tuple[str, int]]) -> None:
+    answer = post(f"https://127.0.0.1:{receiver.port}/", NOBODY)
+    assert answer.hopeless
+    assert connected == []
+
+
+def test_an_allowed_name_goes_wherever_it_leads(receiver: Receiver) -> None:
+    sender = Outbound(allowed_from("ci.internal"), resolver=Resolver(["127.0.0.1"]))
+    assert sender.post(f"http://ci.internal:{receiver.port}/x", {}, b"").status_code == 204
+    assert receiver.received[0].headers["host"] == f"ci.internal:{receiver.port}"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
+    with receiving() as other:
+        receiver.answers = lambda _: (status, {"Location": f"{other.url}/secret"}, b"")
+        answer = post(receiver.url)
+        assert answer.status_code == status
+        assert "not followed" in (answer.error or "")
+        assert len(receiver.received) == 1
+        assert other.received == []
+
+
+def test_no_proxy_of_the_environment_is_used(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with receiving() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        assert post(receiver.url).status_code == 204
+        assert (len(receiver.received), proxy.received) == (1, [])
+
+
+@contextmanager
+def talking(say: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that does to each connection what `say` does, in a thread of its own, and then closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        connection.recv(65536)
+                        say(connection)
+                    except OSError:  # it was given up, as it should be
+                        pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def endless(line: bytes) -> Callable[[socket.socket], None]:
+    def say(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(line)
+
+    return say
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n",
+    ],
+    ids=["chunks", "length", "headers"],
+)
+def test_an_endless_answer_is_cut(head: bytes) -> None:
+    def say(connection: socket.socket) -> None:
+        connection.sendall(head)
+        endless(b"400\r\n" + 1024 * b"x" + b"\r\n" if b"chunked" in head else b"a: " + 1021 * b"x" + b"\r\n")(
+            connection
+        )
+
+    with talking(say) as url:
+        answer = post(url)
+    assert answer == Answer(None, "the answer has more than 64 KB")
+
+
+@pytest.mark.parametrize("started", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"], ids=["head", "body"])
+def test_an_answer_that_comes_a_byte_at_a_time_is_given_up(started: bytes) -> None:
+    stopped = threading.Event()
+
+    def say(connection: socket.socket) -> None:
+        connection.sendall(started)
+        while not stopped.wait(0.05):
+            connection.sendall(b"H")
+
+    with talking(say) as url:
+        began = time.monotonic()
+        answer = post(url, limit_s=0.3)
+        took_s = time.monotonic() - began
+        stopped.set()
+    assert answer == Answer(None, "there was no whole answer within 0.3 s")
+    assert took_s < 10  # and not for as long as bytes come
+
+
+def test_a_receiver_that_is_not_there_is_an_answer_too(receiver: Receiver) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert post(f"http://127.0.0.1:{port}/") == Answer(None, "the connection was refused")
+    nameless = Outbound(NOBODY).post("https://hora.invalid/secret", {}, b"")
+    assert nameless == Answer(None, "its name cannot be resolved")
+    with talking(lambda connection: connection.sendall(b"no http\r\n\r\n")) as url:
+        assert post(url) == Answer(None, "the connection broke, or what came is not HTTP")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of hooks.example.com that nobody signed, with its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not there to make a certificate")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    subprocess.run(
+        [
+            openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-subj", "/CN=hooks.example.com", "-addext", "subjectAltName=DNS:hooks.example.com",
+            "-keyout", path, "-out", path.with_suffix(".crt"),
+        ],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
+    return path
+
+
+@pytest.fixture
+def over_tls(certificate: Path) -> Iterator[Receiver]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with receiving(tls=context) as receiver:
+        yield receiver
+
+
+def test_tls_asks_for_the_name_though_the_address_is_pinned(over_tls: Receiver, certificate: Path) -> None:
+    trust = ssl.create_default_context(cafile=certificate.with_suffix(".crt"))
+
+    def sent(name: str, trust: ssl.SSLContext | None) -> Answer:
+        sender = Outbound(LOOPBACK, resolver=Resolver(["127.0.0.1"]), trust=trust)
+        return sender.post(f"https://{name}:{over_tls.port}/x", {}, b"{}")
+
+    assert sent("hooks.example.com", trust) == Answer(204)
+    assert over_tls.received[0].headers["host"] == f"hooks.example.com:{over_tls.port}"
+    for answer in (sent("other.example.com", trust), sent("hooks.example.com", None)):
+        assert answer.status_code is None
+        assert (answer.error or "").startswith("its certificate is not trusted")
+    assert len(over_tls.received) == 1
+
+
+def test_every_address_of_a_name_is_found() -> None:
+    assert ip_address("127.0.0.1") in outbound.resolve("localhost", 443)

@@ -1,0 +1,33 @@
+"""The operations that are pinned in operations.txt. `python -m tests.unit.api.operations` writes that file anew."""
+
+from pathlib import Path
+from typing import Any
+
+from api.main import app_for
+from jobs.settings import Settings
+
+PINNED = Path(__file__).with_name("operations.txt")
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the service."""
+    return app_for(Settings(database_url="postgresql://hora@/hora", broker_url="memory://")).openapi()
+
+
+def operations(told: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Method, path and description of every operation."""
+    return [
+        (method.upper(), path, operation)
+        for path, methods in told["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def pinned(told: dict[str, Any]) -> str:
+    """A line an operation, by its name."""
+    lines = [f"{operation['operationId']} {method} {path}" for method, path, operation in operations(told)]
+    return "\n".join(sorted(lines)) + "\n"
+
+
+if __name__ == "__main__":
+    PINNED.write_text(pinned(document()))

@@ -1,0 +1,113 @@
+"""Token buckets: what they hold, when there is more, and how many there are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.limits import Buckets, Limits
+from api.problems import TooManyRequests
+from jobs.scopes import Scope
+from jobs.settings import Settings
+from jobs.tokens import Bearer
+
+
+class Clock:
+    """A clock that stands until it is set forward."""
+
+    def __init__(self) -> None:
+        self.now = 1e6
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_holds_two_seconds_and_fills_at_its_rate() -> None:
+    clock = Clock()
+    buckets = Buckets(2.0, clock=clock)
+    assert [buckets.take("a", 5) == 0 for _ in range(11)] == [True] * 10 + [False]
+    assert buckets.take("a", 5) == pytest.approx(0.2)
+    assert buckets.take("b", 5) == 0
+    clock.now += 0.2
+    assert [buckets.take("a", 5) == 0 for _ in range(2)] == [True, False]
+    clock.now += 1000
+    assert [buckets.take("a", 5) == 0 for _ in range(11)] == [True] * 10 + [False]
+
+
+def test_a_slow_bucket_holds_one() -> None:
+    clock = Clock()
+    buckets = Buckets(2.0, clock=clock)
+    assert buckets.take("a", 0.1) == 0
+    assert buckets.take("a", 0.1) == pytest.approx(10)
+    clock.now += 10
+    assert buckets.take("a", 0.1) == 0
+
+
+@given(st.lists(st.floats(0, 3), max_size=200), st.floats(0.2, 50))
+def test_nobody_gets_more_than_the_rate_and_a_burst(pauses: list[float], per_s: float) -> None:
+    clock = Clock()
+    buckets = Buckets(2.0, clock=clock)
+    started, taken = clock.now, 0
+    for pause in pauses:
+        clock.now += pause
+        wait_s = buckets.take("a", per_s)
+        taken += wait_s == 0
+        if wait_s:  # who waits as long as they are told gets one
+            clock.now += wait_s + 1e-6
+            assert buckets.take("a", per_s) == 0
+            taken += 1
+    assert taken <= per_s * (clock.now - started) + max(2 * per_s, 1) + 1e-3
+
+
+def test_what_is_put_back_can_be_taken_again() -> None:
+    buckets = Buckets(2.0, clock=Clock())
+    for _ in range(50):
+        assert buckets.take("a", 5) == 0
+        buckets.put_back("a", 5)
+    buckets.put_back("nobody", 5)
+    assert len(buckets) == 1
+
+
+def test_there_are_never_more_buckets_than_may_be() -> None:
+    clock = Clock()
+    buckets = Buckets(2.0, most=3, clock=clock)
+    for key in "abc":
+        assert buckets.take(key, 0.1) == 0
+    assert buckets.take("d", 0.1) == 0  # the oldest makes room
+    assert len(buckets) == 3
+    assert buckets.take("d", 0.1) > 0
+    assert buckets.take("c", 0.1) > 0
+    clock.now += 100  # all are full again, so nothing is lost with them
+    assert buckets.take("e", 0.1) == 0
+    assert len(buckets) == 1
+
+
+def test_an_admin_is_limited_by_their_token_alone() -> None:
+    limits = Limits(Settings(rate_limit_per_s=3), clock=Clock())
+    assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN)) is None
+    assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN, 2.0)) == 2
+    assert limits.rate_of(Bearer("a", "1", "bearer", Scope.READ)) == 3
+    assert limits.rate_of(Bearer("a", "1", "session", Scope.SUBMIT, 200.0)) == 200
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::1", "::2", True),
+        ("2001:db8::1", "2001:db8:0:0:5::", True),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("testclient", None, False),
+    ],
+)
+def test_addresses_of_one_network_share_a_count(one: str, other: str | None, together: bool) -> None:
+    limits = Limits(Settings(auth_failures_per_s=0.01), clock=Clock())
+    limits.charge_attempt(one)
+    if together:
+        with pytest.raises(TooManyRequests) as raised:
+            limits.charge_attempt(other)
+        assert raised.value.headers["Retry-After"] == "100"
+    else:
+        limits.charge_attempt(other)

@@ -1,0 +1,97 @@
+"""The OpenAPI document: valid, complete, and the same as it was."""
+
+import re
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from api.problems import MEDIA_TYPE
+from tests.unit.api.operations import PINNED, document, operations, pinned
+
+CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
+# Without a token, so neither 401 nor 403; /login is where a token comes from.
+OPEN = {"/healthz", "/readyz", "/metrics", "/login"}
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    return document()
+
+
+def test_the_document_is_valid(told: dict[str, Any]) -> None:
+    assert told["openapi"].startswith("3.1")
+    assert [error.message for error in OpenAPIV31SpecValidator(told).iter_errors()] == []
+
+
+def test_no_operation_changes_its_name_unseen(told: dict[str, Any]) -> None:
+    """After a wanted change: python -m tests.unit.api.operations."""
+    assert pinned(told) == PINNED.read_text()
+    names = [operation["operationId"] for _, _, operation in operations(told)]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", name) for name in names)
+
+
+def test_every_operation_says_what_it_does_and_what_it_takes(told: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for method, path, operation in operations(told):
+        with subtests.test(operation=f"{method} {path}"):
+            assert operation["summary"]
+            assert operation["description"].endswith((".", "`"))
+            assert len(operation["tags"]) == 1
+            lacking = [of["name"] for of in operation.get("parameters", ()) if not of.get("description")]
+            assert lacking == []
+
+
+def test_every_body_has_an_example(told: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for method, path, operation in operations(told):
+        for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+            if media_type == "application/octet-stream":
+                continue
+            with subtests.test(operation=f"{method} {path}", media_type=media_type):
+                name = content["schema"].get("$ref", "").rpartition("/")[2]
+                schema = told["components"]["schemas"].get(name, content["schema"])
+                refs = [one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", ()) if "$ref" in one]
+                schemas = [schema, *(told["components"]["schemas"][ref] for ref in refs)]
+                assert content.get("examples") or content.get("example") or any(one.get("examples") for one in schemas)
+
+
+def test_every_error_is_a_problem(told: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for method, path, operation in operations(told):
+        with subtests.test(operation=f"{method} {path}"):
+            answers = operation["responses"]
+            errors = {status: answer for status, answer in answers.items() if status[0] in "45"}
+            assert all(answer["description"] for answer in answers.values())
+            for answer in errors.values():
+                assert answer["content"] == {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+            needed = {"422", "503"} | ({"401", "403", "429"} if path not in OPEN else set())
+            assert needed <= errors.keys()
+            if path not in OPEN:
+                assert operation["security"]
+            if "{" in path:
+                assert "404" in errors
+
+
+def test_the_scope_that_a_token_needs_is_told(told: dict[str, Any]) -> None:
+    scopes = {operation["operationId"]: operation.get("security") for _, _, operation in operations(told)}
+    assert scopes["get_job"] == [{"HTTPBearer": ["read"]}]
+    assert scopes["submit_job"] == [{"HTTPBearer": ["submit"]}]
+    assert scopes["forget_host"] == [{"HTTPBearer": ["admin"]}]
+    assert scopes["get_health"] is None
+    assert {name for name, needed in scopes.items() if needed is None} == {
+        operation["operationId"] for _, path, operation in operations(told) if path in OPEN
+    }
+
+
+def test_headers_are_told(told: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for method, path, operation in operations(told):
+        with subtests.test(operation=f"{method} {path}"):
+            answers = operation["responses"]
+            if "304" in answers:
+                assert method == "GET"
+                assert "ETag" in answers["304"]["headers"]
+                assert "ETag" in answers["200"]["headers"]
+                assert "If-None-Match" in {of["name"] for of in operation["parameters"]}
+            if answers.keys() >= {"200", "201"}:  # of what may be a dry run
+                assert answers["201"]["headers"].keys() >= {"Location", "ETag"}
+            for status in {"429", "503"} & answers.keys():
+                assert "Retry-After" in answers[status]["headers"]

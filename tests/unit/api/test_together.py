@@ -1,0 +1,88 @@
+"""Questions that share a read: which read answers which question, and what becomes of errors."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import pytest
+
+from api.together import Together
+from tests.waiting import until
+
+
+class Reads:
+    """Reads that wait until they are let go, and what each of them was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.error: Exception | None = None
+        self._go_on = threading.Semaphore(0)
+
+    def __call__(self, keys: Sequence[str]) -> Mapping[str, str]:
+        self.asked.append(sorted(keys))
+        number = len(self.asked)
+        assert self._go_on.acquire(timeout=30)
+        if self.error is not None:
+            raise self.error
+        return {key: f"{key}{number}" for key in keys if key != "nothing"}
+
+    def let_go(self, count: int = 1) -> None:
+        self._go_on.release(count)
+
+    async def begun(self, count: int) -> None:
+        await asyncio.to_thread(until, lambda: len(self.asked) == count, within_s=30, what=f"{count} reads")
+
+
+def play(story: Callable[[Reads, Together[str, str]], Awaitable[None]]) -> None:
+    async def told() -> None:
+        reads = Reads()
+        await story(reads, Together(reads))
+
+    asyncio.run(told())
+
+
+def test_what_is_asked_during_a_read_is_answered_by_the_next_one() -> None:
+    async def story(reads: Reads, together: Together[str, str]) -> None:
+        first = asyncio.create_task(together("a"))
+        await reads.begun(1)
+        later = [asyncio.create_task(together(key)) for key in ("a", "b", "b", "nothing")]
+        await asyncio.sleep(0)
+        reads.let_go()
+        assert await first == "a1"
+        await reads.begun(2)
+        reads.let_go()
+        assert await asyncio.gather(*later) == ["a2", "b2", "b2", None]
+        assert reads.asked == [["a"], ["a", "b", "nothing"]]
+        reads.let_go()
+        assert await together("a") == "a3"  # nothing is kept
+
+    play(story)
+
+
+def test_an_error_is_the_answer_to_those_who_wait_for_that_read_alone() -> None:
+    async def story(reads: Reads, together: Together[str, str]) -> None:
+        reads.error = ValueError("away")
+        failing = [asyncio.create_task(together("a")) for _ in range(2)]
+        await reads.begun(1)
+        reads.let_go()
+        for one in failing:
+            with pytest.raises(ValueError, match="away"):
+                await one
+        reads.error = None
+        reads.let_go()
+        assert await together("a") == "a2"
+
+    play(story)
+
+
+def test_whoever_gives_up_takes_the_answer_from_nobody() -> None:
+    async def story(reads: Reads, together: Together[str, str]) -> None:
+        impatient, patient = (asyncio.create_task(together("a")) for _ in range(2))
+        await reads.begun(1)
+        impatient.cancel()
+        reads.let_go()
+        assert await patient == "a1"
+        with pytest.raises(asyncio.CancelledError):
+            await impatient
+
+    play(story)

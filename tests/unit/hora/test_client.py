@@ -1,0 +1,227 @@
+"""The typed client on a service that is played."""
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+import hora
+from hora import Client, HoraError, JobFailed, NotFound, UnexpectedAnswer, WaitTimeout
+from jobs.spec import parse_spec
+from jobs.states import EndReason, Status
+from tests.unit.hora.played import PLAN, SPEC, Answer, ended, in_turn, job, page, study, told
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+
+
+def playing(answer: Answer) -> Client:
+    return Client("http://hora.test", "secret", transport=httpx.MockTransport(answer))
+
+
+def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
+    transport, asked = in_turn(*answers)
+    return Client("http://hora.test", "secret", transport=transport), asked
+
+
+def test_all_that_is_promised_can_be_imported() -> None:
+    assert all(isinstance(getattr(hora, name), type) for name in hora.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        hora.Nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("given", "fields", "sent"),
+    [
+        ({"dataset": "digits", "gpus": 1}, {}, {"dataset": "digits", "gpus": 1}),
+        (None, {"dataset": "digits", "gpus": 2}, {"dataset": "digits", "gpus": 2}),
+        ({"dataset": "digits", "gpus": 1}, {"gpus": 2}, {"dataset": "digits", "gpus": 2}),
+        (parse_spec('{"dataset": "digits"}'), {}, {"dataset": {"source": "digits"}}),
+        (parse_spec('{"dataset": "digits"}'), {"epochs": 3}, {"dataset": {"source": "digits"}, "epochs": 3}),
+    ],
+    ids=["a mapping", "fields", "both", "a spec", "a spec and fields"],
+)
+def test_a_spec_is_submitted_however_it_is_given(given: Any, fields: dict[str, Any], sent: dict[str, Any]) -> None:
+    client, asked = answering(told(job(), 201), told({"spec": json.loads(SPEC.model_dump_json()), "plan": PLAN}))
+    made = client.jobs.submit(given, **fields)
+    assert (made.id, made.status, made.created_at.year) == ("0job", Status.QUEUED, 2030)
+    assert client.jobs.dry_run(given, **fields).plan.epochs == 3
+    assert [json.loads(request.content) for request in asked] == [sent, sent]
+    assert asked[0].headers["Idempotency-Key"]
+
+
+def test_a_submission_without_an_answer_is_sent_again_under_its_key() -> None:
+    client, asked = answering(httpx.ReadTimeout("late"), told({}, 503), told(job(), 201))
+    client.jobs.submit(dataset="digits")
+    assert len({request.headers["Idempotency-Key"] for request in asked}) == 1
+    assert len(asked) == 3
+
+
+def test_what_a_newer_service_has_more_is_kept() -> None:
+    newer = job(colour="red", waiting={"position": 1, "reason": "is next", "since": "today"})
+    preview = {"spec": {**json.loads(SPEC.model_dump_json()), "shade": 1}, "plan": {**PLAN, "watts": 2}, "price": 3}
+    advice = {
+        "number": 1, "rule": "gpus", "what": "a", "why": "b", "evidence": {}, "change": {}, "score": 9,
+        "gain": {"time_factor": 0.5, "gpu_hours_factor": None, "accuracy": None, "text": "c", "euros": 3},
+    }  # fmt: skip
+    wide = study(budget=4)
+    wide["cells"][0]["jobs"][0]["host"] = "ha"
+    client, _ = answering(told(newer), told(preview), told(page(advice)), told(wide))
+    found = client.jobs.get("0job")
+    assert found.model_extra == {"colour": "red"}
+    assert found.waiting is not None
+    assert found.waiting.model_extra == {"since": "today"}
+    preview_extra = client.jobs.dry_run({})
+    assert (preview_extra.model_extra, preview_extra.spec.model_extra) == ({"price": 3}, {"shade": 1})
+    (item,) = client.jobs.advice("0job")
+    assert (item.model_extra, item.gain.model_extra) == ({"score": 9}, {"euros": 3})
+    assert client.studies.get("0stu").cells[0].jobs[0].model_extra == {"host": "ha"}
+
+
+def test_what_cannot_be_read_names_the_field() -> None:
+    short = job()
+    del short["owner"]
+    client, _ = answering(told(short), told(job(status="dreaming")))
+    with pytest.raises(UnexpectedAnswer, match=r"Job .*\(owner: Field required\)"):
+        client.jobs.get("0job")
+    with pytest.raises(UnexpectedAnswer, match="status"):
+        client.jobs.get("0job")
+
+
+def test_a_job_is_what_it_has_become() -> None:
+    running = job(status="running", started_at="2030-01-02T03:04:06Z", revision=2, attempt=1)
+    client, asked = answering(
+        told(job(), 201), told(running, ETag='"2"'), told(running, ETag='"2"'), told(ended(), ETag='"9"'), told(ended())
+    )
+    mine = client.jobs.submit(dataset="digits")
+    assert mine.refresh() is mine
+    assert mine.status == Status.RUNNING
+    seen: list[str] = []
+    assert mine.wait(on_update=lambda now: seen.append(now.status)) is mine
+    assert seen == ["running", "succeeded"]
+    assert (mine.status, mine.end_reason, mine.revision) == (Status.SUCCEEDED, EndReason.COMPLETED, 9)
+    assert mine.cancel().status == Status.SUCCEEDED
+    assert asked[-1].url.path == "/v1/jobs/0job/cancel"
+
+
+def test_waiting_can_check_how_it_ended() -> None:
+    failed = ended("failed", "out_of_memory", error="the GPU is full")
+    client, _ = answering(told(job()), told(failed), told(failed), told(ended("cancelled", "cancelled")))
+    mine = client.jobs.get("0job")
+    with pytest.raises(JobFailed, match=r"^job 0job failed \(out_of_memory\): the GPU is full$") as caught:
+        mine.wait(check=True)
+    assert caught.value.job.end_reason == EndReason.OUT_OF_MEMORY
+    assert mine.status == Status.FAILED
+    assert mine.wait().error == "the GPU is full"
+    with pytest.raises(JobFailed, match=r"^job 0job cancelled$"):
+        mine.wait(check=True)
+
+
+def test_waiting_has_an_end() -> None:
+    client = playing(lambda _: told(job()))
+    with pytest.raises(WaitTimeout, match="job 0job is still queued"):
+        client.jobs.get("0job").wait(timeout_s=0)
+
+
+def test_lists_are_fetched_as_they_are_consumed() -> None:
+    client, asked = answering(told(page(job(id="a"), job(id="b"), next_cursor="more")), told(page(job(id="c"))))
+    found = client.jobs.list(status=Status.QUEUED, owner="ada", sort="-priority")
+    assert not asked
+    assert next(found).id == "a"
+    assert len(asked) == 1
+    assert [one.id for one in found] == ["b", "c"]
+    assert dict(asked[1].url.params) == {
+        "status": "queued", "owner": "ada", "sort": "-priority", "limit": "100", "cursor": "more",
+    }  # fmt: skip
+
+
+def series(name: str, rank: int, y: list[float | None]) -> dict[str, Any]:
+    return {"name": name, "rank": rank, "x": [1.0, 2.0], "y": y, "bands": []}
+
+
+def test_metrics_are_series_arrays_and_a_table() -> None:
+    pytest.importorskip("pandas")
+    client, asked = answering(told({"series": [series("loss", -1, [0.5, None]), series("loss", 0, [1.0, 2.0])]}))
+    found = client.jobs.metrics("0job", name=["loss", "accuracy"], axis="epoch")
+    assert asked[0].url.query == b"name=loss&name=accuracy&axis=epoch"
+    assert [(one.name, one.rank) for one in found] == [("loss", -1), ("loss", 0)]
+    assert found[0].y == [0.5, None]
+    arrays = found.to_numpy()
+    assert list(arrays) == ["loss", "loss[0]"]
+    assert arrays["loss"][0].tolist() == [1, 2]
+    assert str(arrays["loss"][1].tolist()) == "[0.5, nan]"
+    frame = found.to_pandas()
+    assert list(frame.columns) == ["name", "rank", "epoch", "value"]
+    assert frame[frame["rank"] == 0]["value"].tolist() == [1, 2]
+    assert frame["value"].isna().tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize("package", ["numpy", "pandas"])
+def test_a_package_that_is_not_there_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    client, _ = answering(told({"series": []}))
+    with pytest.raises(ImportError, match=f"needs {package}, which is not installed"):
+        getattr(client.jobs.metrics("0job"), f"to_{package}")()
+
+
+def line(number: int) -> dict[str, Any]:
+    return {"id": number, "at": "2030-01-02T03:04:05Z", "attempt": 1, "rank": 0, "text": f"line {number}"}
+
+
+def test_logs_are_followed_to_the_end() -> None:
+    client, asked = answering(
+        told(job(status="running")), told({"items": [line(7)], "next_after": 7}),
+        told(job(status="running")), told({"items": [], "next_after": 7}),
+        told(ended()), told({"items": [line(8)], "next_after": 8}),
+        told(ended()), told({"items": [], "next_after": 8}),
+    )  # fmt: skip
+    assert [one.text for one in client.jobs.logs("0job", tail=1, follow=True)] == ["line 7", "line 8"]
+    assert [dict(request.url.params) for request in asked if request.url.path.endswith("logs")] == [
+        {"tail": "1"}, *2 * [{"after": "7", "limit": "1000"}], {"after": "8", "limit": "1000"},
+    ]  # fmt: skip
+
+
+def test_a_study_is_what_it_has_become() -> None:
+    over = study(complete=True, counts={"succeeded": 1})
+    client, asked = answering(
+        told(study(), 201), told(study(), ETag='"1"'), told(over, ETag='"2"'), told(over), told(page(study()))
+    )
+    mine = client.studies.submit(base={"dataset": "digits"}, grid={"gpus": [2]})
+    assert json.loads(asked[0].content) == {"base": {"dataset": "digits"}, "grid": {"gpus": [2]}}
+    assert mine.wait() is mine
+    assert (mine.complete, mine.counts) == (True, {Status.SUCCEEDED: 1})
+    assert mine.refresh().cells[0].gpus == 2
+    assert [one.id for one in client.studies.list()] == ["0stu"]
+
+
+def test_threads_share_a_client() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return told(job(id=request.url.path.rpartition("/")[2]))
+
+    with playing(answer) as client, ThreadPoolExecutor(8) as pool:
+        wanted = [f"job{number}" for number in range(64)]
+        assert [one.id for one in pool.map(client.jobs.get, wanted)] == wanted
+
+
+def test_a_closed_client_asks_nothing_any_more() -> None:
+    with playing(lambda _: told(job())) as client:
+        assert client.jobs.get("0job").name == "job"
+    with pytest.raises(RuntimeError, match="closed"):
+        client.jobs.get("0job")
+
+
+def test_a_token_without_an_address_is_not_sent_anywhere() -> None:
+    with pytest.raises(HoraError, match="give its url"):
+        Client(token="secret")
+
+
+def test_what_is_not_there_is_not_found() -> None:
+    client, _ = answering(told({"title": "Job not found", "detail": "there is no job x"}, 404))
+    with pytest.raises(NotFound, match="there is no job x"):
+        client.jobs.get("x")

@@ -1,0 +1,55 @@
+"""What a person sees of projects, and what their options come to."""
+
+from typing import Any
+
+import pytest
+import typer
+
+from hora.cli_projects import _document
+from hora.render_projects import project_facts, projects_table
+from tests.printed import facts_of, shown
+
+
+def project(**values: Any) -> dict[str, Any]:
+    usage = {"slots": 3, "queued": 2, "gpu_hours": 12.345, "renews_at": "2026-12-01T00:00:00Z"}
+    limits = {"max_slots": None, "max_queued": None, "max_gpu_hours": None}
+    base = {"name": "vision", "description": "", "is_open": True, "members": [], "archived_at": None, "usage": usage}
+    return base | limits | values
+
+
+def test_a_line_has_what_is_used_and_what_may_be() -> None:
+    limited = project(max_slots=4, max_queued=10, max_gpu_hours=1000.0, members=["ada", "bob"], description="Images")
+    _, free, held = shown(projects_table([project(), limited])).splitlines()
+    assert free.split() == ["vision", "3", "2", "12.3", "0", "-"]
+    assert held.split() == ["vision", "3", "of", "4", "2", "of", "10", "12.3", "of", "1,000", "2", "Images"]
+
+
+def test_what_keeps_jobs_from_a_project_is_noted() -> None:
+    table = shown(projects_table([project(is_open=False, archived_at="2026-11-01T00:00:00Z")]))
+    assert "archived, members only" in table
+
+
+def test_all_of_a_project_is_told() -> None:
+    told = facts_of(project_facts(project(max_slots=4, members=["ada", "b\x1b[1mob"], is_open=False)))
+    assert told["slots"] == "3 of 4 leased"
+    assert told["GPU-hours"] == "12.3 this month, which ends at 2026-12-01 00:00 UTC"
+    assert told["members"] == "ada, b\\x1b[1mob"
+    assert told["status"] == "members only"
+
+
+def test_only_options_that_were_given_are_sent() -> None:
+    assert _document(None, None, None, None, None) == {}
+    assert _document("", True, "4", "none", "0.5") == {
+        "description": "", "is_open": False, "max_slots": 4, "max_queued": None, "max_gpu_hours": 0.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["four", "1.5", "", "inf"])
+def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="none lifts the limit"):
+        _document(None, None, text, None, None)
+
+
+def test_hours_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="is no number"):
+        _document(None, None, None, None, "inf")

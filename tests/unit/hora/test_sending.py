@@ -1,0 +1,82 @@
+"""Sending cargo in pieces to a service that forgets, breaks off and comes back. Nothing is sent anywhere."""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from hora import sending
+from hora.errors import Json, ServiceUnavailable
+from hora.sending import send
+from hora.service import Service
+
+BYTES = bytes(range(100))
+
+
+class Cargo:
+    filename = "abc-chips.tar"
+    size_bytes = len(BYTES)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return BYTES[offset : offset + size]
+
+
+@dataclass
+class Played:
+    """A service that knows uploads, and gives no answer at some of the pieces, having stored every other of those."""
+
+    open_uploads: list[Json] = field(default_factory=list)
+    silent_at: set[int] = field(default_factory=set)
+    kept: bytearray = field(default_factory=bytearray)
+    started: int = 0
+    asked: int = 0
+
+    def uploads(self) -> list[Json]:
+        return self.open_uploads
+
+    def start_upload(self, *, filename: str, size_bytes: int) -> Json:
+        self.started += 1
+        return self.upload("new")
+
+    def upload(self, upload_id: str) -> Json:
+        return {"id": upload_id, "received_bytes": len(self.kept), "chunk_bytes": 30}
+
+    def send_piece(self, upload_id: str, offset: int, piece: bytes) -> Json:
+        assert offset == len(self.kept)
+        self.asked += 1
+        if self.asked in self.silent_at:
+            self.kept += piece if self.asked % 2 else b""
+            raise ServiceUnavailable("no answer")
+        self.kept += piece
+        return self.upload(upload_id)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending.time, "sleep", lambda _: None)
+
+
+def sent(service: Played) -> list[int]:
+    told: list[int] = []
+    send(cast("Service", service), Cargo(), told.append)
+    return told
+
+
+def test_all_pieces_are_sent_in_order() -> None:
+    service = Played()
+    assert sent(service) == [0, 30, 60, 90, 100]
+    assert (bytes(service.kept), service.started) == (BYTES, 1)
+
+
+def test_what_got_no_answer_is_gone_on_with_where_the_service_is() -> None:
+    service = Played(silent_at={2, 3, 4})
+    sent(service)
+    assert bytes(service.kept) == BYTES
+
+
+def test_an_upload_that_was_begun_before_is_gone_on_with() -> None:
+    same: dict[str, Any] = {"filename": Cargo.filename, "size_bytes": 100, "received_bytes": 40, "chunk_bytes": 30}
+    others = [same | {"id": "x", "size_bytes": 99}, same | {"id": "y", "filename": "other"}]
+    service = Played(open_uploads=[*others, same | {"id": "old"}], kept=bytearray(BYTES[:40]))
+    assert sent(service)[0] == 40
+    assert (bytes(service.kept), service.started) == (BYTES, 0)

@@ -1,0 +1,115 @@
+"""What is sent again, when, and where to."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import httpx2 as httpx
+import pytest
+
+from hora.errors import Conflict, ProblemError, QuotaExceeded, RateLimited, ServiceUnavailable
+from hora.service import Service
+from hora.transport import LONGEST_PAUSE_S, PAUSES_S
+from tests.unit.hora.played import in_turn, told
+
+BUSY = {"title": "Too many requests"}
+
+
+@pytest.fixture
+def paused(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long it was waited before each further sending."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    return pauses
+
+
+def service(*answers: httpx.Response | Exception) -> tuple[Service, list[httpx.Request]]:
+    transport, asked = in_turn(*answers)
+    return Service("http://hora.test", "secret", transport=transport), asked
+
+
+def test_pauses_grow_and_differ_by_chance(paused: list[float]) -> None:
+    for _ in range(20):
+        client, _ = service(*3 * [httpx.ConnectError("gone")], told({"id": "a"}))
+        client.job("a")
+    for number, least in enumerate(PAUSES_S):
+        taken = paused[number::3]
+        assert all(least <= pause <= 1.5 * least for pause in taken)
+        assert len({*taken}) > 1
+
+
+def test_who_asks_too_often_asks_again_when_the_service_says(paused: list[float]) -> None:
+    client, asked = service(told(BUSY, 429, **{"Retry-After": "3"}), told({"number": 1}, 201))
+    assert client.note_study("s", "once") == {"number": 1}  # nothing was done, so it is safe
+    assert len(asked) == 2
+    assert 3 <= paused[0] < 4
+
+
+def test_who_asks_too_often_to_the_end_is_told_so(paused: list[float]) -> None:
+    client, asked = service(*4 * [told(BUSY, 429, **{"Retry-After": "1"})])
+    with pytest.raises(RateLimited) as caught:
+        client.job("a")
+    assert (len(asked), caught.value.retry_after_s) == (4, 1)
+    assert all(pause >= 1 for pause in paused)
+
+
+def test_a_service_that_asks_for_much_patience_is_an_error_at_once(paused: list[float]) -> None:
+    wanted = str(int(LONGEST_PAUSE_S) + 1)
+    client, asked = service(told(BUSY, 429, **{"Retry-After": wanted}))
+    with pytest.raises(RateLimited) as caught:
+        client.job("a")
+    assert (len(asked), paused, caught.value.retry_after_s) == (1, [], float(wanted))
+
+
+def test_when_to_ask_again_may_be_a_date_or_nonsense(paused: list[float]) -> None:
+    in_five_s = format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)
+    client, _ = service(
+        told(BUSY, 429, **{"Retry-After": in_five_s}), told(BUSY, 429, **{"Retry-After": "soon"}), told({"id": "a"})
+    )
+    client.job("a")
+    assert 3 < paused[0] < 6
+    assert paused[1] <= 1.5 * PAUSES_S[1]
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_service_that_is_away_is_asked_again_only_where_that_is_safe(status: int, paused: list[float]) -> None:
+    client, asked = service(told({}, status), told({"id": "a"}))
+    assert client.job("a") == {"id": "a"}
+    assert len(asked) == 2
+    client, asked = service(told({}, status), told({"id": "a"}, 201))
+    assert client.submit({}) == {"id": "a"}  # which carries a key
+    client, asked = service(told({}, status))
+    with pytest.raises(ProblemError):
+        client.note_study("s", "once")
+    assert (len(asked), len(paused)) == (1, 2)
+
+
+def test_whether_it_is_ready_is_asked_once(paused: list[float]) -> None:
+    client, asked = service(told({}, 503, **{"Retry-After": "2"}))
+    assert not client.is_ready()
+    assert (len(asked), paused) == (1, [])
+
+
+def test_a_failure_of_the_service_is_not_asked_for_again(paused: list[float]) -> None:
+    client, asked = service(told({"title": "Internal error"}, 500))
+    with pytest.raises(ProblemError, match="Internal error"):
+        client.job("a")
+    assert (len(asked), paused) == (1, [])
+
+
+def test_the_token_is_carried_to_no_other_address() -> None:
+    client, asked = service(httpx.Response(307, headers={"Location": "http://elsewhere.test/v1/jobs/a"}))
+    with pytest.raises(ServiceUnavailable, match=r"sends on to http://elsewhere\.test/v1/jobs/a"):
+        client.job("a")
+    assert [request.url.host for request in asked] == ["hora.test"]
+
+
+def test_what_a_conflict_is_about() -> None:
+    quota = {"type": "urn:hora:problem:quota-exceeded", "title": "Queue full", "detail": "9 of 9"}
+    client, _ = service(told(quota, 409))
+    with pytest.raises(QuotaExceeded, match="Queue full: 9 of 9"):
+        client.submit({})
+    client, _ = service(told({"type": "urn:hora:problem:job-ended", "title": "Job ended"}, 409))
+    with pytest.raises(Conflict) as caught:
+        client.pause("a")
+    assert not isinstance(caught.value, QuotaExceeded)

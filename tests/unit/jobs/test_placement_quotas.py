@@ -1,0 +1,159 @@
+"""What a quota keeps from being placed, and that it keeps nothing else."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.fitting import Cluster, HostSlots, Wish
+from jobs.placement import Live, Waiting, place_jobs
+from jobs.placement_quotas import Allowances, Quota
+
+RENEWS_AT = datetime(2030, 2, 1, tzinfo=UTC)
+
+
+def quota(
+    project: str = "p", max_slots: int | None = None, slots: int = 0, *, hours: tuple[float, float | None] = (0, None)
+) -> Quota:
+    return Quota(project, max_slots, hours[1], slots, hours[0], RENEWS_AT)
+
+
+def host(name: str, free: int, capacity: int | None = None) -> HostSlots:
+    return HostSlots(name, "gpu", tuple(range(free)), free if capacity is None else capacity)
+
+
+def job(name: str, gpus: int, project: str = "p", priority: int = 50, estimate_s: float | None = None) -> Waiting:
+    return Waiting(name, (-priority, 0.0, name), Wish(gpus), estimate_s, project)
+
+
+def placed(
+    queue: Sequence[Waiting], *hosts: HostSlots, quotas: Sequence[Quota], live: Sequence[Live] = ()
+) -> list[str]:
+    return [one.job_id for one in place_jobs(queue, hosts, live, quotas).placements]
+
+
+def test_what_is_leased_and_what_is_given_out_stay_within_the_quota() -> None:
+    queue = [job("a", 2), job("b", 1), job("c", 1)]
+    assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=1)]) == ["a", "b"]
+
+
+def test_a_project_without_a_quota_is_not_held_to_that_of_another() -> None:
+    queue = [job("a", 2), job("b", 4, "free"), job("c", 2, "free")]
+    assert placed(queue, host("h", 8), quotas=[quota(max_slots=1)]) == ["b", "c"]
+
+
+def test_hours_that_are_used_up_end_it_until_the_month_does() -> None:
+    queue = [job("a", 1)]
+    assert placed(queue, host("h", 8), quotas=[quota(hours=(100.0, 100.0))]) == []
+    assert placed(queue, host("h", 8), quotas=[quota(hours=(99.9, 100.0))]) == ["a"]
+    assert placed(queue, host("h", 8), quotas=[quota(hours=(0.0, 0.0))]) == []
+
+
+def test_a_smaller_job_does_not_pass_one_of_its_project_that_the_quota_keeps() -> None:
+    queue = [job("large", 4), job("small", 1), job("other", 1, "q")]
+    assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=2)]) == ["other"]
+
+
+def test_a_job_that_waits_for_slots_keeps_its_part_of_the_quota() -> None:
+    """Else small jobs of its project would use that up again and again, whenever its slots come free."""
+    ends_soon = Live(1, (-50, 0.0, "x"), {"h": 3}, 10.0)
+    queue = [job("large", 4), job("small", 1)]
+    hosts = [host("h", 1, 4), host("other", 2)]
+    decided = place_jobs(queue, hosts, [ends_soon], [quota(max_slots=4)])
+    assert decided.placements == []
+    assert [one.job_id for one in decided.reservations] == ["large"]
+    assert placed(queue, *hosts, live=[ends_soon], quotas=[quota(max_slots=5)]) == ["small"]
+
+
+def test_a_job_that_is_larger_than_the_quota_keeps_nobody_of_its_project_waiting() -> None:
+    assert placed([job("never", 4), job("small", 2)], host("h", 8), quotas=[quota(max_slots=2)]) == ["small"]
+
+
+def test_a_job_that_no_host_could_hold_keeps_no_part_of_the_quota() -> None:
+    assert placed([job("huge", 9), job("small", 2)], host("h", 8), quotas=[quota(max_slots=9)]) == ["small"]
+
+
+def test_nobody_makes_room_for_a_job_that_its_quota_keeps() -> None:
+    humble = Live(1, (-10, 0.0, "x"), {"h": 4})
+    queue = [job("urgent", 4, priority=90)]
+    assert place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4)]).preemptions != []
+    decided = place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4, slots=1)])
+    assert (decided.preemptions, decided.reservations, decided.kept) == ([], [], {})
+
+
+def test_jobs_that_a_quota_keeps_are_not_counted_as_looked_at() -> None:
+    queue = [job("a", 2), job("b", 2), job("c", 2), job("d", 1, "q")]
+    assert place_jobs(queue, [host("h", 8)], [], [quota(max_slots=2)]).looked_at == 2
+
+
+def test_an_allowance_is_taken_in_the_order_of_the_queue() -> None:
+    allowances = Allowances([quota(max_slots=4, slots=1), quota("spent", max_slots=2, slots=2)])
+    assert allowances.over == {"spent"}
+    assert [allowances.take("p", slots) for slots in (2, 2, 1)] == [True, False, False]
+    assert allowances.over == {"spent", "p"}
+    assert allowances.take("unlimited", 4096)
+
+
+QUOTAS = st.tuples(
+    st.builds(quota, st.just("p"), st.integers(0, 8), st.integers(0, 4)),
+    st.builds(quota, st.just("q"), st.none() | st.integers(0, 8), hours=st.sampled_from([(0.0, 5.0), (5.0, 5.0)])),
+)
+HOSTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=4).map(
+    lambda found: [host(f"h{number}", free, free + busy) for number, (free, busy) in enumerate(found)]
+)
+ESTIMATES = st.none() | st.sampled_from([1.0, 5.0, 9.0])
+JOBS = st.lists(
+    st.tuples(st.integers(1, 8), st.sampled_from(["p", "q", "free"]), st.integers(0, 3), ESTIMATES), max_size=14
+).map(lambda found: sorted((job(f"j{n:02}", *one) for n, one in enumerate(found)), key=lambda job: job.order))
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[Waiting], list[HostSlots], list[Live]]:
+    """A queue, hosts, and an attempt on each that is not free, which holds the rest of it."""
+    hosts = draw(HOSTS)
+    live = [
+        Live(number, (-draw(st.integers(0, 3)), 0.0, f"a{number}"), {one.host: held}, draw(ESTIMATES))
+        for number, one in enumerate(hosts)
+        if (held := one.capacity - len(one.free))
+    ]
+    return draw(JOBS), hosts, live
+
+
+@settings(deadline=None, max_examples=300)
+@given(clusters(), QUOTAS)
+def test_no_quota_is_exceeded_and_none_passes_the_first_that_it_keeps(
+    given_: tuple[list[Waiting], list[HostSlots], list[Live]], quotas: tuple[Quota, ...]
+) -> None:
+    queue, hosts, live = given_
+    cluster = Cluster(hosts)
+    given_out = {one.job_id: one.gpus for one in place_jobs(queue, hosts, live, quotas).placements}
+    for limit in quotas:
+        jobs = [one for one in queue if one.project == limit.project]
+        got = sum(given_out.get(one.job_id, 0) for one in jobs)
+        assert not (limit.is_used_up and got)
+        if limit.max_slots is None:
+            continue
+        left = max(limit.max_slots - limit.slots, 0)
+        assert got <= left
+        wanted = 0
+        for one in jobs:
+            if one.wish.gpus > limit.max_slots or cluster.attainable(one.wish) is None:
+                assert one.job_id not in given_out
+                continue
+            wanted += one.wish.gpus
+            assert wanted <= left or one.job_id not in given_out
+
+
+@settings(deadline=None, max_examples=300)
+@given(clusters(), QUOTAS)
+def test_what_a_quota_keeps_is_to_all_others_as_if_it_were_not_there(
+    given_: tuple[list[Waiting], list[HostSlots], list[Live]], quotas: tuple[Quota, ...]
+) -> None:
+    queue, hosts, live = given_
+    cluster, allowances = Cluster(hosts), Allowances(quotas)
+    within = [one for one in queue if cluster.attainable(one.wish) and allowances.take(one.project, one.wish.gpus)]
+    decided, without = place_jobs(queue, hosts, live, quotas), place_jobs(within, hosts, live)
+    assert decided.placements == without.placements
+    assert decided.preemptions == without.preemptions
+    assert decided.kept == without.kept

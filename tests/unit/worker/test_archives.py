@@ -1,0 +1,237 @@
+"""Archives that somebody sent: what comes out, and what does not. Below a folder of the test's own."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.archives import (
+    chips,
+    gzipped,
+    member,
+    tar_of,
+    zip_encrypted,
+    zip_link,
+    zip_of,
+    zip_of_overlapping,
+    zip_that_lies,
+)
+from worker import unpacking
+from worker.archives import Limits, Refused, parts_of, unpack
+
+LIMITS = Limits(max_bytes=100 * 2**20, max_entries=1000, max_ratio=200)
+FILES = {"chips/cracked/1.png": b"one", "chips/whole/2.png": b"two"}
+
+
+def unpacked(archive: bytes, folder: Path, *, filename: str = "a.zip", limits: Limits = LIMITS) -> dict[str, bytes]:
+    """What comes out of an archive, by its names."""
+    path = folder / "archive"
+    path.write_bytes(archive)
+    into = folder / "into"
+    unpack(path, filename, into, limits)
+    return {str(file.relative_to(into)): file.read_bytes() for file in into.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tar.zst"])
+def test_what_is_in_it_comes_out(kind: str, tmp_path: Path) -> None:
+    tar = tar_of(FILES)
+    archive = {"zip": zip_of(FILES), "tar": tar, "tar.gz": gzipped(tar)}.get(kind)
+    if archive is None:
+        with pa.OSFile(str(tmp_path / "a.zst"), "wb") as file, pa.CompressedOutputStream(file, "zstd") as packed:
+            packed.write(tar)
+        archive = (tmp_path / "a.zst").read_bytes()
+    assert unpacked(archive, tmp_path) == FILES
+
+
+@pytest.mark.parametrize("name", ["./a/b.png", "a/./b.png", "ordner/größe.png", "ф/1.png", "-rf/$(reboot).png"])
+def test_a_plain_name_is_kept(name: str, tmp_path: Path) -> None:
+    plain = "/".join(part for part in name.split("/") if part != ".")
+    assert unpacked(zip_of({name: b"x"}), tmp_path) == {plain: b"x"}
+
+
+WRONG_NAMES = [
+    "/etc/cron.d/x", "../x", "a/../../x", "a/..", "C:/x", "..\\x", "a\\b", "a//b", "a\nb", "a\x00b", "a\x1bb", "a/\x7f",
+    "x" * 256, "/".join(["d"] * 17), "a/" * 15 + "x" * 1000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES, ids=lambda name: ascii(name[:12]))
+def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match="the name"):
+        parts_of(name)
+
+
+@pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
+@pytest.mark.parametrize("name", ["/tmp/hora-slip", "../slip", "chips/../../slip"])
+def test_nothing_is_written_outside(make: object, name: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"is absolute|leads out"):
+        unpacked(make({"a.png": b"fine", name: b"not"}), tmp_path)  # type: ignore[operator]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "into"]
+    assert not Path("/tmp/hora-slip").exists()
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        member("link", tarfile.SYMTYPE, "/etc/passwd"),
+        member("link", tarfile.SYMTYPE, "a.png"),
+        member("link", tarfile.LNKTYPE, "a.png"),
+        member("pipe", tarfile.FIFOTYPE),
+        member("disk", tarfile.BLKTYPE),
+        member("tty", tarfile.CHRTYPE),
+    ],
+    ids=["symlink out", "symlink", "hard link", "pipe", "block device", "character device"],
+)
+def test_only_files_and_folders_come_out_of_a_tar(what: tarfile.TarInfo, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="link, a device"):
+        unpacked(tar_of({"a.png": b"x"}, what), tmp_path)
+    assert not any(path.is_symlink() for path in (tmp_path / "into").rglob("*"))
+
+
+def test_no_link_comes_out_of_a_zip(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="link"):
+        unpacked(zip_link("evil", "/etc"), tmp_path)
+
+
+def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
+    huge = tarfile.TarInfo("huge")
+    huge.type = tarfile.GNUTYPE_SPARSE
+    with pytest.raises(Refused):
+        unpacked(tar_of({"a.png": b"x"}, huge), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a/1.png", "a/1.png"), ("a/1.png", "a/1.PNG"), ("Cats/1.png", "cats/2.png"), ("a", "a/b"), ("a/b", "a"),
+     ("\u00e9.png", "e\u0301.png")],
+    ids=["equal", "case", "case of a folder", "file, then folder", "folder, then file", "two ways to write é"],
+)  # fmt: skip
+def test_no_name_comes_twice(names: tuple[str, str], tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as file:
+        for name in names:
+            file.addfile(tarfile.TarInfo(name))
+    with pytest.raises(Refused, match="occurs twice"):
+        unpacked(out.getvalue(), tmp_path)
+
+
+def test_a_name_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    latin = zip_of({"gr_sse.png": b"x"}).replace(b"gr_sse", b"gr\xf6sse")
+    with pytest.raises(Refused, match="UTF-8"):
+        unpacked(latin, tmp_path)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", encoding="latin-1", format=tarfile.USTAR_FORMAT) as file:
+        file.addfile(tarfile.TarInfo("größe.png"))
+    (tmp_path / "tar").mkdir()
+    with pytest.raises(Refused, match="UTF-8"):
+        unpacked(out.getvalue(), tmp_path / "tar")
+
+
+def test_a_zip_without_the_flag_for_utf_8_is_read_as_such(tmp_path: Path) -> None:
+    plain = zip_of({"gr__sse.png": b"x"}).replace(b"gr__sse", "grösse".encode())
+    assert unpacked(plain, tmp_path) == {"grösse.png": b"x"}
+
+
+BOMB = bytes(80 * 2**20)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_a_bomb_is_stopped_by_its_ratio_while_it_comes_out(kind: str, tmp_path: Path) -> None:
+    archive = zip_of({"a.bin": BOMB}) if kind == "zip" else gzipped(tar_of({"a.bin": BOMB}))
+    with pytest.raises(Refused, match="bytes come out"):
+        unpacked(archive, tmp_path)
+    assert sum(file.stat().st_size for file in (tmp_path / "into").rglob("*")) <= 64 * 2**20
+
+
+def test_the_bytes_of_all_files_count(tmp_path: Path) -> None:
+    limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
+    with pytest.raises(Refused, match="more than 1000 bytes"):
+        unpacked(zip_of({f"{number}.bin": bytes(400) for number in range(3)}), tmp_path, limits=limits)
+
+
+def test_what_the_headers_say_does_not_count(tmp_path: Path) -> None:
+    limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
+    with pytest.raises(Refused, match="cannot be read"):
+        unpacked(zip_that_lies(bytes(50_000), said_bytes=10), tmp_path, limits=limits)
+
+
+@pytest.mark.parametrize("make", [zip_of, tar_of], ids=["zip", "tar"])
+def test_the_number_of_files_is_limited(make: object, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="more than 1000 files"):
+        unpacked(make({f"{number}.txt": b"" for number in range(1001)}), tmp_path)  # type: ignore[operator]
+    if make is zip_of:  # it says so beforehand
+        assert not list((tmp_path / "into").iterdir())
+
+
+def test_files_do_not_share_their_bytes(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="shares its bytes"):
+        unpacked(zip_of_overlapping(bytes(1000), 50), tmp_path)
+
+
+def test_what_is_encrypted_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="encrypted"):
+        unpacked(zip_encrypted(FILES), tmp_path)
+
+
+def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    long = tarfile.TarInfo("././@LongLink")
+    long.type, long.size = tarfile.GNUTYPE_LONGNAME, 2**33
+    with pytest.raises(Refused, match="header"):
+        unpacked(long.tobuf(tarfile.GNU_FORMAT) + bytes(2**16), tmp_path)
+
+
+@pytest.mark.parametrize("keep", [700, 1024, 1536])
+def test_a_tar_that_is_cut_short_is_refused(keep: int, tmp_path: Path) -> None:
+    with pytest.raises(Refused):
+        unpacked(tar_of({"a.png": bytes(100), "b.png": bytes(100)})[:keep], tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive at all", bytes(2000), b"PK\x03\x04", b"\x1f\x8b\x08\x00"],
+                         ids=["nothing", "text", "zeros", "zip's beginning", "gzip's beginning"])  # fmt: skip
+def test_what_is_no_archive_is_refused(content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(Refused):
+        unpacked(content, tmp_path)
+
+
+def test_a_file_of_arrays_is_itself_the_data(tmp_path: Path) -> None:
+    arrays = zip_of({"x_train.npy": b"1", "y_train.npy": b"2"})
+    assert unpacked(arrays, tmp_path, filename="../../Evil.NPZ") == {"data.npz": arrays}
+
+
+def answer_to(folder: Path, archive: bytes, **changes: object) -> dict[str, object]:
+    (folder / "archive").write_bytes(archive)
+    order = {
+        "archive": str(folder / "archive"), "into": str(folder / "into"), "filename": "a.zip", "sha256": None,
+        "size_bytes": len(archive), "limits": {"max_bytes": 10**9, "max_entries": 1000, "max_ratio": 200},
+    }  # fmt: skip
+    return unpacking.answer(order | changes)
+
+
+@pytest.mark.parametrize(
+    ("files", "top"),
+    [
+        (chips(1), "."),
+        (chips(1, top="chips/"), "chips"),
+        (chips(1, top="a/b/"), "a/b"),
+        (chips(1, top="chips/") | {"__MACOSX/x": b"", ".DS_Store": b""}, "chips"),
+        (chips(1) | {"README": b""}, "."),
+    ],
+    ids=["classes", "one folder", "folder in a folder", "with what a Mac adds", "beside a file"],
+)
+def test_folders_that_hold_everything_are_passed(files: dict[str, bytes], top: str, tmp_path: Path) -> None:
+    assert answer_to(tmp_path, zip_of(files)) == {"top": top, "file": None}
+
+
+def test_an_archive_that_is_not_what_was_sent_is_refused(tmp_path: Path) -> None:
+    assert "SHA-256" in str(answer_to(tmp_path, zip_of(FILES), sha256="0" * 64)["refused"])
+    assert "bytes on this host" in str(answer_to(tmp_path, zip_of(FILES), size_bytes=1)["refused"])
+
+
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(unpacking, "unpack", full)
+    assert "the disk is full" in str(answer_to(tmp_path, zip_of(FILES))["refused"])

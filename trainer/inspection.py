@@ -1,0 +1,59 @@
+"""Looks at data as a training would, and says what it is. Run as a process of its own by `worker.contained`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jobs.spec import DatasetSpec
+from trainer.data.fingerprint import fingerprint_of
+from trainer.data.formats import is_place
+from trainer.data.location import locate
+from trainer.data.opening import Dataset, Surveys, find
+from trainer.data.parts import Host, merged
+from trainer.exits import BadData
+
+_NAMED = 5
+
+
+def answer(order: dict[str, Any]) -> dict[str, Any]:
+    """`{"facts", "fingerprint"}` of the data that `dataset` tells of, or `{"refused"}` with why it cannot be used."""
+    spec = DatasetSpec.model_validate_json(json.dumps(order["dataset"]))
+    host = Host(
+        data_roots=order["data_roots"],
+        cache_dir=Path(order["scratch_dir"]),
+        scratch_dir=Path(order["scratch_dir"]),
+        threads=order["threads"],
+    )
+    try:
+        return _looked_at(spec, host)
+    except BadData as error:
+        return {"refused": str(error)}
+
+
+def _looked_at(spec: DatasetSpec, host: Host) -> dict[str, Any]:
+    found = find(spec, seed=0, host=host)
+    surveys = found.survey(rank=0, ranks=1)
+    dataset = found.open([surveys])
+    # Its bytes come last: what cannot be trained on need not be read whole.
+    places = [spec.source] + ([spec.validation] if isinstance(spec.validation, str) else [])
+    locations = [locate(place, host.data_roots, field="source") for place in places if is_place(place)]
+    content = fingerprint_of(locations, host.data_roots, threads=host.threads)
+    lies_apart = "validation" in found.collections
+    facts = _facts(dataset, surveys) | {"split": None if lies_apart else spec.validation}
+    return {"facts": facts | {"files": content.files, "bytes": content.bytes}, "fingerprint": content.sha256}
+
+
+def _facts(dataset: Dataset, surveys: Surveys) -> dict[str, Any]:
+    train, facts = merged([surveys["train"]]), dataset.facts
+    return {
+        "format": facts.format,
+        "shape": list(facts.shape),
+        "classes": list(facts.classes),
+        "class_counts": {name: train.labels.get(name, 0) for name in facts.classes},
+        "samples": train.samples,
+        "train": facts.sizes.train,
+        "validation": facts.sizes.validation,
+        "test": facts.sizes.test,
+        "damaged": len(facts.damaged),
+        "damaged_files": list(facts.damaged)[:_NAMED],
+    }

@@ -1,0 +1,273 @@
+"""Unpacks an archive that somebody sent, and trusts nothing that it says. Run contained, by `worker.unpacking`.
+
+Only files and folders come out, below one folder that did not exist before: no link, no device, no name that leads
+elsewhere, none twice. What comes out is counted while it comes, whatever the archive says of its own sizes.
+
+    Refused     the archive will not be unpacked; the text is a sentence for whoever sent it
+"""
+
+import os
+import stat
+import tarfile
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+_CHUNK_BYTES = 1024 * 1024
+_MOST_PARTS = 16  # folders in folders
+_LONGEST_PART_BYTES = 255
+_LONGEST_NAME_BYTES = 1024
+_ALWAYS_BYTES = 64 * 1024 * 1024  # may come out of the smallest archive
+_LONGEST_TAR_HEADER_BYTES = 64 * 1024  # names and times, which are read into memory as a whole
+_ZIP_ENCRYPTED, _ZIP_UTF8 = 0x1, 0x800
+_ZIP_HEADER_BYTES = 30
+_ALONE = {".npz": "data.npz", ".parquet": "data.parquet", ".pq": "data.parquet"}  # files that are no archive to us
+_NAMED_CHARACTERS = 100
+
+
+class Refused(Exception):
+    """The archive will not be unpacked."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may come out of an archive."""
+
+    max_bytes: int
+    max_entries: int
+    max_ratio: float  # bytes that come out for one that is in it
+
+    def bytes_of(self, archive_bytes: int) -> int:
+        """How many bytes may come out of an archive of this size."""
+        return min(self.max_bytes, max(_ALWAYS_BYTES, int(self.max_ratio * archive_bytes)))
+
+
+class Entry(NamedTuple):
+    """A file of an archive, or a folder, which has no content."""
+
+    name: str
+    content: IO[bytes] | None
+
+
+def unpack(archive: Path, filename: str, into: Path, limits: Limits) -> None:
+    """Unpack into a folder, which is created. Raises `Refused`, and `OSError` as when the disk is full."""
+    into.mkdir()
+    alone = _ALONE.get(Path(filename).suffix.lower())
+    counter = _Counter(limits, archive.stat().st_size)
+    if alone is not None:
+        with archive.open("rb") as content:
+            _write(into / alone, content, counter)
+        return
+    tree = _Tree(limits.max_entries)
+    try:
+        for entry in _entries(archive, counter, limits):
+            parts = parts_of(entry.name)
+            if parts:
+                tree.add(parts, is_folder=entry.content is None, name=entry.name)
+                _place(into.joinpath(*parts), entry.content, counter)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, ValueError) as error:
+        raise Refused(f"the archive cannot be read: {str(error) or type(error).__name__}") from error
+    if not tree.files:
+        raise Refused("there is no file in the archive")
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The folders and the file that an entry's name leads through, from the top. Raises `Refused`."""
+    parts = tuple(part for part in name.removesuffix("/").split("/") if part != ".")
+    if name.startswith("/") or (len(name) > 1 and name[1] == ":") or "\\" in name:
+        raise _refused(name, "is absolute, or written with backslashes")
+    if ".." in parts:
+        raise _refused(name, "leads out of the archive")
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
+        raise _refused(name, "has control characters, or is not UTF-8")
+    if "" in parts and parts != ("",):
+        raise _refused(name, "has an empty part")
+    if len(parts) > _MOST_PARTS:
+        raise _refused(name, f"lies in more than {_MOST_PARTS} folders")
+    longest = max((len(part.encode()) for part in parts), default=0)
+    if longest > _LONGEST_PART_BYTES or len(name.encode()) > _LONGEST_NAME_BYTES:
+        raise _refused(name, "is too long")
+    return tuple(filter(None, parts))
+
+
+def _refused(name: str, why: str) -> Refused:
+    shown = name.encode("utf-8", "backslashreplace").decode()[:_NAMED_CHARACTERS]
+    return Refused(f"the archive will not be unpacked: the name {shown!r} {why}")
+
+
+class _Counter:
+    """Counts the bytes that come out. Raises `Refused`."""
+
+    def __init__(self, limits: Limits, archive_bytes: int) -> None:
+        self._most = limits.bytes_of(archive_bytes)
+        self._bytes = 0
+
+    def add(self, count: int) -> None:
+        self._bytes += count
+        if self._bytes > self._most:
+            raise Refused(f"the archive will not be unpacked: more than {self._most} bytes come out of it")
+
+
+class _Tree:
+    """The names that came, as short digests: two that differ in case alone would be one file on some hosts."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._exact: dict[bytes, bytes] = {}  # folders
+        self.files: set[bytes] = set()
+
+    def add(self, parts: tuple[str, ...], *, is_folder: bool, name: str) -> None:
+        folders = parts if is_folder else parts[:-1]
+        for depth in range(len(folders), 0, -1):
+            folded, exact = _folded(folders[:depth]), _digest("/".join(folders[:depth]))
+            if self._exact.setdefault(folded, exact) != exact or folded in self.files:
+                raise _refused(name, "occurs twice, in upper and lower case or as a file and a folder")
+        if not is_folder:
+            folded = _folded(parts)
+            if folded in self.files or folded in self._exact:
+                raise _refused(name, "occurs twice")
+            self.files.add(folded)
+        if len(self.files) + len(self._exact) > self._most:
+            raise Refused(f"the archive will not be unpacked: it has more than {self._most} files and folders")
+
+
+def _folded(parts: tuple[str, ...]) -> bytes:
+    return _digest(unicodedata.normalize("NFC", "/".join(parts)).casefold())
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _place(path: Path, content: IO[bytes] | None, counter: _Counter) -> None:
+    if content is None:
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, content, counter)
+
+
+def _write(path: Path, content: IO[bytes], counter: _Counter) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with os.fdopen(file, "wb", buffering=0) as output:
+        while chunk := content.read(_CHUNK_BYTES):
+            counter.add(len(chunk))
+            view = memoryview(chunk)
+            while view:
+                view = view[output.write(view) :]
+
+
+def _entries(archive: Path, counter: _Counter, limits: Limits) -> Iterator[Entry]:
+    with archive.open("rb") as file:
+        head = file.read(512)
+    if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+        yield from _of_zip(archive, limits)
+    elif head[:2] == b"\x1f\x8b":
+        import gzip
+
+        with gzip.open(archive) as stream:
+            yield from _of_tar(stream, counter)
+    elif head[:4] == b"\x28\xb5\x2f\xfd":
+        import pyarrow as pa
+
+        try:
+            with pa.CompressedInputStream(pa.OSFile(str(archive)), "zstd") as stream:
+                yield from _of_tar(stream, counter)
+        except pa.ArrowException as error:
+            raise Refused(f"the archive cannot be read: {error}") from error
+    elif head[257:262] == b"ustar":
+        with archive.open("rb") as stream:
+            yield from _of_tar(stream, counter)
+    else:
+        raise Refused("the file is no archive that is known: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
+
+
+def _of_zip(path: Path, limits: Limits) -> Iterator[Entry]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except UnicodeDecodeError:
+        raise Refused("the archive will not be unpacked: a name in it is not UTF-8") from None
+    with archive:
+        entries = archive.infolist()
+        if len(entries) > limits.max_entries:
+            raise Refused(f"the archive will not be unpacked: it has more than {limits.max_entries} files and folders")
+        _check_overlaps(archive, entries)
+        for entry in entries:
+            name = _name_in_zip(entry)
+            kind = stat.S_IFMT(entry.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _refused(name, "is of a link, a device, or something else that is no file")
+            if entry.flag_bits & _ZIP_ENCRYPTED:
+                raise _refused(name, "is of a file that is encrypted")
+            if name.endswith("/"):
+                yield Entry(name, None)
+            else:
+                with archive.open(entry) as content:
+                    yield Entry(name, content)
+
+
+def _name_in_zip(entry: zipfile.ZipInfo) -> str:
+    """The whole name, as its bytes are in UTF-8: not all tools say so that write it, and some cut it at a NUL."""
+    if entry.flag_bits & _ZIP_UTF8:
+        return entry.orig_filename
+    try:
+        return entry.orig_filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        raise _refused(entry.orig_filename, "is not UTF-8") from None
+
+
+def _check_overlaps(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> None:
+    """Refuse entries that share their bytes: a small archive would be a large tree."""
+    by_offset = sorted(entries, key=lambda entry: entry.header_offset)
+    ends = [entry.header_offset for entry in by_offset[1:]] + [archive.start_dir]
+    for entry, end in zip(by_offset, ends, strict=True):
+        if entry.header_offset + _ZIP_HEADER_BYTES + entry.compress_size > end:
+            raise _refused(entry.orig_filename, "is of a file that shares its bytes with another")
+
+
+class _CheckedHeader(tarfile.TarInfo):
+    """A header of a tar archive, refused where `tarfile` would read all of it into memory, or stop without a word."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_CheckedHeader":
+        try:
+            header = super().frombuf(buf, encoding, errors)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise Refused(f"the archive is damaged, or cut short: {error}") from error
+        is_member = header.isfile() or header.isdir() or header.islnk() or header.issym() or header.isdev()
+        if not is_member and header.size > _LONGEST_TAR_HEADER_BYTES:
+            raise Refused("the archive will not be unpacked: a header in it is far too long")
+        return header
+
+
+class _Counted:
+    """A stream of which every byte counts: headers and what is passed over come out too."""
+
+    def __init__(self, stream: Any, counter: _Counter) -> None:
+        self._stream = stream
+        self._counter = counter
+
+    def read(self, size: int) -> bytes:
+        chunk: bytes = self._stream.read(size)
+        self._counter.add(len(chunk))
+        return chunk
+
+
+def _of_tar(stream: Any, counter: _Counter) -> Iterator[Entry]:
+    counted: Any = _Counted(stream, counter)
+    with tarfile.open(fileobj=counted, mode="r|", tarinfo=_CheckedHeader, encoding="utf-8") as archive:
+        while (member := archive.next()) is not None:
+            if member.isdir():
+                yield Entry(f"{member.name}/", None)
+            elif not member.isreg() or member.issparse():
+                raise _refused(member.name, "is of a link, a device, a sparse file, or something else that is no file")
+            else:
+                yield Entry(member.name, archive.extractfile(member))
+            archive.members = []  # type: ignore[attr-defined] # it would keep them all

@@ -1,0 +1,147 @@
+"""The mirror: a thread of every worker that copies jobs to an MLflow server, where the settings name one.
+
+One worker is at it at a time. What was sent is noted after it was sent: whoever is stopped in between sends it once
+more, and the server takes a point that it has for the same one. A run is looked for before it is made. Whatever the
+server does, no job and no other part of the worker waits for it.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import OperationalError
+
+from jobs.axes import start_of
+from jobs.database import Sessions
+from jobs.mirroring import store
+from jobs.mirroring.description import JOB_TAG, identity, outcome, params
+from jobs.mirroring.store import Position, Work
+from jobs.settings import Settings
+from jobs.states import Status
+from worker.mlflow_server import Away, MlflowServer, NewRun, Refused
+
+_log = logging.getLogger(__name__)
+
+_ONE_AT_WORK = 0x6D6972726F72  # "mirror": an advisory lock's number
+_LONGEST_PAUSE_S = 300.0  # while the server is away
+_STATUS = {
+    Status.QUEUED: "SCHEDULED",  # again, after an attempt
+    Status.LAUNCHING: "SCHEDULED",
+    Status.RUNNING: "RUNNING",
+    Status.SUCCEEDED: "FINISHED",
+    Status.FAILED: "FAILED",
+    Status.CANCELLED: "KILLED",
+}
+
+
+class Mirror(threading.Thread):
+    """Copies what is new once a period, until it is stopped."""
+
+    def __init__(self, sessions: Sessions, settings: Settings, server: MlflowServer) -> None:
+        super().__init__(name="mirror", daemon=True)
+        self._sessions = sessions
+        self._settings = settings
+        self._server = server
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        """Copy what is new; while the server is away, ask it ever less often."""
+        pause_s = self._settings.mlflow_period_s
+        while not self._stopped.wait(pause_s):
+            try:
+                self.copy()
+                pause_s = self._settings.mlflow_period_s
+            except Away as error:
+                pause_s = max(min(2 * pause_s, _LONGEST_PAUSE_S), self._settings.mlflow_period_s)
+                _log.warning("MLflow is away and asked again in %.0f s: %s", pause_s, error)
+            except OperationalError as error:
+                _log.warning("nothing is mirrored, the next period goes on: %s", error.orig)
+            except Exception:
+                _log.exception("mirroring failed; the next period tries again")
+        self._server.close()
+
+    def stop(self) -> None:
+        """End after the job at hand."""
+        self._stopped.set()
+
+    def copy(self) -> None:
+        """One pass over all jobs that have something new, unless another worker is at it. Raises `Away`."""
+        with self._alone() as alone:
+            if not alone:
+                return
+            with self._sessions.begin() as session:
+                store.begin(session)
+                job_ids = store.unfinished(session)
+            for job_id in job_ids:
+                if self._stopped.is_set():
+                    return
+                self._copy_job(job_id)
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Whether no other worker is at it; if so, none will be meanwhile.
+
+        The lock is the connection's and not a transaction's, which would be open while the server is talked to. It
+        goes with the connection too, so whoever dies leaves none.
+        """
+        with self._sessions() as session:
+            session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
+            alone = bool(session.scalar(select(func.pg_try_advisory_lock(_ONE_AT_WORK))))
+            try:
+                yield alone
+            finally:
+                if alone:
+                    session.execute(select(func.pg_advisory_unlock(_ONE_AT_WORK)))
+
+    def _copy_job(self, job_id: str) -> None:
+        with self._sessions() as session:
+            work = store.work_on(session, job_id, sample_period_s=self._settings.sample_period_s)
+        if work.is_needless:
+            return
+        try:
+            if work.is_void:
+                _log.info(
+                    "job %s went back behind what MLflow has: its run is made anew", job_id, extra={"job": job_id}
+                )
+                self._save(work, work.after, run_id=None)
+            else:
+                self._send(work)
+        except Refused as error:
+            _log.warning("MLflow does not take job %s: %s", job_id, error, extra={"job": job_id})
+            with self._sessions.begin() as session:
+                if store.refused(session, job_id, str(error)):
+                    _log.error("job %s is mirrored no further", job_id, extra={"job": job_id})
+
+    def _send(self, work: Work) -> None:
+        """What is new of a job. Each line may be the last one, and all of them may come again."""
+        job, server = work.job, self._server
+        if work.before.void_run is not None:
+            server.delete_run(work.before.void_run)
+        run_id = work.run_id or server.find_run(tag=JOB_TAG, value=job.id)
+        if run_id is None:
+            start_ms = round(start_of(job).timestamp() * 1000)
+            run_id = server.create_run(NewRun(job.name, start_ms, identity(job)))
+        if work.after.is_described and not work.before.is_described:
+            server.set_params(run_id, params(job))
+        server.log(run_id, work.points)
+        if work.after.status is not work.before.status:
+            end_ms = None if job.ended_at is None else round(job.ended_at.timestamp() * 1000)
+            if work.is_last:
+                server.set_tags(run_id, outcome(job))
+            server.set_status(run_id, _STATUS[job.status], end_ms=end_ms)
+        self._save(work, work.after, run_id=run_id, done=work.is_last)
+
+    def _save(self, work: Work, after: Position, *, run_id: str | None, done: bool = False) -> None:
+        with self._sessions.begin() as session:
+            if not store.save(session, work, after, run_id=run_id, done=done):
+                _log.warning("another worker mirrors job %s too", work.job.id, extra={"job": work.job.id})
+
+
+def mirror_of(sessions: Sessions, settings: Settings) -> Mirror | None:
+    """The mirror that the settings ask for."""
+    if settings.mlflow_url is None:
+        return None
+    server = MlflowServer(settings.mlflow_url, token=settings.mlflow_token, experiment=settings.mlflow_experiment)
+    return Mirror(sessions, settings, server)

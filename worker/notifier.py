@@ -1,0 +1,114 @@
+"""The notifier: a thread of every worker that notes the ends of studies and sends what waits for webhooks.
+
+Any number of workers do it side by side: a delivery is claimed for as long as sending may take at most, sent outside of
+every transaction, and then settled. One process sends to a webhook one message at a time, so that a receiver that does
+not answer keeps one sender and not all of them.
+"""
+
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import OperationalError
+
+from jobs.database import Sessions
+from jobs.settings import Settings
+from jobs.webhooks import outbox
+from jobs.webhooks.messages import body_of, headers_of
+from jobs.webhooks.outbox import Claimed
+from jobs.webhooks.retries import Verdict
+from worker.outbound import Outbound
+
+_log = logging.getLogger(__name__)
+
+_SENDERS = 8
+_LEASE_S = 120.0  # more than an exchange takes, its name's resolution included
+_ONE_AT_WORK = 0x73747564696573  # "studies": an advisory lock's number
+
+
+class Notifier(threading.Thread):
+    """Looks once a period, and as long as there is something to send; until it is stopped."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        settings: Settings,
+        *,
+        outbound: Outbound | None = None,
+        clock: Callable[[], float] = time.time,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(name="notifier", daemon=True)
+        self._sessions = sessions
+        self._period_s = settings.notify_period_s
+        self._base_url = (settings.public_url or "").rstrip("/")
+        self._outbound = outbound or Outbound(settings.webhooks_allowed)
+        self._clock = clock
+        self._jitter = jitter
+        self._stopped = threading.Event()
+        self._busy: set[str] = set()  # webhooks that something is being sent to; this thread's alone
+        self._done: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Work until it is stopped; what fails is tried again in the next period."""
+        while not self._stopped.is_set():
+            try:
+                self.look()
+            except OperationalError as error:
+                _log.warning("no webhook is told, the next period tries again: %s", error.orig)
+            except Exception:
+                _log.exception("webhooks could not be told; the next period tries again")
+            self._wait()
+
+    def stop(self) -> None:
+        """Start nothing more. What is being sent is settled if the process lives on, and else sent again."""
+        self._stopped.set()
+        self._done.put(None)
+
+    def look(self) -> None:
+        """Note which studies have ended, and start to send what is due, as far as there are senders."""
+        with self._sessions.begin() as session:
+            if session.scalar(select(func.pg_try_advisory_xact_lock(_ONE_AT_WORK))):
+                outbox.end_studies(session)
+        while len(self._busy) < _SENDERS:
+            with self._sessions.begin() as session:
+                claimed = outbox.claim(session, lease_s=_LEASE_S, besides=self._busy, base_url=self._base_url)
+            if claimed is None:
+                return
+            self._busy.add(claimed.webhook_id)
+            threading.Thread(target=self._deliver, args=(claimed,), name="sender", daemon=True).start()
+
+    def _wait(self) -> None:
+        """Wait for a sender that has become free, else for the period."""
+        try:
+            done = self._done.get(timeout=self._period_s)
+            while True:
+                self._busy.discard(done or "")
+                done = self._done.get_nowait()
+        except queue.Empty:
+            pass
+
+    def _deliver(self, claimed: Claimed) -> None:
+        try:
+            self.deliver(claimed)
+        except OperationalError as error:
+            _log.warning("delivery %d could not be settled, it is sent again: %s", claimed.id, error.orig)
+        except Exception:
+            _log.exception("delivery %d could not be settled; it is sent again", claimed.id)
+        finally:
+            self._done.put(claimed.webhook_id)
+
+    def deliver(self, claimed: Claimed) -> Verdict | None:
+        """Send a delivery and write down how it went."""
+        body, now = body_of(claimed.payload), int(self._clock())
+        headers = headers_of(claimed.id, claimed.event, claimed.secret, now, body)
+        answer = self._outbound.post(claimed.url, headers, body)
+        with self._sessions.begin() as session:
+            verdict = outbox.settle(session, claimed, answer, jitter=self._jitter())
+        if verdict in (Verdict.FAILED, Verdict.GONE):
+            _log.warning("delivery %d to webhook %s failed: %s", claimed.id, claimed.webhook_id, answer.error)
+        return verdict

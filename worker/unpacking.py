@@ -1,0 +1,58 @@
+"""From an uploaded archive to a folder of data. Run as a process of its own by `worker.contained`."""
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from worker.archives import Limits, Refused, unpack
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def answer(order: dict[str, Any]) -> dict[str, Any]:
+    """Unpack `archive` into the folder `into`: `{"top"}`, the folder below `into` to keep and `"file"`, one in it."""
+    archive, into = Path(order["archive"]), Path(order["into"])
+    try:
+        _check_bytes(archive, size_bytes=order["size_bytes"], sha256=order["sha256"])
+        unpack(archive, order["filename"], into, Limits(**order["limits"]))
+        os.sync()  # before anybody is told that it is there
+    except Refused as refusal:
+        return {"refused": str(refusal)}
+    except OSError as error:
+        if error.errno in _FULL:
+            return {"refused": f"the disk is full: {error.strerror}; register the upload again when there is room"}
+        raise
+    top = top_of(into)
+    return {"top": str(top.relative_to(into)), "file": _only_file(top)}
+
+
+def _check_bytes(archive: Path, *, size_bytes: int, sha256: str | None) -> None:
+    found = archive.stat().st_size
+    if found != size_bytes:
+        raise Refused(f"the upload has {found} bytes on this host and not {size_bytes}: send it again")
+    if sha256 is None:
+        return
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sha256:
+        raise Refused(f"the upload is not what its sender named: its SHA-256 is {digest}: send it again")
+
+
+def top_of(folder: Path) -> Path:
+    """The folder in which the data begins: archives often hold one folder that holds everything.
+
+    What is hidden does not count, as nowhere else (`trainer.data.listing`).
+    """
+    while True:
+        inside = [path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "__MACOSX"]
+        if len(inside) != 1 or not inside[0].is_dir():
+            return folder
+        folder = inside[0]
+
+
+def _only_file(folder: Path) -> str | None:
+    """The name of the one file that lies there, where it has to be named itself: arrays."""
+    inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    return inside[0].name if len(inside) == 1 and inside[0].suffix.lower() == ".npz" else None
