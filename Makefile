@@ -10,7 +10,7 @@ BIN := .venv/bin
 export UV_NO_PROGRESS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format chaos bench compose-test lock clean prerequisites
+.PHONY: help setup demo test up down check format chaos fuzz bench compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -56,6 +56,10 @@ SEED ?= 1
 ROUNDS ?= 1
 chaos: setup ## Break everything while jobs run, ROUNDS times (some minutes each; SEED=7 ROUNDS=5)
 	$(BIN)/python -m tests.chaos --seed $(SEED) --rounds $(ROUNDS)
+
+FUZZ_SECONDS ?= 1200
+fuzz: setup ## Send the api whatever fits its OpenAPI document, and much that does not (20 minutes)
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 bench: setup .venv-peers/ready ## Measure Hora beside other ways of doing the same (an hour; one: python -m bench NAME)
 	$(BIN)/python -m bench

@@ -34,8 +34,9 @@ from jobs.plan import UnworkablePlan
 from jobs.project_admission import ProjectArchived, QueueFull
 from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.spec import FieldProblem, InvalidSpec
-from jobs.store import IdempotencyConflict, JobEnded, JobNotFound
+from jobs.store import JobEnded, JobNotFound
 from jobs.studies.store import StudyNotFound
+from jobs.submission import IdempotencyConflict
 from jobs.tokens import LoginRefused, TokenNotFound
 from jobs.webhooks.addresses import ForbiddenAddress
 from jobs.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound

@@ -10,7 +10,6 @@ prometheus_client, which takes five times as long for a thousand hosts, because 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from prometheus_client.utils import floatToGoString
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -148,7 +147,5 @@ def _lines(gauges: Iterable[_Gauge], labels: Iterable[str], rows: Sequence[_Row]
     labelled = list(zip(labels, rows, strict=True))
     for name, documentation, value_of in gauges:
         yield f"# HELP {name} {documentation}\n# TYPE {name} gauge\n"
-        for of_row, row in labelled:
-            value = value_of(row)
-            if value is not None:
-                yield f"{name}{of_row} {floatToGoString(value)}\n"  # type: ignore[no-untyped-call]
+        values = [(of_row, value_of(row)) for of_row, row in labelled]
+        yield "".join([f"{name}{of_row} {float(value)!r}\n" for of_row, value in values if value is not None])

@@ -33,7 +33,7 @@ from jobs.plan import resolve_plan
 from jobs.settings import Settings
 from jobs.spec import Spec, spec_from
 from jobs.states import Status
-from jobs.store import submit
+from jobs.submission import submit
 from jobs.tables import Attempt, Host, Job, Slot
 from worker.dispatcher import Dispatcher
 

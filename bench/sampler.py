@@ -30,7 +30,8 @@ from jobs.processes import MARK, mark_of
 from jobs.records import StepEnded, rank_records_name
 from jobs.registration import SlotInfo
 from jobs.spec import spec_from
-from jobs.store import Lease, submit
+from jobs.store import Lease
+from jobs.submission import submit
 from jobs.tables import Sample
 from worker.attempt_paths import paths_of
 from worker.gpus import find_gpus

@@ -28,7 +28,7 @@ def _datasets(service: "Service") -> "Iterable[Proposal]":
 _dataset_names = names(_datasets)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, dots, hyphens.")]
 Which = Annotated[
-    str, typer.Argument(metavar="NAME[@N]", help="The dataset, or a version of it.", autocompletion=_dataset_names)
+    str, typer.Argument(metavar="NAME", help="The dataset, or NAME@N: a version of it.", autocompletion=_dataset_names)
 ]
 Source = Annotated[
     str, typer.Argument(metavar="PATH", help="A path or URL below the data roots, or one of this machine.")
@@ -131,7 +131,10 @@ def show(which: Which, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def rm(which: Which, as_json: AsJson = False) -> None:
+def rm(
+    which: Annotated[str, typer.Argument(metavar="NAME@N", help="The version.", autocompletion=_dataset_names)],
+    as_json: AsJson = False,
+) -> None:
     """Remove one version: no new job can train on it, and what was uploaded goes."""
     from hora.connection import connect
 
@@ -146,7 +149,7 @@ def rm(which: Which, as_json: AsJson = False) -> None:
 def _parts(which: str) -> tuple[str, int | None]:
     name, at, number = which.partition("@")
     if at and not (number.isascii() and number.isdecimal()):
-        raise typer.BadParameter("write it as NAME or NAME@N", param_hint="NAME[@N]")
+        raise typer.BadParameter("write it as NAME or NAME@N", param_hint="NAME")
     return name, int(number) if at else None
 
 

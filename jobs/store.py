@@ -1,31 +1,25 @@
-"""The job store: submit, look up, cancel, pause, resume, and the one function that writes a status.
+"""The job store: look up, cancel, pause, resume, and the one function that writes a status.
 
-Called by the api (submit, look-ups, what people wish) and, through `jobs.leases`, by dispatcher, supervisor, reaper.
+Called by the api (look-ups, what people wish) and, through `jobs.leases`, by dispatcher, supervisor, reaper.
 Every function works in the caller's transaction; the caller commits.
 
     JobNotFound             no job has this id
     JobEnded                the job is already over, so it can be neither cancelled nor paused nor resumed
-    IdempotencyConflict     the key was used before with another body
     StaleTransition         the job is not where the caller believes; nothing was written
 """
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, insert, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.datasets.versions import Ref, refs_of
-from jobs.plan import Plan
-from jobs.run_times import key_of, work_key_of
-from jobs.spec import Spec
 from jobs.states import SOURCES, TERMINAL, EndReason, EventKind, Status
-from jobs.tables import Attempt, IdempotencyKey, Job, JobEvent
+from jobs.tables import Attempt, Job, JobEvent
 from jobs.webhooks.outbox import tell_of_jobs
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
@@ -41,10 +35,6 @@ class JobEnded(ValueError):
     def __init__(self, job_id: str, status: Status) -> None:
         self.status = status
         super().__init__(f"job {job_id} has already {status}")
-
-
-class IdempotencyConflict(ValueError):
-    """This Idempotency-Key came before with another body."""
 
 
 class StaleTransition(RuntimeError):
@@ -64,128 +54,9 @@ class Lease:
     number: int
 
 
-@dataclass(frozen=True)
-class Idempotency:
-    """A client's key for a submission, and the SHA-256 of the body it came with."""
-
-    key: str
-    request_sha256: str
-
-
-@dataclass(frozen=True)
-class StudyPlace:
-    """Where in a study a job stands: which cell of the grid, and which repeat of it, both from 0."""
-
-    id: str
-    cell: int
-    repeat: int
-
-
-@dataclass(frozen=True)
-class Submission:
-    """A submitted job, and whether this call created it (or an earlier one with the same key)."""
-
-    job: Job
-    created: bool
-
-
-def submit(
-    session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None
-) -> Submission:
-    """Write a job and its first event. Raises `IdempotencyConflict`."""
-    earlier = replayed(session, owner, idempotency)
-    if earlier is not None:
-        return earlier
-    job = write_job(session, spec=spec, plan=plan, owner=owner)
-    remember_answer(session, owner, idempotency, job_id=job.id)
-    return Submission(job, created=True)
-
-
-def replayed(session: Session, owner: str, idempotency: Idempotency | None) -> Submission | None:
-    """The job that a submission with the same key was answered with before. Raises `IdempotencyConflict`."""
-    earlier = earlier_answer(session, owner, idempotency)
-    if earlier is None or earlier.job_id is None:
-        return None
-    return Submission(get_job(session, earlier.job_id), created=False)
-
-
-def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str) -> Job:
-    """Write a queued job and its first event. Raises `InvalidSpec` where its dataset was removed meanwhile."""
-    refs = refs_of(session, [spec.dataset.source])
-    job = Job(**_columns(spec, plan, owner, refs))
-    session.add(job)
-    session.flush()
-    add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
-    return job
-
-
-def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], *, owner: str) -> list[str]:
-    """Write the jobs of a study and their first events; their ids. They are queued in this order."""
-    refs = refs_of(session, {spec.dataset.source for spec, _, _ in jobs})
-    rows = [
-        {**_columns(spec, plan, owner, refs), "study_id": place.id, "study_cell": place.cell, "study_repeat": place.repeat}
-        for spec, plan, place in jobs
-    ]
-    if rows:
-        now = session.execute(select(func.now())).scalar_one()
-        for position, row in enumerate(rows):
-            row["created_at"] = now + timedelta(microseconds=position)  # of equal ones the ids would be the order
-        session.execute(insert(Job), rows)
-        events = [{"job_id": row["id"], "kind": EventKind.SUBMITTED, "data": {"owner": owner}} for row in rows]
-        session.execute(insert(JobEvent), events)
-    return [row["id"] for row in rows]
-
-
-def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dict[str, Any]:
-    return {
-        "id": new_id(),
-        "name": spec.name,
-        "owner": owner,
-        "project": spec.project,
-        "status": Status.QUEUED,
-        "spec": spec.model_dump(mode="json"),
-        "plan": plan.model_dump(mode="json"),
-        "dataset_ref": refs.get(spec.dataset.source),
-        "labels": spec.labels,
-        "gpus": spec.gpus,
-        "priority": spec.priority,
-        "run_key": key_of(spec),
-        "work_key": work_key_of(spec),
-    }
-
-
 def new_id() -> str:
     """An id that nobody guesses or misreads."""
     return "".join(secrets.choice(_ID_ALPHABET) for _ in range(12))
-
-
-def earlier_answer(session: Session, owner: str, idempotency: Idempotency | None) -> IdempotencyKey | None:
-    """What the same key was answered with before; others with this key wait. Raises `IdempotencyConflict`."""
-    if idempotency is None:
-        return None
-    # Two requests with one key take turns here; the second finds the first one's row.
-    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{owner}\n{idempotency.key}", 0))))
-    earlier = session.get(IdempotencyKey, (owner, idempotency.key))
-    if earlier is not None and earlier.request_sha256 != idempotency.request_sha256:
-        raise IdempotencyConflict(idempotency.key)
-    return earlier
-
-
-def remember_answer(
-    session: Session,
-    owner: str,
-    idempotency: Idempotency | None,
-    *,
-    job_id: str | None = None,
-    study_id: str | None = None,
-) -> None:
-    """Let `earlier_answer` find what this key was answered with."""
-    if idempotency is not None:
-        digest = idempotency.request_sha256
-        session.add(
-            IdempotencyKey(owner=owner, key=idempotency.key, request_sha256=digest, job_id=job_id, study_id=study_id)
-        )
-        session.flush()
 
 
 def get_job(session: Session, job_id: str) -> Job:

@@ -29,7 +29,7 @@ from jobs.catalog import DATASETS
 from jobs.datasets import uploads, versions
 from jobs.datasets.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
 from jobs.spec import FieldProblem, InvalidSpec, field_problems
-from jobs.store import IdempotencyConflict
+from jobs.submission import IdempotencyConflict
 from jobs.tables import DatasetVersion
 from jobs.views.base import Listed
 from jobs.views.data import DatasetLine, DatasetVersions, DatasetVersionView, NewDataset

@@ -28,7 +28,7 @@ from jobs import audit, store
 from jobs.advice.quote import preview
 from jobs.datasets.resolving import Registry, without_options
 from jobs.spec import FieldProblem, InvalidSpec, Spec, merged, parse_spec, spec_from
-from jobs.store import Idempotency
+from jobs.submission import Idempotency, replayed, submit
 from jobs.tables import Job
 from jobs.views.jobs import JobView, Preview
 
@@ -131,10 +131,10 @@ def _submitted(
         return as_json(Preview(spec=spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
     idempotency = Idempotency(key, request_sha256) if key else None
     with services.sessions.begin() as session:
-        submission = store.replayed(session, caller.user, idempotency)
+        submission = replayed(session, caller.user, idempotency)
         if submission is None:  # a replay gets its first answer, whatever became of hosts, data and quotas
             accepted(session, draft, applicant_of(caller))
-            submission = store.submit(session, spec=spec, plan=draft.plan, owner=caller.user, idempotency=idempotency)
+            submission = submit(session, spec=spec, plan=draft.plan, owner=caller.user, idempotency=idempotency)
             _record_submission(session, caller, submission.job, clone_of)
         created = submission.created
         job = job_view(submission.job)

@@ -33,7 +33,6 @@ from jobs.datasets.resolving import Registry
 from jobs.plan import Plan
 from jobs.project_admission import Applicant, admit
 from jobs.spec import InvalidSpec, field_problems
-from jobs.store import Idempotency
 from jobs.studies import formats, orders, store
 from jobs.studies.grid import Cell, Mistakes, cells_of
 from jobs.studies.plots import plot_of
@@ -48,6 +47,7 @@ from jobs.studies.shape import (
     StudySpec,
     StudyView,
 )
+from jobs.submission import Idempotency
 from jobs.views.base import Listed
 
 routes = router("studies")

@@ -170,10 +170,9 @@ def _unseen_by(host: str) -> ColumnElement[bool]:
     return DatasetVersion.unseen_by.contains([host])
 
 
-_FREE = (
+_OPEN = (
     (DatasetVersion.status == "validating")
     & DatasetVersion.deleted_at.is_(None)
     & or_(DatasetVersion.claimed_until.is_(None), DatasetVersion.claimed_until < func.now())
 )
-_OPEN = _FREE & (DatasetVersion.attempts < MOST_ATTEMPTS)
-_EXHAUSTED = _FREE & (DatasetVersion.attempts >= MOST_ATTEMPTS)
+_EXHAUSTED = _OPEN & (DatasetVersion.attempts >= MOST_ATTEMPTS)

@@ -17,8 +17,9 @@ from jobs.plan import resolve_plan
 from jobs.project_admission import require_room
 from jobs.spec import spec_from
 from jobs.states import TERMINAL, EndReason, EventKind, Status
-from jobs.store import StudyPlace, move, touch_all, write_jobs
+from jobs.store import move, touch_all
 from jobs.studies.store import lock, newest_jobs, touch
+from jobs.submission import StudyPlace, write_jobs
 from jobs.tables import Job, JobEvent, Study
 
 

@@ -20,9 +20,10 @@ from jobs.cursors import Page, page_of
 from jobs.plan import Plan
 from jobs.spec import DEFAULT_PROJECT
 from jobs.states import TERMINAL, Status
-from jobs.store import Idempotency, StudyPlace, earlier_answer, new_id, remember_answer, write_jobs
+from jobs.store import new_id
 from jobs.studies.grid import Cell, spec_of
 from jobs.studies.shape import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
+from jobs.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
 from jobs.tables import Job, Study, StudyNote
 
 _LIST = "studies"  # what its cursors belong to

@@ -23,7 +23,8 @@ class DatasetVersion(Base):
     options: Mapped[dict[str, Any]]  # of `DatasetSpec`, as registered: format, label, image_size, validation
     status: Mapped[str] = mapped_column(String(16), server_default="validating")
     error: Mapped[str | None]  # why it is invalid, in a sentence
-    facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))  # what validation found: `jobs.views.data.DatasetFacts`
+    # What validation found: `jobs.views.data.DatasetFacts`.
+    facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     fingerprint: Mapped[str | None] = mapped_column(String(64))
     upload_id: Mapped[str | None] = mapped_column(ForeignKey("uploads.id"))
     created_by: Mapped[str] = mapped_column(String(128))

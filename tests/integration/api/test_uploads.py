@@ -1,6 +1,7 @@
 """Uploads over HTTP: pieces, what goes wrong between them, and who may send them."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,11 +190,15 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     upload_id = start(api)
     put(api, upload_id, 0, ARCHIVE[:10])
 
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
+    really_written = os.pwrite
+
+    def nearly_full(file: int, piece: bytes, offset: int) -> int:
+        if offset > 10:
+            raise OSError(28, "No space left on device")
+        return really_written(file, piece[:5], offset)
 
     with monkeypatch.context() as patched:
-        patched.setattr(receiving.os, "pwrite", full)
+        patched.setattr(receiving.os, "pwrite", nearly_full)
         answer = put(api, upload_id, 10, ARCHIVE[10:])
     assert (answer.status_code, answer.json()["title"]) == (507, "The disk is full")
     assert on_disk(configuration, upload_id).stat().st_size == 10

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from jobs import placing, store
+from jobs import placing, submission
 from jobs.plan import resolve_plan
 from jobs.spec import Spec, spec_from
 from jobs.states import EndReason
-from jobs.store import Idempotency, IdempotencyConflict, JobEnded
+from jobs.store import JobEnded
+from jobs.submission import Idempotency, IdempotencyConflict
 from tests.integration.histories.audit import Audit
 from tests.integration.histories.world import Crash, Supervisor, World
 
@@ -124,7 +125,7 @@ class Lives(RuleBasedStateMachine):
         known = self.keys.get(key) if key else None
         try:
             with self.world.begin() as session:
-                answer = store.submit(
+                answer = submission.submit(
                     session, spec=spec, plan=resolve_plan(spec, None), owner="me", idempotency=idempotency
                 )
                 if crashes:

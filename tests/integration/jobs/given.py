@@ -14,7 +14,8 @@ from jobs.plan import resolve_plan
 from jobs.registration import SlotInfo
 from jobs.spec import spec_from
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import Lease, StudyPlace, new_id, submit, transition, write_jobs
+from jobs.store import Lease, new_id, transition
+from jobs.submission import StudyPlace, submit, write_jobs
 from jobs.tables import Attempt, Host, Job, JobEvent, Slot, Study
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}

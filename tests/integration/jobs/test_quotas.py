@@ -17,7 +17,8 @@ from jobs.queue import standings
 from jobs.quotas import limited, quotas_of
 from jobs.spec import spec_from
 from jobs.states import EndReason
-from jobs.store import Lease, pause, request_cancel, submit
+from jobs.store import Lease, pause, request_cancel
+from jobs.submission import submit
 from jobs.tables import Attempt, Job, ProjectUsage
 from jobs.tokens import add_user
 from tests.integration.jobs import given

@@ -10,18 +10,8 @@ from jobs.database import Sessions
 from jobs.plan import resolve_plan
 from jobs.spec import Spec, spec_from
 from jobs.states import EndReason, EventKind, Status
-from jobs.store import (
-    Idempotency,
-    IdempotencyConflict,
-    JobEnded,
-    JobNotFound,
-    Submission,
-    add_event,
-    get_job,
-    request_cancel,
-    submit,
-    touch,
-)
+from jobs.store import JobEnded, JobNotFound, add_event, get_job, request_cancel, touch
+from jobs.submission import Idempotency, IdempotencyConflict, Submission, submit
 from jobs.tables import IdempotencyKey, Job, JobEvent
 from tests.integration.jobs import given
 

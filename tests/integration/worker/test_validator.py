@@ -133,13 +133,20 @@ def test_the_same_files_have_the_same_fingerprint_and_others_another(
     write(data / "three", changed)
     renamed = {name.replace("whole/1", "whole/7"): content for name, content in files.items()}
     write(data / "four", renamed)
-    ids = [registered(source=name) for name in ("one", "two", "three", "four")] + [uploaded(tar_of(files))]
+    pixels = np.zeros((20, 8, 8), np.uint8)
+    for name, pixel in (("five.npz", 0), ("six.npz", 1)):
+        pixels[7, 7, 7] = pixel
+        np.savez(data / name, x=pixels, y=np.arange(20) % 2)
+    assert (data / "five.npz").stat().st_size == (data / "six.npz").stat().st_size
+    names = ("one", "two", "three", "four", "five.npz", "six.npz")
+    ids = [registered(source=name) for name in names] + [uploaded(tar_of(files))]
     while validator.validate_one():
         pass
-    one, two, three, four, five = (row_of(sessions, row_id).fingerprint for row_id in ids)
+    one, two, three, four, five, six, seven = (row_of(sessions, row_id).fingerprint for row_id in ids)
     assert one is not None
-    assert (two, five) == (one, one)
-    assert len({one, three, four}) == 3
+    assert (two, seven) == (one, one)
+    assert None not in (five, six)
+    assert len({one, three, four, five, six}) == 5
 
 
 @pytest.mark.parametrize(

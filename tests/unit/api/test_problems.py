@@ -12,7 +12,8 @@ from jobs.cursors import InvalidCursor
 from jobs.plan import UnworkablePlan
 from jobs.spec import FieldProblem, InvalidSpec
 from jobs.states import Status
-from jobs.store import IdempotencyConflict, JobEnded, JobNotFound
+from jobs.store import JobEnded, JobNotFound
+from jobs.submission import IdempotencyConflict
 
 
 def of_database(kind: type, cause: Exception) -> Exception:

@@ -178,7 +178,7 @@ def test_what_is_encrypted_is_refused(tmp_path: Path) -> None:
 def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     long = tarfile.TarInfo("././@LongLink")
     long.type, long.size = tarfile.GNUTYPE_LONGNAME, 2**33
-    with pytest.raises(Refused, match="header"):
+    with pytest.raises(Refused, match="far too long"):
         unpacked(long.tobuf(tarfile.GNU_FORMAT) + bytes(2**16), tmp_path)
 
 
