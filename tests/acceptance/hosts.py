@@ -25,6 +25,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
+import redis
+
 from hora.keys import make_keys
 from hora.service import Service
 from hora.stack import Stack
@@ -140,6 +142,7 @@ class Hosts:
             parts = ("database", "broker", "migrations", "api")
             self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
             self.client = opened.enter_context(Service(self.stack.url, self.stack.token))
+            self._let_hosts_to_the_broker()
             make_keys(self.folder / "keys")
             for folder in ("home", "runs"):
                 (self.folder / folder).mkdir()
@@ -168,6 +171,13 @@ class Hosts:
             assert host.worker is None or host.worker.poll() is None, host.log
         known = {host["name"] for host in self.client.hosts() if host["address"] is not None}
         return known == set(self.names)
+
+    def _let_hosts_to_the_broker(self) -> None:
+        """Those that reach it over a network need a password; on its socket it asks for none."""
+        with redis.Redis(unix_socket_path=urlsplit(self.stack.broker_url).path) as broker:
+            broker.acl_setuser(
+                "hosts", enabled=True, passwords=["+password"], keys=["*"], channels=["*"], commands=["+@all"]
+            )
 
     @contextmanager
     def _hub(self) -> Iterator[int]:
@@ -214,7 +224,7 @@ class Hosts:
             "HORA_NETWORK_INTERFACE": "eth0",
             "HORA_SSH_DIR": str(self.folder / "keys"),
             "HORA_DATABASE_URL": f"postgresql://hora@{HUB_IP}:{DATABASE_PORT}/hora",
-            "HORA_BROKER_URL": f"redis://{HUB_IP}:{BROKER_PORT}/0",
+            "HORA_BROKER_URL": f"redis://hosts:password@{HUB_IP}:{BROKER_PORT}/0",
             **self.environment,
         }
 

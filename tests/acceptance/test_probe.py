@@ -42,7 +42,7 @@ def probe(stack: Stack) -> Json:
     done = hora(stack.home, "probe", "--dataset", "digits", "--gpus", "2", *limits, "--json")
     assert done.returncode == 0, done.stderr
     told = re.findall(r"^batch (\d+) per GPU", done.stderr, re.MULTILINE)
-    job: Json = json.loads(done.stdout)
+    job: Json = [json.loads(line) for line in done.stdout.splitlines()][-1]  # one for each change, the end at last
     assert told == [str(point["per_gpu_batch"]) for point in job["probe"]["points"]]
     return job
 

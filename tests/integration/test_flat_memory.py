@@ -1,0 +1,70 @@
+"""Whatever is sent, the api's memory stays as it is: bodies are read as far as their limit and no further."""
+
+import http.client
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hora.service import Service
+from hora.stack import Stack
+
+MIB = 1024 * 1024
+SENT_MIB = 256
+MOST_MIB = 48  # of growth: some pieces of 16 MiB, and what reading them takes
+
+
+@pytest.fixture
+def small_stack(short_folder: Path) -> Iterator[Stack]:
+    """An api whose peak of memory is nobody else's doing."""
+    with Stack(short_folder / "home", port=0, slots=1, parts=("database", "broker", "migrations", "api")) as stack:
+        yield stack
+
+
+def peak_mib(stack: Stack, *, anew: bool = False) -> float:
+    """The greatest resident memory of the api since its start, or since this was last asked for `anew`."""
+    process = Path(f"/proc/{stack.pid_of('api')}")
+    if anew:
+        (process / "clear_refs").write_text("5")
+    found = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def send_without_end(stack: Stack, method: str, path: str, media_type: str) -> int:
+    """Send a body that never says how long it is; the status of the answer, which comes before its end."""
+    host, _, port = stack.url.removeprefix("http://").partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    connection.putrequest(method, path)
+    for name, value in {
+        "Authorization": f"Bearer {stack.token}", "Content-Type": media_type, "Transfer-Encoding": "chunked",
+    }.items():  # fmt: skip
+        connection.putheader(name, value)
+    connection.endheaders()
+    try:
+        for _ in range(SENT_MIB):
+            connection.send(b"100000\r\n" + b"[" * MIB + b"\r\n")
+        connection.send(b"0\r\n\r\n")
+    except OSError:  # it has heard enough
+        pass
+    try:
+        with connection.getresponse() as answer:
+            return answer.status
+    finally:
+        connection.close()
+
+
+def test_bodies_without_an_end_take_no_memory(small_stack: Stack) -> None:
+    with Service(small_stack.url, small_stack.token) as service:
+        upload_id = service.start_upload(filename="a.zip", size_bytes=1000 * MIB)["id"]
+
+    before = peak_mib(small_stack, anew=True)
+    for method, path, media_type in (
+        ("POST", "/v1/jobs", "application/json"),
+        ("POST", "/v1/studies", "application/json"),
+        ("POST", "/v1/tokens", "application/json"),
+        ("PUT", f"/v1/uploads/{upload_id}/content?offset=0", "application/octet-stream"),
+    ):
+        assert send_without_end(small_stack, method, path, media_type) in (413, 422), path
+    assert peak_mib(small_stack) - before < MOST_MIB
