@@ -1,7 +1,6 @@
 """A batch probe on two ranks: through the command line to its end, and where one of them has no memory left."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -41,10 +40,11 @@ def probe(stack: Stack) -> Json:
     limits = ("--set", "probe.smallest=100", "--set", "probe.seconds=0.2")
     done = hora(stack.home, "probe", "--dataset", "digits", "--gpus", "2", *limits, "--json")
     assert done.returncode == 0, done.stderr
-    told = re.findall(r"^batch (\d+) per GPU", done.stderr, re.MULTILINE)
-    job: Json = [json.loads(line) for line in done.stdout.splitlines()][-1]  # one for each change, the end at last
-    assert told == [str(point["per_gpu_batch"]) for point in job["probe"]["points"]]
-    return job
+    *before, job = [json.loads(line) for line in done.stdout.splitlines()]  # one for each change, the end at last
+    batches = {seen["progress"].get("per_gpu_batch") for seen in before} - {None}
+    assert batches <= {point["per_gpu_batch"] for point in job["probe"]["points"]}
+    assert before[0]["status"] != job["status"]
+    return dict(job)
 
 
 def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Service, probe: Json) -> None:
