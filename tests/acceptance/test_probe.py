@@ -41,8 +41,11 @@ def probe(stack: Stack) -> Json:
     done = hora(stack.home, "probe", "--dataset", "digits", "--gpus", "2", *limits, "--json")
     assert done.returncode == 0, done.stderr
     *before, job = [json.loads(line) for line in done.stdout.splitlines()]  # one for each change, the end at last
-    batches = {seen["progress"].get("per_gpu_batch") for seen in before} - {None}
-    assert batches <= {point["per_gpu_batch"] for point in job["probe"]["points"]}
+    points = job["probe"]["points"]
+    for seen in before:  # they come one by one, and stay
+        so_far = (seen["probe"] or {"points": []})["points"]
+        assert so_far == points[: len(so_far)]
+    assert any(seen["progress"].get("per_gpu_batch") for seen in before)
     assert before[0]["status"] != job["status"]
     return dict(job)
 

@@ -1,7 +1,6 @@
 """The mirror against MLflow's own server: what that has in the end is the job's curve, whatever happened on the way."""
 
 import math
-import os
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,11 +21,11 @@ from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease, add_event, get_job, request_cancel, touch
 from jobs.tables import Job, Mirror
 from tests.integration.jobs.given import a_host, a_job, a_running_attempt, an_attempt
+from tests.peers import peer
 from worker.mirror import Mirror as Mirroring
 from worker.mirror import mirror_of
 from worker.mlflow_server import Away, MlflowServer
 
-PYTHON = Path(__file__).parents[3] / ".venv-peers/bin/python"
 STEPS_AN_EPOCH = 100
 EPOCHS = 20  # 2,000 steps: of those of each rank every second one is sent
 
@@ -37,12 +36,8 @@ History = dict[str, list[tuple[int, int, float]]]  # (step, milliseconds, value)
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """MLflow's server."""
-    if not PYTHON.exists():
-        if os.environ.get("CI"):
-            pytest.fail("make .venv-peers/ready was not run")
-        pytest.skip("MLflow is not here: make .venv-peers/ready")
     folder = tmp_path_factory.mktemp("mlflow")
-    argv = [str(PYTHON), str(Path(__file__).with_name("tracking_server.py")), str(folder)]
+    argv = [str(peer("python")), str(Path(__file__).with_name("tracking_server.py")), str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(argv, **pipes) as process:
         assert process.stdout is not None
