@@ -64,7 +64,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends g++ make && rm 
 COPY requirements/build.txt requirements/worker.txt requirements/
 COPY pyproject.toml .
 RUN --mount=type=cache,target=/var/cache/uv \
-    MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker.txt
+    UV_LOCK_TIMEOUT=3600 MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker.txt
 
 FROM base AS worker-base
 # The package makes host keys, which would be the same in every container: the stack's own are in a volume. Without the

@@ -94,15 +94,16 @@ $(UV): requirements/uv.txt | prerequisites
 	@touch $@
 
 # MAKEFLAGS is for Horovod, which would compile eight files at once on any machine.
+# Compiled at once: where Python may not keep what it compiles, each process would do it again, seconds each time.
 # The project itself goes in last, editable, so that an edit needs no new set-up.
 .venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
-	MAKEFLAGS=-j$$(nproc) $(UV) pip sync --quiet --python .venv --require-hashes --build-constraints requirements/build.txt requirements/dev.txt
+	MAKEFLAGS=-j$$(nproc) $(UV) pip sync --quiet --compile-bytecode --python .venv --require-hashes --build-constraints requirements/build.txt requirements/dev.txt
 	$(UV) pip install --quiet --python .venv --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # MLflow, to measure beside: its pins are not ours.
 .venv-peers/ready: requirements/peers.txt $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
-	$(UV) pip sync --quiet --python .venv-peers --require-hashes requirements/peers.txt
+	$(UV) pip sync --quiet --compile-bytecode --python .venv-peers --require-hashes requirements/peers.txt
 	@touch $@

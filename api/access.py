@@ -1,8 +1,8 @@
 """Who calls, and whether they may: every route below /v1 is made by `router`, which asks for a token and its scope."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.concurrency import run_in_threadpool
@@ -48,6 +48,11 @@ class Caller:
     def may(self, scope: Scope) -> bool:
         """Whether their token has the scope."""
         return self.bearer.scope.covers(scope)
+
+    def require_scope(self, needed: Scope) -> None:
+        """Refuse a token without the scope. Raises `InsufficientScope`."""
+        if not self.may(needed):
+            raise InsufficientScope(needed, self.bearer.scope)
 
     def require_steering(self, session: Session, what: str, thing: Owned) -> None:
         """Refuse those who may not steer a job or a study (`what`). Raises `NotAllowed`."""
@@ -104,15 +109,20 @@ async def _caller(
     services: ServicesHere,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],  # so that OpenAPI names it
 ) -> Caller:
+    return _known_caller(request) or await caller_of(request, services)
+
+
+def _known_caller(request: Request) -> Caller | None:
+    """Who calls, if that was found out before for this request."""
     known: Caller | None = getattr(request.state, "caller", None)
-    return known or await caller_of(request, services)
+    return known
 
 
 CallerHere = Annotated[Caller, Depends(_caller)]
 
 
 async def _reader_or_submitter(request: Request, caller: CallerHere) -> None:
-    _require(caller, Scope.READ if request.method in _SAFE else Scope.SUBMIT)
+    caller.require_scope(Scope.READ if request.method in _SAFE else Scope.SUBMIT)
 
 
 async def _anybody(caller: CallerHere) -> None:
@@ -120,47 +130,18 @@ async def _anybody(caller: CallerHere) -> None:
 
 
 async def _admin(caller: CallerHere) -> None:
-    _require(caller, Scope.ADMIN)
-
-
-def _require(caller: Caller, needed: Scope) -> None:
-    if not caller.may(needed):
-        raise InsufficientScope(needed, caller.bearer.scope)
-
-
-Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
-ShortAnswer = Callable[[Request, Services], Awaitable[Response | None]]
-
-
-def polled(short: ShortAnswer) -> Callable[[Endpoint], Endpoint]:
-    """Let a route that only reads ask `short` first where a caller has an answer already; None: the route answers.
-
-    Most polls end there, and FastAPI takes longer to find out what a route wants than they do.
-    """
-
-    def mark(endpoint: Endpoint) -> Endpoint:
-        _SHORT_ANSWERS[endpoint] = short
-        return endpoint
-
-    return mark
-
-
-_SHORT_ANSWERS: dict[Callable[..., Any], ShortAnswer] = {}
+    caller.require_scope(Scope.ADMIN)
 
 
 class _Guarded(APIRoute):
     """A route that looks at the token first: FastAPI itself reads a body, and refuses it, before it asks who calls."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handler, short = super().get_route_handler(), _SHORT_ANSWERS.get(self.endpoint)
+        handler = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            services: Services = request.app.state.services
-            request.state.caller = caller = await caller_of(request, services)
-            if short is not None and "if-none-match" in request.headers:
-                _require(caller, Scope.READ)
-                if (answer := await short(request, services)) is not None:
-                    return answer
+            if _known_caller(request) is None:
+                request.state.caller = await caller_of(request, request.app.state.services)
             return await handler(request)
 
         return guarded

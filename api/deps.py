@@ -55,8 +55,10 @@ ServicesHere = Annotated[Services, Depends(_services)]
 
 JobId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The job's id", examples=["3k9v0t2m7x1q"])]
 StudyId = Annotated[str, Path(pattern="^[0-9a-z]{1,32}$", description="The study's id", examples=["7m2k0q9d4v1s"])]
-HostName = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,255}$", description="The host's name", examples=["gpu-1"])]
-SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=255)]
+HostName = Annotated[
+    str, Path(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,255}$", description="The host's name", examples=["gpu-1"])
+]
+SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
 
 
 IfNoneMatch = Annotated[

@@ -59,5 +59,12 @@ def _drawn(plot: Plot) -> bytes:
 
 @cache
 def _folder() -> "TemporaryDirectory[str]":
-    """Where the processes keep the list of fonts, which takes seconds to make; it goes with this process."""
+    """Where the processes keep the list of fonts, which takes seconds to make."""
     return TemporaryDirectory(prefix="hora-plot-", ignore_cleanup_errors=True)
+
+
+def close() -> None:
+    """Remove what was kept. A server that is told to stop ends by that signal, and runs no clean-up of Python's."""
+    if _folder.cache_info().currsize:
+        _folder().cleanup()
+        _folder.cache_clear()

@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import answers, metrics, openapi
+from api import answers, drawing, metrics, openapi
 from api.broker import Broker
 from api.deps import Services, only_known_parameters
 from api.entity_tags import installed_version
@@ -39,6 +39,7 @@ from api.routes import (
     uploads,
     webhooks,
 )
+from api.short_answers import ShortAnswers
 from api.tokens import Tokens
 from api.waiting import Polls
 from jobs.database import engine_for, sessions_for
@@ -85,6 +86,7 @@ def app_for(configuration: Settings) -> FastAPI:
             yield
         await run_in_threadpool(services.hints.close)
         services.engine.dispose()
+        drawing.close()
 
     app = FastAPI(
         title="Hora",
@@ -92,7 +94,8 @@ def app_for(configuration: Settings) -> FastAPI:
         description="Training jobs: submit a spec, watch it train, and see whether it scaled.",
         lifespan=lifespan,
         dependencies=[Depends(only_known_parameters)],
-        responses=openapi.problems(
+        responses=openapi.UNREADABLE
+        | openapi.problems(
             s401="No valid token",
             s403="The token may not",
             s422="Wrong fields",
@@ -114,6 +117,7 @@ def app_for(configuration: Settings) -> FastAPI:
     app.add_middleware(Packing, minimum_size=1024, compresslevel=5)
     app.add_middleware(Heads)
     app.add_middleware(BodyLimit, limit=MAX_BYTES)
+    app.add_middleware(ShortAnswers, polled=lookups.JOB_POLLED)
     app.add_middleware(Requests, durations_s=metrics.request_durations(registry))
     return app
 
@@ -129,7 +133,7 @@ def _services(configuration: Settings) -> Services:
         tokens=Tokens(sessions, configuration.token),
         limits=Limits(configuration),
         broker=Broker(configuration.broker_url),
-        polls=Polls(sessions, host_timeout_s=configuration.host_timeout_s),
+        polls=Polls(engine, host_timeout_s=configuration.host_timeout_s),
     )
 
 

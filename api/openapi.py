@@ -38,6 +38,13 @@ def headers(*names: str) -> dict[str, Any]:
 
 
 CREATED: dict[int | str, dict[str, Any]] = {201: headers("Location", "ETag")}
+# Before any of this: the server under it cannot read the request, and says so in plain text.
+UNREADABLE: dict[int | str, dict[str, Any]] = {
+    400: {
+        "description": "It is no HTTP, or its address is longer than 64 KB",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
 NO_SUCH_JOB = problems(s404="No such job")
 
 

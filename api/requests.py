@@ -73,7 +73,8 @@ class Requests:
         route = getattr(scope.get("route"), "path", "none")
         if not scope.get("state", {}).get("is_stream"):  # which lasts as long as its reader likes
             self._durations_s.labels(scope["method"], route, str(status)).observe(duration_s)
-        if scope["path"] not in _QUIET or status != 200:
+        # Polls of what has not changed come thousands a second, and a line of each would say nothing.
+        if status != 304 and (scope["path"] not in _QUIET or status != 200):
             duration_ms = round(duration_s * 1000, 1)
             _log.info("request", method=scope["method"], path=scope["path"], status=status, duration_ms=duration_ms)
 

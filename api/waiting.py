@@ -6,11 +6,12 @@ A dashboard asks this several times a second for each of its readers, so polls t
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api.entity_tags import job_tag, tag_of
 from api.together import Together
-from jobs.database import Sessions
+from jobs.database import each_statement_alone
 from jobs.listing import Seen, Wanted, revisions, revisions_of
 from jobs.queue import Standing, standings
 from jobs.states import Status
@@ -21,8 +22,8 @@ from jobs.tables import Job
 class Polls:
     """The entity tags of jobs and of pages of their list, as they are now. One a process."""
 
-    def __init__(self, sessions: Sessions, *, host_timeout_s: float) -> None:
-        self._sessions = sessions
+    def __init__(self, engine: Engine, *, host_timeout_s: float) -> None:
+        self._engine = each_statement_alone(engine)
         self._host_timeout_s = host_timeout_s
         self._jobs = Together(self._read_jobs)
         self._pages = Together(self._read_pages)
@@ -46,15 +47,15 @@ class Polls:
         return page_tag(wanted, page, waiting, more=len(seen) > wanted.limit)
 
     def _read_jobs(self, job_ids: Sequence[str]) -> Mapping[str, Seen]:
-        with self._sessions() as session:
-            return {job.id: job for job in revisions_of(session, job_ids)}
+        with self._engine.connect() as connection:
+            return {job.id: job for job in revisions_of(connection, job_ids)}
 
     def _read_pages(self, pages: Sequence[Wanted]) -> Mapping[Wanted, Sequence[Seen]]:
-        with self._sessions() as session:
+        with Session(self._engine) as session:
             return {wanted: revisions(session, wanted) for wanted in pages}
 
     def _read_standings(self, job_ids: Sequence[str]) -> Mapping[str, Standing]:
-        with self._sessions() as session:
+        with Session(self._engine) as session:
             return standings(session, job_ids, host_timeout_s=self._host_timeout_s)
 
 

@@ -16,11 +16,13 @@ from sqlalchemy.orm import Session
 from jobs import cursors
 from jobs.cursors import Page, page_of
 from jobs.fitting import Cluster, HostSlots, Wish
+from jobs.placement_rows import is_alive
 from jobs.spec import Spec
 from jobs.states import SlotState
 from jobs.tables import Attempt, Host, Slot
 
 _LIST = "hosts"  # what its cursors belong to
+_LOOKS_A_PERIOD = 50
 
 
 class HostNotFound(LookupError):
@@ -113,6 +115,15 @@ def whole_cluster(session: Session) -> Cluster:
         .group_by(Host.name, Slot.host, Slot.kind)
     )
     return Cluster(HostSlots(name, kind, (), slots, together) for name, kind, slots, together in rows)
+
+
+def turn_s(session: Session, period_s: float, *, host_timeout_s: float) -> float:
+    """Seconds until a host looks again at what any host might do: once a period, and rarer where they are many.
+
+    All together they look so often, and each of them comes to it: some things can be done on one host only.
+    """
+    alive = session.scalar(select(func.count()).where(is_alive(host_timeout_s))) or 0
+    return period_s * max(1.0, alive / _LOOKS_A_PERIOD)
 
 
 def lack_of_room(session: Session, spec: Spec) -> str | None:

@@ -12,7 +12,22 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVarTuple
 
-from sqlalchemy import ColumnElement, DateTime, Select, Subquery, func, literal_column, select, tuple_, union_all
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    DateTime,
+    Select,
+    Subquery,
+    Text,
+    any_,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from jobs import cursors
@@ -127,12 +142,13 @@ def revisions(session: Session, wanted: Wanted) -> list[Seen]:
     return [Seen(*row) for row in session.execute(_in_order(_SEEN, wanted))]
 
 
-def revisions_of(session: Session, job_ids: Sequence[str]) -> list[Seen]:
+def revisions_of(connection: Connection, job_ids: Sequence[str]) -> list[Seen]:
     """What is to be seen of those of these jobs that there are, without reading the rest of them."""
-    return [Seen(*row) for row in session.execute(_SEEN.where(Job.id.in_(job_ids)))]
+    return [Seen(*row) for row in connection.execute(_SEEN_OF, {"ids": list(job_ids)})]
 
 
 _SEEN = select(Job.id, Job.revision, Job.status)
+_SEEN_OF = _SEEN.where(Job.id == any_(bindparam("ids", type_=ARRAY(Text))))  # one statement, however many they are
 
 
 def _in_order(query: Select[*Columns], wanted: Wanted) -> Select[*Columns]:

@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
 from jobs.database import Sessions
+from jobs.hosts import turn_s
 from jobs.settings import Settings
 from jobs.webhooks import outbox
 from jobs.webhooks.messages import body_of, headers_of
@@ -31,7 +32,7 @@ _ONE_AT_WORK = 0x73747564696573  # "studies": an advisory lock's number
 
 
 class Notifier(threading.Thread):
-    """Looks once a period, and as long as there is something to send; until it is stopped."""
+    """Looks once a period, rarer where hosts are many, and on while there is something to send, until it is stopped."""
 
     def __init__(
         self,
@@ -44,7 +45,8 @@ class Notifier(threading.Thread):
     ) -> None:
         super().__init__(name="notifier", daemon=True)
         self._sessions = sessions
-        self._period_s = settings.notify_period_s
+        self._settings = settings
+        self._pause_s = settings.notify_period_s
         self._base_url = (settings.public_url or "").rstrip("/")
         self._outbound = outbound or Outbound(settings.webhooks_allowed)
         self._clock = clock
@@ -71,7 +73,9 @@ class Notifier(threading.Thread):
 
     def look(self) -> None:
         """Note which studies have ended, and start to send what is due, as far as there are senders."""
+        config = self._settings
         with self._sessions.begin() as session:
+            self._pause_s = turn_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
             if session.scalar(select(func.pg_try_advisory_xact_lock(_ONE_AT_WORK))):
                 outbox.end_studies(session)
         while len(self._busy) < _SENDERS:
@@ -85,7 +89,7 @@ class Notifier(threading.Thread):
     def _wait(self) -> None:
         """Wait for a sender that has become free, else for the period."""
         try:
-            done = self._done.get(timeout=self._period_s)
+            done = self._done.get(timeout=self._pause_s)
             while True:
                 self._busy.discard(done or "")
                 done = self._done.get_nowait()

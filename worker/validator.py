@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from jobs.database import Sessions
 from jobs.datasets import uploads, validating
 from jobs.datasets.validating import Archive, Claim
+from jobs.hosts import turn_s
 from jobs.processes import MARK
 from jobs.settings import Settings
 from worker.containment import Failed, GivenUp, ask
@@ -45,10 +46,11 @@ class Validator(threading.Thread):
         self._settings = settings
         self._files = DatasetFiles(settings.datasets)
         self._stopped = threading.Event()
+        self._pause_s = settings.reconcile_period_s
 
     def run(self) -> None:
         """Look for new versions all the time; what fails is tried again."""
-        while not self._stopped.wait(self._settings.reconcile_period_s):
+        while not self._stopped.wait(self._pause_s):
             try:
                 while self.validate_one() and not self._stopped.is_set():
                     pass
@@ -70,6 +72,7 @@ class Validator(threading.Thread):
                 *validating.refuse_unseen(session, host_timeout_s=host_timeout_s),
             ]
             mine = validating.claim(session, self._settings.host, for_s=CLAIM_S)
+            self._pause_s = turn_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
         for name in refused:
             _log.info("dataset %s is invalid: nobody could look at it", name)
         if mine is None:

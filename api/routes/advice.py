@@ -1,7 +1,10 @@
 """What to change about a job, in the order in which to try it."""
 
+from fastapi import Response
+
 from api.access import router
-from api.deps import JobId, ServicesHere
+from api.deps import IfNoneMatch, JobId, ServicesHere
+from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
 from api.routes.analysis import PATIENCE_S
 from jobs.advice.gathering import evidence_on
@@ -15,8 +18,8 @@ from jobs.views.base import Listed
 routes = router("advice")
 
 
-@routes.get("/jobs/{job_id}/advice", responses=NO_SUCH_JOB)
-def get_advice(job_id: JobId, services: ServicesHere) -> Listed[Advice]:
+@routes.get("/jobs/{job_id}/advice", response_model=Listed[Advice], responses=UNCHANGED | NO_SUCH_JOB)
+def get_advice(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Read what to change next time, why, and what it is expected to bring.
 
     The `change` of an item is a body for `POST /v1/jobs/{id}/clone`. An empty list says that there is nothing to gain,
@@ -26,4 +29,4 @@ def get_advice(job_id: JobId, services: ServicesHere) -> Listed[Advice]:
         limit_statements(session, PATIENCE_S)
         job = get_job(session, job_id)
         evidence = evidence_on(session, job, analysis_of(session, job), services.site)
-    return Listed(items=advice_on(evidence))
+    return answer_once(Listed[Advice](items=advice_on(evidence)), if_none_match)

@@ -1,7 +1,10 @@
 """What a job's steps and samples say: why it is slow, where its time went, whether it learns."""
 
+from fastapi import Response
+
 from api.access import router
-from api.deps import JobId, ServicesHere
+from api.deps import IfNoneMatch, JobId, ServicesHere
+from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
 from jobs.analysis.analyse import analysis_of
 from jobs.analysis.shape import Analysis
@@ -13,12 +16,13 @@ routes = router("analysis")
 PATIENCE_S = 10.0  # a job of millions of steps takes a second
 
 
-@routes.get("/jobs/{job_id}/analysis", responses=NO_SUCH_JOB)
-def get_analysis(job_id: JobId, services: ServicesHere) -> Analysis:
+@routes.get("/jobs/{job_id}/analysis", response_model=Analysis, responses=UNCHANGED | NO_SUCH_JOB)
+def get_analysis(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Read what a job is named for, each with the figures it rests on, and the ledger of its leased seconds.
 
     docs/telemetry.md defines each figure. Of a job that runs it is what is known by now.
     """
     with services.sessions.begin() as session:
         limit_statements(session, PATIENCE_S)
-        return analysis_of(session, get_job(session, job_id))
+        found = analysis_of(session, get_job(session, job_id))
+    return answer_once(found, if_none_match)

@@ -3,17 +3,18 @@
 import re
 from typing import Annotated, Any
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
 
-from api.access import polled, router
+from api.access import router
 from api.deps import Cursor, IfNoneMatch, JobId, PageLimit, SafeText, Services, ServicesHere
 from api.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
 from api.openapi import NO_SUCH_JOB
 from api.problems import invalid
 from api.rows import job_view
-from api.waiting import page_tag, standings_of
+from api.short_answers import Polled
+from api.waiting import Polls, page_tag, standings_of
 from jobs import store
 from jobs.listing import JobFilter, Order, Wanted, list_jobs
 from jobs.spec import FieldProblem
@@ -23,7 +24,6 @@ from jobs.views.jobs import JobView
 
 routes = router("jobs")
 
-_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
 _DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 
 
@@ -113,17 +113,7 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, _, value in (text.partition(":") for text in given))
 
 
-async def _job_unchanged(request: Request, services: Services) -> Response | None:
-    """304 where the caller has the job as it is; None where that, or the request, needs a closer look."""
-    job_id, if_none_match = request.path_params["job_id"], request.headers["if-none-match"]
-    if request.scope["query_string"] or not _JOB_ID.fullmatch(job_id):
-        return None
-    tag = await services.polls.job_tag(job_id)
-    return unchanged(tag) if is_known(tag, if_none_match) else None
-
-
 @routes.get("/jobs/{job_id}", response_model=JobView, responses=UNCHANGED | NO_SUCH_JOB)
-@polled(_job_unchanged)
 async def get_job(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
     """Look a job up. With `If-None-Match` an unchanged one is answered with 304."""
     return await run_in_threadpool(_job, services, job_id, if_none_match)
@@ -136,3 +126,6 @@ def _job(services: Services, job_id: str, if_none_match: str | None) -> Response
         view = job_view(job, standing=standing)
     tag = job_tag(view.revision, standing)
     return unchanged(tag) if is_known(tag, if_none_match) else answer_with(view, tag)
+
+
+JOB_POLLED = Polled("/v1/jobs/{job_id}", Polls.job_tag)

@@ -27,7 +27,9 @@ from jobs.views.people import (
 routes = router("people", own=True)
 
 TokenId = Annotated[str, Path(pattern="^[0-9a-f]{1,32}$", description="The token's id", examples=["9f86d081884c"])]
-UserName = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,128}$", description="The user's name", examples=["alice"])]
+UserName = Annotated[
+    str, Path(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,128}$", description="The user's name", examples=["alice"])
+]
 
 _TOKENS = {
     "for a script": {"value": {"name": "nightly training", "scope": "submit", "expires_in_s": 2592000}},

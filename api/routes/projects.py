@@ -42,7 +42,9 @@ _NO_SUCH_MEMBER = problems(s404="No such project, or no such user")
 ProjectPath = Annotated[
     str, Path(pattern="^[a-z0-9][a-z0-9-]{0,63}$", description="The project's name", examples=["vision"])
 ]
-UserPath = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,128}$", description="The user's name", examples=["ada"])]
+UserPath = Annotated[
+    str, Path(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,128}$", description="The user's name", examples=["ada"])
+]
 
 
 @routes.post(

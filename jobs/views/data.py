@@ -11,9 +11,9 @@ from jobs.spec import Column, Pixels, Share, Source
 from jobs.views.base import View
 
 DatasetStatus = Literal["validating", "ready", "invalid"]
-_Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=1000)]
+_Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=1000)]
 # Never a path: what is stored goes by the upload's id.
-FileName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f/\\]+$", max_length=255)]
+FileName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f/\\]+$", max_length=255)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 

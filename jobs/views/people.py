@@ -11,7 +11,7 @@ from jobs.views.base import View
 TEN_YEARS_S = 10 * 365 * 24 * 3600
 USER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$"
 
-_Name = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=128)]
+_Name = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=128)]
 
 
 class NewToken(BaseModel):

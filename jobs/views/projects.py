@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from jobs.spec import ProjectName
 from jobs.views.base import View
 
-Description = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=1000)]
+Description = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=1000)]
 Limit = Annotated[int, Field(ge=0, le=1_000_000)]
 Hours = Annotated[float, Field(ge=0, le=1e9)]
 

@@ -31,7 +31,7 @@ class NewWebhook(View):
 class WebhookChanges(View):
     """What is to change of a webhook."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"disabled": True}]})
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"disabled": True}]})
 
     disabled: bool = Field(description="Send nothing to it any more, or again")
 

@@ -39,13 +39,13 @@ def operator(breakable: Stack) -> Iterator[Service]:
         yield client
 
 
-def trains(client: Service, job_id: str, *, epochs: int, within_s: float = 90) -> Json:
-    """Wait until the job has trained `epochs` epochs."""
+def trains(client: Service, job_id: str, *, epochs: int, attempt: int = 1, within_s: float = 90) -> Json:
+    """Wait until the job has trained `epochs` epochs, and is in that attempt."""
 
     def far_enough() -> Json | None:
         job = client.job(job_id)
         assert job["status"] in ("queued", "launching", "running"), job
-        return job if (job["progress"] or {}).get("epoch", 0) > epochs else None
+        return job if job["attempt"] >= attempt and (job["progress"] or {}).get("epoch", 0) > epochs else None
 
     return until(far_enough, within_s=within_s, what=f"epoch {epochs} of {job_id}")
 

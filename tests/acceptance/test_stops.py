@@ -41,7 +41,7 @@ def build(shape, classes):
     inputs = layers.Input(shape)
     return Model(inputs, layers.Dense(classes)(layers.Flatten()(inputs)))
 """
-LEASE_S = 15
+LEASE_S, STALL_S = 11, 20
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_a_job_that_is_stalled_cut_off_and_paused_comes_out_whole(
 ) -> None:
     """In attempt 1 a rank stands still, in 2 the supervisor, for longer than its lease; 3 goes on, and is paused."""
     # The ranks have to make their first step within the limit, too.
-    job_id = client.submit({**ENDLESS, "model": "lenet5", "stall_timeout_s": 15})["id"]
+    job_id = client.submit({**ENDLESS, "model": "lenet5", "stall_timeout_s": STALL_S})["id"]
     trains(client, job_id, epochs=3)
     os.kill(rank_pids(client, job_id, 1)[1], signal.SIGSTOP)
     until(lambda: len(client.attempts(job_id)) == 2, within_s=90, what="the end of the stall")
@@ -109,7 +109,7 @@ def test_a_job_that_is_stalled_cut_off_and_paused_comes_out_whole(
     assert client.cancel(job_id)["status"] == "cancelled"
     first, second, third = attempts = client.attempts(job_id)
     assert [one["end_reason"] for one in attempts] == ["stalled", "lease_expired", "paused"]
-    assert first["error"] == "no step from any rank for 15 s; stopped by a signal: rank 1"
+    assert first["error"] == "no step from any rank for 20 s; stopped by a signal: rank 1"
     assert 0 == first["resumed_step"] < second["resumed_step"] < third["resumed_step"]
     epochs = list(points(client, job_id, "val_loss"))
     assert epochs == list(range(1, len(epochs) + 1)), "an epoch is missing or there twice"

@@ -27,20 +27,20 @@ _BASE = {"learning_rate": 0.001, "early_stopping": None, "model": "mlp"}
 SPECS = {
     # Images of 5.8 million pixels are decoded for a network that sees 1,024 of them.
     "input": {
-        **_BASE, "dataset": {"source": "pictures", "image_size": [32, 32]}, "batch_size": 8, "gpus": 1, "epochs": 4,
+        **_BASE, "dataset": {"source": "pictures", "image_size": [32, 32]}, "batch_size": 8, "gpus": 1, "epochs": 2,
         "steps_per_epoch": 30,
     },
     # The gradients of 3.6 million weights are exchanged for every two samples.
     "communication": {
         **_BASE, "dataset": {"source": "synthetic:samples=4000,classes=4,shape=96x96x3", "validation": 0.01},
-        "batch_size": 2, "gpus": 2, "epochs": 2, "steps_per_epoch": 160,
+        "batch_size": 2, "gpus": 2, "epochs": 2, "steps_per_epoch": 90,
     },
     # Two in five labels are wrong: after the rule there is nothing left to learn but these.
     "overfits": {**_BASE, "dataset": {"source": "noisy.npz", "validation": 0.3}, "batch_size": 16, "epochs": 60},
     # A small rate, so that it becomes better to the end.
     "healthy": {
         "dataset": "synthetic:samples=5000,classes=10,shape=32x32x3", "model": "convnet7", "learning_rate": 0.00003,
-        "batch_size": 64, "gpus": 2, "epochs": 6,
+        "batch_size": 64, "gpus": 2, "epochs": 4,
     },
 }  # fmt: skip
 

@@ -9,14 +9,17 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 
+import httpx2 as httpx
 import psutil
 import psycopg
 import pytest
 
 from hora import postgres
+from hora.errors import NotAuthorized
 from hora.home import MAX_SOCKET_PATH_BYTES, Home, StackError
 from hora.processes import attempts_of
 from hora.service import Service
@@ -310,3 +313,31 @@ def test_only_the_api_has_the_token(stack: Stack) -> None:
         with suppress(psutil.NoSuchProcess):  # as above
             assert stack.token not in str(psutil.Process(process.pid).environ())
             assert stack.token not in str(psutil.Process(process.pid).cmdline())
+
+
+def test_no_command_line_and_no_log_has_a_token(stack: Stack, client: Service) -> None:
+    made = client.create_token("x", scope="read")["token"]
+    with Service(stack.url, made) as reader, Service(stack.url, "hora_mistyped") as stranger:
+        reader.me()
+        with pytest.raises(NotAuthorized):
+            stranger.me()
+    link = client.login_link()["url"]
+    assert httpx.get(link).status_code == 303
+    until(lambda: '"path": "/login"' in stack.log_of("api"), what="the line of the last request")
+    texts = (stack.token, made, "hora_mistyped", link.partition("=")[2])
+    written = [log.read_text(errors="replace") for log in (stack.home / "logs").iterdir()]
+    for process in processes_of(stack):
+        with suppress(psutil.NoSuchProcess):  # as above
+            written.append(str(psutil.Process(process.pid).cmdline()))
+    assert [text for text in texts if text in "".join(written)] == []
+
+
+@pytest.mark.parametrize(("length", "status"), [(65_000, 401), (66_000, 400)])
+def test_an_address_that_no_server_reads_is_answered_as_the_document_says(
+    stack: Stack, length: int, status: int
+) -> None:
+    with closing(HTTPConnection(stack.url.removeprefix("http://"), timeout=30)) as connection:
+        connection.request("GET", f"/v1/jobs?name={'x' * length}")
+        answer = connection.getresponse()
+        assert answer.status == status
+        assert answer.headers.get_content_type() == ("application/problem+json" if status == 401 else "text/plain")

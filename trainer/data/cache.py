@@ -5,7 +5,8 @@ whole: it was written beside itself, as NAME-BYTES.part, and renamed. Two kinds 
 when their holder dies):
 
     NAME-BYTES.part   held by the one who fetches this file; the others wait for it, and fetch nothing
-    lock              held for a moment by the one who admits or evicts; `used` beside it has the bytes admitted so far
+    lock              held for a moment to admit and to evict, and while any file of the folder is made, renamed or
+                      removed; `used` beside it has the bytes admitted so far, of these files and no others
 
 At the limit, files that nobody has used for an hour make room, the least recently used first. Where there are none a
 file is not admitted and is read from its source: a set larger than the limit keeps what it has, instead of pushing
@@ -89,37 +90,49 @@ class DiskCache:
 
     def _fetched(self, entry: _Entry, filesystem: Any, path: str) -> BinaryIO | None:
         """The file, fetched unless somebody else has just done that; None where there is no room for it."""
-        with _locked(entry.part):
-            file = _opened(entry)
-            if file is not None or not self._admit(entry):
-                entry.part.unlink()
-                return file
-            try:
-                filesystem.get_file(path, str(entry.part))
-                if entry.part.stat().st_size == entry.size_bytes:
-                    file = entry.part.open("rb")
-                    entry.part.rename(entry.path)
-            finally:
-                if file is None:
+        while True:
+            with _locked(self._folder / "lock"):
+                if file := _opened(entry):
+                    return file
+                part = _taken(entry.part)
+                if part and not self._admit(entry):
                     entry.part.unlink()
-                    self._give_back(entry.size_bytes)
-            return file
+                    part.close()
+                    return None
+            if part:
+                with part:
+                    return self._fetch(entry, filesystem, path)
+            _wait_for(entry.part)
+
+    def _fetch(self, entry: _Entry, filesystem: Any, path: str) -> BinaryIO | None:
+        """The file, whole; None where its source did not send as much as it had announced."""
+        file = None
+        try:
+            filesystem.get_file(path, str(entry.part))
+            if entry.part.stat().st_size == entry.size_bytes:
+                file = entry.part.open("rb")
+                with _locked(self._folder / "lock"):
+                    entry.part.rename(entry.path)
+        finally:
+            if file is None:
+                self._give_back(entry)
+        return file
 
     def _admit(self, entry: _Entry) -> bool:
-        """Count a file's bytes as used, if there is room or can be made."""
-        with _locked(self._folder / "lock"):
-            used_bytes = self._used_bytes()
-            if used_bytes is None or used_bytes + entry.size_bytes > self._limit_bytes:
-                used_bytes = self._make_room(entry)
-            admitted = used_bytes + entry.size_bytes <= self._limit_bytes
-            self._write_used(used_bytes + entry.size_bytes * admitted)
+        """Count a file's bytes as used, if there is room or can be made; the folder is locked."""
+        used_bytes = self._used_bytes()
+        if used_bytes is None or used_bytes + entry.size_bytes > self._limit_bytes:
+            used_bytes = self._make_room(entry)
+        admitted = used_bytes + entry.size_bytes <= self._limit_bytes
+        self._write_used(used_bytes + entry.size_bytes * admitted)
         if not admitted:
             self._pause("its limit is reached and all that is in it is in use")
         return admitted
 
-    def _give_back(self, size_bytes: int) -> None:
+    def _give_back(self, entry: _Entry) -> None:
         with _locked(self._folder / "lock"):
-            self._write_used((self._used_bytes() or 0) - size_bytes)
+            entry.part.unlink()
+            self._write_used((self._used_bytes() or 0) - entry.size_bytes)
 
     def _make_room(self, entry: _Entry) -> int:
         """Look at the whole folder, evict for a file where that is needed; the bytes that are used without it."""
@@ -179,7 +192,7 @@ def _opened(entry: _Entry) -> BinaryIO | None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, which is made if need be; of another one where it was renamed or removed meanwhile."""
+    """Hold the lock of a file, which is made if need be; of another one where it was removed meanwhile."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -193,16 +206,27 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _remove_abandoned(part: Path) -> bool:
-    """Remove what a killed process left; one that is being written is locked."""
-    file = os.open(part, os.O_RDWR | os.O_CLOEXEC)
+def _taken(part: Path) -> BinaryIO | None:
+    """A file to fetch into, made if need be and locked until it is closed; None where somebody fetches it."""
+    file = part.open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        abandoned = os.path.samestat(part.stat(), os.fstat(file))
-        if abandoned:
-            part.unlink()
-        return abandoned
     except BlockingIOError:
-        return False
-    finally:
-        os.close(file)
+        file.close()
+        return None
+    return file
+
+
+def _wait_for(part: Path) -> None:
+    """Return when nobody fetches it any more."""
+    with suppress(FileNotFoundError), part.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+
+
+def _remove_abandoned(part: Path) -> bool:
+    """Remove what a killed process left; one that is being written is locked."""
+    file = _taken(part)
+    if file:
+        part.unlink()
+        file.close()
+    return file is not None

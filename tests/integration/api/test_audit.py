@@ -138,6 +138,22 @@ def _filled(value: Any, known: dict[str, str]) -> Any:
     return value.format(**known) if isinstance(value, str) else value
 
 
+def test_the_way_in_and_out_is_written_down(api: TestClient, app: FastAPI, sessions: Sessions) -> None:
+    """By a link and by the page's button: what no token below /v1 asks for."""
+    browser = TestClient(app, follow_redirects=False)
+    browser.portal = api.portal
+    assert browser.get(api.post("/v1/login-links").json()["path"]).status_code == 303
+    session = browser.get("/v1/me").json()["token_id"]
+    own = {"X-CSRF-Token": browser.cookies["hora_csrf"], "Sec-Fetch-Site": "same-origin"}
+    assert browser.post("/logout", headers=own).status_code == 204
+
+    written = entries(sessions)[-2:]
+    assert [(entry.action, entry.subject) for entry in written] == [
+        ("session.started", "admin"), ("session.ended", "admin"),
+    ]  # fmt: skip
+    assert {(entry.actor, entry.token_id, entry.address) for entry in written} == {("admin", session, "testclient")}
+
+
 def test_what_did_not_happen_is_not_written_down(
     api: TestClient, client_of: Clients, sessions: Sessions, submitted: Callable[..., str]
 ) -> None:

@@ -223,3 +223,13 @@ def test_a_poll_needs_a_token_and_is_logged_like_any_request(api: TestClient, ru
     assert (answer.status_code, answer.headers["x-request-id"]) == (304, "a-poll")
     assert 'route="/v1/jobs/{job_id}",status="304"' in api.get("/metrics").text
     assert api.get(url, headers=known | {"Authorization": "Bearer hora_other"}).status_code == 401
+
+
+def test_what_an_analysis_and_its_advice_say(api: TestClient, running: Lease, sessions: Sessions) -> None:
+    analysis, advice = (Poll(api, f"/v1/jobs/{running.job_id}/{what}") for what in ("analysis", "advice"))
+    with sessions.begin() as session:
+        leases.end(session, running, EndReason.COMPLETED)
+    analysis.full()  # its slots were leased for so long: that stands still from now on
+    assert not analysis.is_unchanged()
+    assert analysis.is_unchanged()
+    assert advice.is_unchanged()

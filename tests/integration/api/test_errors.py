@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from psycopg.sql import SQL, Identifier
 from sqlalchemy import func, update
 
 import migrations
@@ -53,6 +54,35 @@ def test_no_token_is_stored_in_the_open(api: TestClient, database: str) -> None:
 
     assert len(rows) == 1
     assert TOKEN not in rows[0][0]
+
+
+def test_a_secret_is_in_the_answer_that_hands_it_out_and_nowhere_else(
+    app: FastAPI, api: TestClient, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    browser = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+    browser.portal = api.portal
+    made = api.post("/v1/tokens", json={"name": "x", "user": "alice"}).json()
+    link = api.post("/v1/login-links").json()["path"]
+    assert browser.get(link).status_code == 303
+    texts = [TOKEN, made["token"], link.partition("=")[2], browser.cookies["hora_session"], "hora_mistyped"]
+    answers = [
+        browser.get(link), browser.get("/v1/me"), browser.post("/v1/jobs", json=SPEC),
+        *(api.get("/v1/me", headers={"Authorization": f"Bearer {text}"}) for text in texts),
+        *(api.get(f"/v1/{path}") for path in ("tokens", "tokens?user=alice", f"tokens/{made['id']}", "users", "audit")),
+        api.delete(f"/v1/tokens/{made['id']}"),
+        api.get("/v1/me", headers={"Authorization": f"Bearer {made['token']}"}),
+    ]  # fmt: skip
+    assert {answer.status_code for answer in answers} == {200, 204, 401, 403}
+    with psycopg.connect(database) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        queries = [SQL("SELECT t::text FROM {} t").format(Identifier(name)) for (name,) in tables]
+        rows = [str(connection.execute(query).fetchall()) for query in queries]
+    logged = capsys.readouterr().out
+
+    assert "token.created" in "".join(rows)
+    assert "/login" in logged
+    for written in (*(f"{answer.headers} {answer.text}" for answer in answers), *rows, logged):
+        assert [text for text in texts if text in written] == []
 
 
 def test_an_unknown_route_and_a_wrong_method_are_problems(api: TestClient) -> None:

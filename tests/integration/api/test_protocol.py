@@ -90,6 +90,7 @@ def test_a_key_is_bound_to_its_body_and_its_route(api: TestClient, submitted: Su
     for path, body, sent in (
         ("/v1/jobs", SPEC | {"gpus": 1}, key),
         (url, SPEC, key),
+        (url, {"seed": 7}, {"Idempotency-Key": "k2"}),
         ("/v1/studies", study, key),
         (f"/v1/jobs/{submitted()}/clone", None, {"Idempotency-Key": "k2"}),
     ):

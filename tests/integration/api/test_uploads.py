@@ -184,6 +184,15 @@ def test_two_requests_do_not_write_at_once(api: TestClient, configuration: Setti
     assert put(api, upload_id, 0, ARCHIVE).status_code == 200
 
 
+def test_no_link_is_written_through(configuration: Settings, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"as it was")
+    on_disk(configuration, "5r0x").parent.mkdir(parents=True)
+    on_disk(configuration, "5r0x").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"):
+        UploadFile(configuration.datasets, "5r0x")
+    assert (tmp_path / "precious").read_bytes() == b"as it was"
+
+
 def test_a_full_disk_is_said_and_leaves_nothing(
     api: TestClient, configuration: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

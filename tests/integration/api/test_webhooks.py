@@ -179,3 +179,12 @@ def test_a_deleted_one_is_gone_with_its_secret(client_of: ClientOf, sessions: Se
     assert alice.get("/v1/webhooks").json()["items"] == []
     with sessions() as session:
         assert session.scalars(select(Webhook.secret)).all() == [""]
+
+
+@pytest.mark.parametrize("disabled", [0, 1, "true", None, []])
+def test_only_true_and_false_say_whether_it_is_disabled(client_of: ClientOf, disabled: object) -> None:
+    alice = client_of("alice")
+    at = f"/v1/webhooks/{added(alice)['id']}"
+    refused = alice.patch(at, json={"disabled": disabled})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "disabled")
+    assert alice.get(at).json()["disabled_at"] is None

@@ -21,7 +21,7 @@ from tests.integration.histories.world import World
 
 _MORE = int(os.environ.get("HORA_HISTORIES", "0"))
 _SETTINGS = settings(
-    max_examples=_MORE or 30,  # each of the bugs below is found in the first dozen
+    max_examples=_MORE or 20,  # each of the bugs below is found in the first dozen
     stateful_step_count=30,
     derandomize=not _MORE,
     database=None,

@@ -123,6 +123,24 @@ def test_a_part_that_becomes_a_link_after_it_was_looked_at_is_not_followed(
         opened(runs, JOB, "tensorboard/train/events.out.tfevents.1")
 
 
+def test_a_folder_that_becomes_a_link_while_it_is_entered_is_the_one_that_was_opened(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = runs / JOB / "artifacts/tensorboard/train"
+    (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
+    opening = artifacts._open
+
+    def then_swapped(name: str, flags: int, folder: int, path: str) -> int:
+        descriptor = opening(name, flags, folder, path)
+        if name == "train":
+            train.rename(train.with_name("moved"))
+            train.symlink_to(runs.parent)
+        return descriptor
+
+    monkeypatch.setattr(artifacts, "_open", then_swapped)
+    assert read(runs, "tensorboard/train/events.out.tfevents.1") == b"events"
+
+
 def test_an_open_file_stays_whole_while_another_takes_its_place(runs: Path) -> None:
     path = runs / JOB / "artifacts/model.keras"
     found = opened(runs, JOB, "model.keras")
@@ -158,6 +176,14 @@ def test_a_job_without_a_folder_is_told_apart_from_one_without_files(runs: Path)
     for folder in (runs, runs.parent / "nowhere"):
         with pytest.raises(ArtifactsUnseen):
             listed(folder, "absent")
+
+
+def test_a_path_has_an_end() -> None:
+    assert len(parts_of("/".join("a" * 20))) == 20
+    assert parts_of("/".join(["a" * 249] * 4))
+    for path in ("/".join("a" * 21), "/".join(["a" * 250] * 4)):
+        with pytest.raises(ArtifactNotFound):
+            parts_of(path)
 
 
 def test_names_from_everywhere_are_names() -> None:

@@ -6,14 +6,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, insert, select, update
 
 from jobs import ingest, retention
 from jobs.database import Sessions
 from jobs.ingest import LogRow
+from jobs.scopes import Scope
 from jobs.settings import Settings
 from jobs.states import Status
-from jobs.tables import Host, Job, LogLine
+from jobs.tables import AuditEntry, Host, Job, LogLine, Token
+from jobs.tokens import store_token
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 from tests.waiting import until
@@ -149,6 +151,22 @@ def test_a_worker_tidies_up_again_and_again(sessions: Sessions, runs: Path, conf
         tidier.stop()
         tidier.join(10)
     assert not tidier.is_alive()
+
+
+def test_what_people_did_and_their_sessions_go_with_time(sessions: Sessions, config: Settings) -> None:
+    with sessions.begin() as session:
+        for days in (366, 364):
+            at = func.now() - timedelta(days=days)
+            session.execute(insert(AuditEntry).values(actor="alice", action="job.paused", at=at, data={"days": days}))
+        for days in (31, 29):
+            ended = store_token(session, f"hora_{days}", user="alice", scope=Scope.READ, name=f"{days}", kind="session")
+            at = func.now() - timedelta(days=days)
+            session.execute(update(Token).where(Token.id == ended).values(expires_at=at))
+    Retention(sessions, config).tidy()
+
+    with sessions() as session:
+        assert [data["days"] for data in session.scalars(select(AuditEntry.data))] == [364]
+        assert session.scalars(select(Token.name)).all() == ["29"]
 
 
 def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, runs: Path, config: Settings) -> None:

@@ -61,6 +61,7 @@ def test_every_error_is_a_problem(told: dict[str, Any], subtests: pytest.Subtest
             answers = operation["responses"]
             errors = {status: answer for status, answer in answers.items() if status[0] in "45"}
             assert all(answer["description"] for answer in answers.values())
+            assert list(errors.pop("400")["content"]) == ["text/plain"]  # the server's own, before there is a request
             for answer in errors.values():
                 assert answer["content"] == {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
             needed = {"422", "503"} | ({"401", "403", "429"} if path not in OPEN else set())

@@ -62,6 +62,14 @@ def test_wrong_fields_are_listed_and_told() -> None:
     assert problem.detail == "gpus: too many; body: not JSON"
 
 
+def test_a_problem_is_told_at_a_bounded_length() -> None:
+    problem = problem_of(InvalidSpec([FieldProblem("f" * 10_000, "m" * 10_000)] * 1000))
+
+    assert {(len(error.field), len(error.message)) for error in problem.errors} == {(200, 2000)}
+    assert len(problem.errors) == 50
+    assert len(problem.detail) < 50 * 2300
+
+
 def test_a_fault_of_ours_says_nothing_of_its_cause() -> None:
     problem = problem_of(RuntimeError("swordfish"))
 

@@ -1,4 +1,4 @@
-"""The limit of a body, byte by byte."""
+"""The limit of a body, byte by byte, and what is left of an answer to HEAD."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from api.problems import BodyTooLarge
-from api.requests import BodyLimit
+from api.requests import BodyLimit, Heads
 
 
 def bytes_read(chunks: Sequence[bytes], *, limit: int, said: str | None = None) -> int:
@@ -47,3 +47,30 @@ def test_one_byte_more_is_refused_whatever_the_header_says(said: str | None) -> 
 def test_a_body_that_says_it_is_too_large_is_not_read(said: str) -> None:
     with pytest.raises(BodyTooLarge):
         bytes_read([], limit=3, said=said)
+
+
+def answer_through_heads(method: str) -> list[Message]:
+    """What reaches the server of an answer with a body that comes in pieces."""
+    sent: list[Message] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["method"] == "GET"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for more in (True, True, False):
+            await send({"type": "http.response.body", "body": b"data: x", "more_body": more})
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": "/v1/jobs/0000/live", "headers": []}
+    asyncio.run(Heads(application)(scope, receive, send))
+    return sent
+
+
+def test_an_answer_to_head_ends_where_its_body_would_begin() -> None:
+    start, *pieces = answer_through_heads("GET")
+    assert len(pieces) == 3
+    assert answer_through_heads("HEAD") == [start, {"type": "http.response.body"}]

@@ -86,3 +86,18 @@ def test_whoever_gives_up_takes_the_answer_from_nobody() -> None:
             await impatient
 
     play(story)
+
+
+def test_after_a_crowd_the_next_read_waits_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Together, "_EACH_S", 1.0)
+    monkeypatch.setattr(Together, "_MOST_S", 1.0)
+
+    async def story(reads: Reads, together: Together[str, str]) -> None:
+        reads.let_go(2)
+        assert await asyncio.gather(*map(together, "abc")) == ["a1", "b1", "c1"]
+        first = asyncio.create_task(together("d"))
+        await asyncio.sleep(0.05)
+        assert await asyncio.gather(first, together("e")) == ["d2", "e2"]
+        assert reads.asked == [["a", "b", "c"], ["d", "e"]]
+
+    play(story)

@@ -70,11 +70,13 @@ def test_what_can_be_right_is_let_through(spec: Spec) -> None:
         ("dataset.source", spec_of({"source": "s3://bucket/sets/%2E./other"})),
         ("dataset.source", spec_of({"source": "s3://bucket/sets/./../x"})),
         ("dataset.source", spec_of({"source": "s3://bucket/sets/%2e%2e%2fother"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets/..%5cother"})),
         ("dataset.source", spec_of({"source": "s3://bucket/sets//other"})),
         ("dataset.source", spec_of({"source": "s3://bucket/sets/a?versionId=1"})),
         ("dataset.source", spec_of({"source": "s3://me@bucket/sets/a"})),
         ("dataset.source", spec_of({"source": "file:///data/chips"})),
         ("dataset.source", spec_of({"source": "zip://x::s3://bucket/sets/a.zip"})),
+        ("dataset.source", spec_of({"source": "s3://bucket/sets/a.zip::file"})),
         ("dataset.source", spec_of({"source": "simplecache::/data/chips"})),
         ("dataset.source", spec_of({"source": "synthetic:colour=red"})),
         ("dataset.validation", spec_of({"validation": "/etc"})),
@@ -116,6 +118,11 @@ def test_a_refusal_says_what_there_is() -> None:
 
 def test_a_relative_path_needs_a_folder_among_the_roots() -> None:
     assert the_problem(spec_of({"source": "chips"}), Site(data_roots=["s3://bucket/sets"])).field == "dataset.source"
+
+
+@pytest.mark.parametrize("root", ["s3://", "s3://me@bucket"])
+def test_a_url_with_a_user_is_refused_below_any_root(root: str) -> None:
+    assert "no user" in the_problem(spec_of({"source": "s3://me@bucket/sets"}), Site(data_roots=[root])).message
 
 
 def test_everything_is_named_at_once() -> None:

@@ -76,6 +76,7 @@ def test_a_url_below_a_root(root: str, source: str) -> None:
         "memory://bucket/data/%2E./a.txt",
         "memory://bucket/data/..%2fa.txt",
         "memory://bucket/data/..\\a.txt",
+        "memory://bucket/data/..%5Ca.txt",
         "memory://bucket/data//chips",
         "memory:///bucket/data/chips",
         "memory://user@bucket/data/chips",
@@ -83,6 +84,7 @@ def test_a_url_below_a_root(root: str, source: str) -> None:
         "memory://bucket/data/chips#x",
         "simplecache::memory://bucket/data/chips",
         "memory://bucket/data::file:///etc",
+        "memory://bucket/data/chips::file",
         "MEMORY://bucket/data/chips",
         "file:///bucket/data/chips",
         "http://127.0.0.1/bucket/data/chips",
@@ -91,6 +93,13 @@ def test_a_url_below_a_root(root: str, source: str) -> None:
 def test_a_url_that_is_not_below_a_root(source: str, tmp_path: Path) -> None:
     with pytest.raises(BadData, match="is not below the data roots"):
         locate(source, ["memory://bucket/data", str(tmp_path), "s3://bucket"], field="dataset.source")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("root", ["memory://", "memory://user@bucket"])
+def test_a_url_with_a_user_is_below_no_root(root: str) -> None:
+    with pytest.raises(BadData, match="is not below the data roots"):
+        locate("memory://user@bucket/data/chips", [root], field="dataset.source")
 
 
 @pytest.mark.usefixtures("store")

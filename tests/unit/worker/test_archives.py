@@ -53,7 +53,7 @@ def test_a_plain_name_is_kept(name: str, tmp_path: Path) -> None:
 
 WRONG_NAMES = [
     "/etc/cron.d/x", "../x", "a/../../x", "a/..", "C:/x", "..\\x", "a\\b", "a//b", "a\nb", "a\x00b", "a\x1bb", "a/\x7f",
-    "x" * 256, "/".join(["d"] * 17), "a/" * 15 + "x" * 1000,
+    "x" * 256, "/".join(["d"] * 17), "a/" * 15 + "x" * 1000, "/".join(["d" * 250] * 5),
 ]  # fmt: skip
 
 
@@ -117,6 +117,12 @@ def test_no_name_comes_twice(names: tuple[str, str], tmp_path: Path) -> None:
         unpacked(out.getvalue(), tmp_path)
 
 
+@pytest.mark.parametrize("name", ["a_.png", "ä_.png"], ids=["plain", "flagged as UTF-8"])
+def test_a_name_in_a_zip_is_not_cut_at_a_nul(name: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="control characters"):
+        unpacked(zip_of({name: b"x"}).replace(b"_.png", b"\0.png"), tmp_path)
+
+
 def test_a_name_in_another_encoding_is_refused(tmp_path: Path) -> None:
     latin = zip_of({"gr_sse.png": b"x"}).replace(b"gr_sse", b"gr\xf6sse")
     with pytest.raises(Refused, match="UTF-8"):
@@ -151,6 +157,21 @@ def test_the_bytes_of_all_files_count(tmp_path: Path) -> None:
         unpacked(zip_of({f"{number}.bin": bytes(400) for number in range(3)}), tmp_path, limits=limits)
 
 
+def test_a_file_that_is_itself_the_data_is_counted_too(tmp_path: Path) -> None:
+    limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
+    with pytest.raises(Refused, match="more than 1000 bytes"):
+        unpacked(bytes(1001), tmp_path, filename="a.npz", limits=limits)
+
+
+def test_headers_without_an_end_are_counted(tmp_path: Path) -> None:
+    header = tarfile.TarInfo.create_pax_global_header({"comment": "x" * 30_000})  # of no file, and kept nowhere
+    limits = Limits(max_bytes=100_000, max_entries=10, max_ratio=200)
+    assert unpacked(header + tar_of(FILES), tmp_path, limits=limits) == FILES
+    (tmp_path / "many").mkdir()
+    with pytest.raises(Refused, match="more than 100000 bytes"):
+        unpacked(gzipped(header * 100 + tar_of(FILES)), tmp_path / "many", limits=limits)
+
+
 def test_what_the_headers_say_does_not_count(tmp_path: Path) -> None:
     limits = Limits(max_bytes=1000, max_entries=10, max_ratio=200)
     with pytest.raises(Refused, match="cannot be read"):
@@ -168,6 +189,14 @@ def test_the_number_of_files_is_limited(make: object, tmp_path: Path) -> None:
 def test_files_do_not_share_their_bytes(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="shares its bytes"):
         unpacked(zip_of_overlapping(bytes(1000), 50), tmp_path)
+
+
+def test_nothing_is_unpacked_into_a_folder_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "into").mkdir()
+    for filename in ("a.zip", "a.npz"):
+        with pytest.raises(FileExistsError):
+            unpacked(zip_of(FILES), tmp_path, filename=filename)
+    assert not list((tmp_path / "into").iterdir())
 
 
 def test_what_is_encrypted_is_refused(tmp_path: Path) -> None:

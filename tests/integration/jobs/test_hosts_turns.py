@@ -1,0 +1,19 @@
+"""How often a host looks at what any host might do."""
+
+import pytest
+
+from jobs.database import Sessions
+from jobs.hosts import turn_s
+from tests.integration.jobs import given
+
+
+@pytest.mark.parametrize(("hosts", "silent", "seconds"), [(0, 0, 2), (3, 0, 2), (50, 0, 2), (100, 0, 4), (100, 25, 3)])
+def test_many_hosts_together_look_as_often_as_fifty(
+    sessions: Sessions, hosts: int, silent: int, seconds: float
+) -> None:
+    for number in range(hosts):
+        given.a_host(sessions, f"h{number}", slots=1)
+    for number in range(silent):
+        given.host_went_silent(sessions, f"h{number}")
+    with sessions() as session:
+        assert turn_s(session, 2.0, host_timeout_s=15) == seconds
