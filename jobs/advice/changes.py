@@ -48,17 +48,18 @@ def times_batch(spec: Spec, factor: int) -> Change:
 
 
 def times_gpus(spec: Spec, factor: int) -> Change:
-    """So many times the GPUs; where each keeps its batch, the rate grows with the batch of all."""
-    follows = {**_growing_rate(spec), **_as_many_samples(spec, factor)} if spec.batch_per == "gpu" else {}
+    """So many times the GPUs; where each keeps its batch, the rate grows with the batch of all, else it stays."""
+    grows = spec.batch_per == "gpu"
+    follows = {**_growing_rate(spec), **_as_many_samples(spec, factor)} if grows else _same_rate(spec)
     return _new(spec, {"gpus": spec.gpus * factor, **follows})
 
 
 def half_gpus(spec: Spec) -> Change:
-    """Half the GPUs."""
+    """Half the GPUs; where they share one batch, the rate stays."""
     gpus = spec.gpus // 2
     too_many = spec.min_gpus is not None and spec.min_gpus > gpus
-    steps = _as_many_samples(spec, 1 / 2) if spec.batch_per == "gpu" else {}
-    return _new(spec, {"gpus": gpus, **({"min_gpus": gpus} if too_many else {}), **steps})
+    follows = _as_many_samples(spec, 1 / 2) if spec.batch_per == "gpu" else _same_rate(spec)
+    return _new(spec, {"gpus": gpus, **({"min_gpus": gpus} if too_many else {}), **follows})
 
 
 def smaller_batch(spec: Spec, batch_size: int) -> Change:
@@ -86,6 +87,11 @@ def _growing_rate(spec: Spec) -> Change:
     """What makes the rate follow the batch from what it is with the spec's own."""
     policy = POLICY[spec.optimizer] if spec.lr_scaling == "none" else spec.lr_scaling
     return {"lr_scaling": policy, "base_batch": _base_batch(spec), "warmup_epochs": warmup_of(spec)}
+
+
+def _same_rate(spec: Spec) -> Change:
+    """What keeps the rate where the batch of all stays: a policy's base would become the new batch of one GPU."""
+    return {} if spec.lr_scaling == "none" else {"base_batch": _base_batch(spec)}
 
 
 def _as_many_samples(spec: Spec, factor: float) -> Change:

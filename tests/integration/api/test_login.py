@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from threading import Barrier
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 
 from api.sessions import csrf_token
 from jobs import tokens
@@ -17,6 +16,7 @@ from jobs.database import Sessions
 from jobs.tables import Token
 from jobs.tokens import LoginRefused
 from tests.integration.api.given import SPEC
+from tests.waiting import until
 
 Clients = Callable[..., TestClient]
 
@@ -97,19 +97,22 @@ def test_a_link_works_once(client_of: Clients, browser: TestClient) -> None:
 
 def test_of_two_who_come_with_a_link_one_gets_in(client_of: Clients, sessions: Sessions) -> None:
     code = link(client_of("alice")).partition("=")[2]
-    together = Barrier(2)
 
-    def come(_: int) -> bool:
-        together.wait(10)
-        try:
-            with sessions.begin() as session:
-                tokens.start_session(session, code)
-        except LoginRefused:
-            return False
-        return True
+    def come() -> None:
+        with sessions.begin() as session:
+            tokens.start_session(session, code)
 
-    with ThreadPoolExecutor(2) as pool:
-        assert sorted(pool.map(come, range(2))) == [False, True]
+    def somebody_waits() -> bool:
+        with sessions() as session:
+            return bool(session.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")))
+
+    with ThreadPoolExecutor(1) as pool:
+        with sessions.begin() as session:
+            tokens.start_session(session, code)
+            second = pool.submit(come)
+            until(somebody_waits, what="the second comes while the first is being let in")
+        with pytest.raises(LoginRefused):
+            second.result(timeout=10)
 
 
 def test_a_link_is_good_for_ten_minutes(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
@@ -123,10 +126,12 @@ def test_a_link_is_good_for_ten_minutes(client_of: Clients, browser: TestClient,
 
 
 def test_a_link_does_not_outlive_what_made_it(api: TestClient, client_of: Clients, browser: TestClient) -> None:
-    until = datetime.now(UTC) + timedelta(hours=1)
-    alice = client_of("alice", expires_at=until)
+    end = datetime.now(UTC) + timedelta(hours=1)
+    alice = client_of("alice", expires_at=end)
     assert browser.get(link(alice)).status_code == 303
-    assert datetime.fromisoformat(browser.get("/v1/me").json()["expires_at"]) == until
+    assert datetime.fromisoformat(browser.get("/v1/me").json()["expires_at"]) == end
+    soon = client_of("bob", expires_at=datetime.now(UTC) + timedelta(minutes=1))
+    assert soon.post("/v1/login-links").json()["expires_at"] == soon.get("/v1/me").json()["expires_at"]
     unused, own = link(alice), alice.get("/v1/me").json()["token_id"]
     assert api.delete(f"/v1/tokens/{own}").status_code == 204
 

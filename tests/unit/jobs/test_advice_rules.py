@@ -277,6 +277,14 @@ def test_a_global_batch_is_compared_with_the_same_one_on_fewer_gpus() -> None:
     assert only(a_job(spec=spec, past=(same_work, per_gpu))).change == {"gpus": 1}
 
 
+def test_a_global_batch_keeps_its_rate_on_more_gpus_and_on_fewer() -> None:
+    spec = {"batch_per": "global", "batch_size": 128, "lr_scaling": "linear"}  # of 2 GPUs: twice the rate of 64
+    fewer = past("one", 7_500.0, gpus=1, **spec)
+    assert only(a_job(spec=spec, past=(fewer,))).change == {"gpus": 1, "base_batch": 64}
+    more = past("four", 18_000.0, gpus=4, **spec)
+    assert only(a_job(spec=spec, past=(more,), cluster=Cluster(largest_host=4))).change == {"gpus": 4, "base_batch": 64}
+
+
 def test_a_job_over_hosts_that_one_host_could_hold_goes_back_to_one() -> None:
     advice = only(a_job(**SPREAD))
     assert (advice.rule, advice.change, advice.gain.time_factor) == ("hosts", {"placement": "single_host"}, None)
