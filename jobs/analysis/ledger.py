@@ -57,7 +57,7 @@ class _Walk:
         if moment <= self._at:
             return
         stalled_s = self._stalled_s(self._at, moment) if may_stall else 0.0
-        rest_s = moment - self._at - stalled_s
+        rest_s = max(0.0, moment - self._at - stalled_s)  # by rounding it may fall below
         self.spent[_I.STALLED] += stalled_s
         for item, share in shares.items():
             self.spent[item] += share * rest_s

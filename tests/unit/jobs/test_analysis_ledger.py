@@ -135,8 +135,8 @@ def a_history(draw: st.DrawFn) -> Run:
         return draw(moments), draw(moments)
 
     def epoch(number: int) -> EpochSteps:
-        began, ended = sorted(stretch())
-        return EpochSteps(number, 10 * number - 9, 10 * number, began, draw(st.floats(began, ended)), ended)
+        began, trained, ended = sorted(draw(moments) for _ in range(3))
+        return EpochSteps(number, 10 * number - 9, 10 * number, began, trained, ended)
 
     numbers = range(1, 1 + draw(st.integers(0, 4)))
     return Run(
