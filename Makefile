@@ -27,13 +27,10 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	$(BIN)/hora up -d; \
 	exit $$status
 
-# Acceptance and chaos run alone, because their ranks want every core; PROCESSES share all others.
+# PROCESSES share the files in their order: those that train come first, so that none is left alone with one at the end.
 PROCESSES ?= 2
 test: setup .venv-peers/ready ## Run the whole test suite
-	@status=0; \
-	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --ignore tests/acceptance --ignore tests/chaos || status=$$?; \
-	$(BIN)/pytest tests/acceptance tests/chaos || status=$$?; \
-	exit $$status
+	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 up: setup ## Start the stack on this machine
 	@$(BIN)/hora up -d
