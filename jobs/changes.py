@@ -131,6 +131,19 @@ def with_news(session: Session, told: Told, *, limit: int) -> Sequence[tuple[int
     return [(row.id, row.job_id) for row in session.execute(query)]
 
 
+def so_far(session: Session, *, floor: int, limit: int) -> Told:
+    """All lines of any history that are visible now, for somebody who is told only what appears from now on.
+
+    No line up to `floor` can appear any more. That may be long ago: of more lines than `limit` since then, the older
+    ones are taken for settled, too.
+    """
+    query = select(JobEvent.id).where(JobEvent.id > floor).order_by(JobEvent.id.desc()).limit(limit)
+    ids = session.scalars(query).all()
+    if len(ids) == limit:
+        floor = ids[-1]
+    return Told(floor=floor).and_also(ids, floor=floor)
+
+
 def newest_event(session: Session) -> int:
     """Id of the newest line of any history that is visible; 0 where there is none."""
     return session.scalar(select(JobEvent.id).order_by(JobEvent.id.desc()).limit(1)) or 0

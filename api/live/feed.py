@@ -24,6 +24,7 @@ from jobs.views.live import AnyJobProgress, AnyJobState, Kind
 
 ALL_JOBS = "all jobs"  # what its ids are of
 _MOST_EVENTS = 500  # in one step
+_MOST_BEFORE = 10_000  # lines of history: one that appears after so many later ones is missed by a new stream
 
 
 class _Progress(NamedTuple):
@@ -84,11 +85,12 @@ class FeedTopic(Topic[FeedPosition, Wanted]):
 
     def _read(self, session: Session, position: FeedPosition, wanted: Wanted) -> Step[FeedPosition]:
         floor = self.reads.horizons.settled.events
-        if position.event == Told():  # a new stream: what was before it is in the list
+        told = position.event
+        if told is None:  # a new stream: what was before it is in the list
             floor = self.reads.horizons.look(session).events
-            position = position.model_copy(update={"event": Told(floor=floor)})
+            told = changes.so_far(session, floor=floor, limit=_MOST_BEFORE)
         telling = Telling(position, of=ALL_JOBS)
-        more = _tell_states(session, telling, wanted, floor)
+        more = _tell_states(session, telling, wanted, told, floor)
         number = self._number  # first: what is added meanwhile has greater ones
         for one in list(self._running.values()):
             if position.progress < one.number <= number and wanted.has(one):
@@ -97,12 +99,11 @@ class FeedTopic(Topic[FeedPosition, Wanted]):
         return telling.step(more=more)
 
 
-def _tell_states(session: Session, telling: Telling[FeedPosition], wanted: Wanted, floor: int) -> bool:
+def _tell_states(session: Session, telling: Telling[FeedPosition], wanted: Wanted, told: Told, floor: int) -> bool:
     """Tell each job at its newest line, so that who comes back in between is told the rest. Whether there is more."""
-    found = changes.with_news(session, telling.position.event, limit=_MOST_EVENTS)
+    found = changes.with_news(session, told, limit=_MOST_EVENTS)
     newest = {job_id: event_id for event_id, job_id in found}
     at_line = {newest[job.id]: job for job in _jobs(session, newest)}
-    told = telling.position.event
     for event_id, _ in found:
         told = told.and_also([event_id], floor=min(floor, event_id))
         job = at_line.get(event_id)

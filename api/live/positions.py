@@ -37,9 +37,12 @@ class JobPosition(Position):
 
 
 class FeedPosition(Position):
-    """Of the stream of all jobs. How much progress was told is not in an id: after a return all of it is told."""
+    """Of the stream of all jobs; `event` is None before its first step.
 
-    event: Told = Told()
+    How much progress was told is not in an id: after a return all of it is told.
+    """
+
+    event: Told | None = None
     progress: int = Field(0, exclude=True)
 
 

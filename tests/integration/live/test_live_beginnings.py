@@ -1,0 +1,84 @@
+"""Where a stream of all jobs begins: what is visible then is in the list, what appears from then on is told."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from api.live import feed
+from api.live.feed import FeedTopic, Wanted
+from api.live.positions import FeedPosition
+from api.live.topics import Reads
+from jobs.database import Sessions
+from tests.integration.jobs.given import a_job
+from tests.integration.live.reading import note
+
+TellNext = Callable[[], Awaitable[list[str]]]
+Story = Callable[[TellNext], Awaitable[None]]
+
+
+def play(sessions: Sessions, story: Story) -> None:
+    """Run a story with a listener that has not begun, in a process that has not looked yet. Each step tells job ids."""
+
+    async def run() -> None:
+        reads, position = Reads(sessions, host_timeout_s=60), FeedPosition()
+
+        async def tell_next() -> list[str]:
+            nonlocal position
+            step = await FeedTopic(reads).step(position, Wanted())
+            position = step.position
+            return [json.loads(line[6:])["id"] for line in step.chunk.decode().splitlines() if line.startswith("data:")]
+
+        await story(tell_next)
+
+    asyncio.run(run())
+
+
+def noted(sessions: Sessions, job_id: str) -> None:
+    with sessions.begin() as session:
+        note(session, job_id, "a line")
+
+
+def test_the_first_job_of_all_is_told(sessions: Sessions) -> None:
+    async def story(tell_next: TellNext) -> None:
+        assert await tell_next() == []
+        job_id = a_job(sessions)
+        assert await tell_next() == [job_id]
+        assert await tell_next() == []
+
+    play(sessions, story)
+
+
+def test_what_was_there_is_not_told_whoever_is_writing(sessions: Sessions) -> None:
+    ids = [a_job(sessions) for _ in range(3)]
+
+    async def story(tell_next: TellNext) -> None:
+        with sessions() as slow:
+            note(slow, ids[0], "before")
+            noted(sessions, ids[1])
+            assert await tell_next() == []
+            noted(sessions, ids[2])
+            assert await tell_next() == [ids[2]]
+            slow.commit()
+        assert await tell_next() == [ids[0]]
+
+    play(sessions, story)
+
+
+def test_lines_of_long_ago_are_not_looked_at(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "_MOST_BEFORE", 2)
+    ids = [a_job(sessions) for _ in range(4)]
+
+    async def story(tell_next: TellNext) -> None:
+        with sessions() as slow:
+            note(slow, ids[0], "before")
+            for _ in range(2):
+                noted(sessions, ids[1])
+            assert await tell_next() == []
+            slow.commit()
+        assert await tell_next() == [], "it was two lines late"
+        noted(sessions, ids[3])
+        assert await tell_next() == [ids[3]]
+
+    play(sessions, story)
