@@ -80,7 +80,7 @@ def test_a_killed_rank_and_a_killed_supervisor_cost_a_restart_each_from_the_last
 
 
 def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, breakable: Stack) -> None:
-    job = operator.submit({**ENDLESS, "epochs": 400})
+    job = operator.submit({**ENDLESS, "epochs": 160})
     trains(operator, job["id"], epochs=5)
     for part in ("worker", "broker", "database"):
         pid = breakable.pid_of(part)
@@ -94,7 +94,7 @@ def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, bre
     ended = operator.wait(job["id"], timeout_s=150)
 
     assert (ended["status"], ended["attempt"]) == ("succeeded", 1)
-    assert list(points(operator, job["id"], "val_loss")) == list(range(1, 401))
+    assert list(points(operator, job["id"], "val_loss")) == list(range(1, 161))
     every_step_once(breakable, job["id"], steps=ended["progress"]["step"])
     no_process_left(operator, job["id"])
 
