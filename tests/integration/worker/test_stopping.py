@@ -74,6 +74,7 @@ def stopped(
     def meanwhile() -> bool:
         nonlocal looks
         looks += 1
+        stop_file.with_name("looked").touch()
         return hurry
 
     graces = Graces(stop_file_s=file_s, hurried_s=0.3, sigterm_s=term_s, sigkill_s=5)
@@ -83,7 +84,8 @@ def stopped(
 
 
 def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(mark: str, start: Start, told: Path, stop_file: Path) -> None:
-    pid = rank(start, mark, told, stop_file, on_file="exit 0")
+    saving = f"until [ -e {stop_file.with_name('looked')} ]; do sleep 0.05; done; exit 0"
+    pid = rank(start, mark, told, stop_file, on_file=saving)
     clean, looks = stopped(mark, stop_file, file_s=30, child=pid)
     assert clean
     assert looks > 0
