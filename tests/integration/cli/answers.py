@@ -24,6 +24,7 @@ def description() -> Mapping[str, Any]:
 
 def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
     """A service in which every text that is free is `text`; jobs have this status where they may."""
+    description()  # once, and here: a command may ask from several threads
 
     def answer(request: httpx.Request) -> httpx.Response:
         code, content = _described(request)
