@@ -1,0 +1,75 @@
+// Requests to the api, and what became of the connection to it. Everything that the page knows comes through here.
+
+import { signal } from "@preact/signals";
+import { type FieldError, Problem, problemOf } from "./problem.ts";
+
+/** How the page stands with the api: `away` while it does not answer, `signed_out` where it asks for a token. */
+export const connection = signal<{ state: "ok" | "away" | "signed_out"; detail?: string }>({ state: "ok" });
+
+export interface Answer<T> {
+  readonly status: number;
+  readonly data: T;
+  readonly etag: string | null;
+}
+
+export interface Options {
+  readonly body?: unknown;
+  readonly etag?: string | null;
+  readonly signal?: AbortSignal;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Ask the api. Raises `Problem`; one with the status 0 where nothing answers. A 304 has no data. */
+export async function call<T>(method: string, path: string, options: Options = {}): Promise<Answer<T>> {
+  const response = await send(method, path, options);
+  const etag = response.headers.get("etag");
+  if (response.status === 304 || response.status === 204)
+    return { status: response.status, data: undefined as T, etag };
+  return { status: response.status, data: (await response.json()) as T, etag };
+}
+
+/** The answer as it comes, for those who read it as a stream. Raises `Problem` where it is none. */
+export async function send(method: string, path: string, options: Options): Promise<Response> {
+  const headers: Record<string, string> = { Accept: "application/json", ...options.headers };
+  if (options.etag) headers["If-None-Match"] = options.etag;
+  if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET") headers["X-CSRF-Token"] = cookie("hora_csrf");
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers,
+      cache: "no-store",
+      ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
+      ...(options.signal ? { signal: options.signal } : {}),
+    });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw noted(new Problem(0, "away", "The api does not answer", "It is stopped, or the network is down."));
+  }
+  if (response.ok || response.status === 304) {
+    if (connection.peek().state !== "ok") connection.value = { state: "ok" };
+    return response;
+  }
+  throw noted(await problemOf(response));
+}
+
+export const get = async <T>(path: string): Promise<T> => (await call<T>("GET", path)).data;
+export const post = async <T>(path: string, body?: unknown): Promise<T> => (await call<T>("POST", path, { body })).data;
+export const remove = async (path: string): Promise<void> => void (await call("DELETE", path));
+
+/** The same problem, after the page took note of what it says about the connection. */
+function noted(problem: Problem): Problem {
+  if (problem.isAway) connection.value = { state: "away", detail: problem.detail || problem.title };
+  else if (problem.status === 401) connection.value = { state: "signed_out" };
+  else if (connection.peek().state === "away") connection.value = { state: "ok" };
+  return problem;
+}
+
+function cookie(name: string): string {
+  const found = document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`));
+  return found === undefined ? "" : found.slice(name.length + 1);
+}
+
+export type { FieldError };
+export { Problem };

@@ -1,0 +1,77 @@
+// Live streams of the api, as of docs/live.md: read with fetch and not with EventSource, which says neither why it ended
+// nor goes on from where it was after an answer that was no stream.
+
+import { createParser } from "eventsource-parser";
+import { useEffect, useRef } from "preact/hooks";
+import { send } from "./client.ts";
+import { Problem } from "./problem.ts";
+import { restingMs } from "./resting.ts";
+
+/** What is done with the events of a kind; `data` is what docs/live.md says. */
+export type Handlers = Readonly<Record<string, (data: never) => void>>;
+
+/** Follow a stream while the page is looked at; null follows nothing. It comes back by itself, and misses nothing. */
+export function useStream(path: string | null, handlers: Handlers): void {
+  const newest = useRef(handlers);
+  newest.current = handlers;
+  useEffect(() => {
+    if (path === null) return;
+    let abort = new AbortController();
+    let lastId = "";
+    const follow = (): void => {
+      abort.abort();
+      abort = new AbortController();
+      if (document.hidden) return; // a browser has six connections to a host, for all of its tabs together
+      void followed(path, lastId, abort.signal, (kind, data, id) => {
+        if (id !== undefined) lastId = id;
+        (newest.current[kind] as ((data: unknown) => void) | undefined)?.(data);
+      });
+    };
+    addEventListener("visibilitychange", follow);
+    follow();
+    return () => {
+      removeEventListener("visibilitychange", follow);
+      abort.abort();
+    };
+  }, [path]);
+}
+
+type Told = (kind: string, data: unknown, id: string | undefined) => void;
+
+async function followed(path: string, from: string, signal: AbortSignal, told: Told): Promise<void> {
+  let lastId = from;
+  let failures = 0;
+  while (!signal.aborted) {
+    let problem: Problem | undefined;
+    try {
+      const headers = { Accept: "text/event-stream", ...(lastId === "" ? {} : { "Last-Event-ID": lastId }) };
+      const response = await send("GET", path, { headers, signal });
+      if (response.status === 204) return; // all was told
+      failures = 0;
+      await read(response, (kind, data, id) => {
+        lastId = id ?? lastId;
+        told(kind, data, id);
+      });
+    } catch (error) {
+      if (signal.aborted) return;
+      problem = error instanceof Problem ? error : new Problem(0, "away", "The stream broke off", String(error));
+    }
+    if (problem !== undefined && !problem.isAway && problem.status !== 429 && problem.status !== 401) return;
+    failures += 1;
+    const ms = restingMs({ everyMs: 500, tookMs: 0, failures, problem: problem?.status === 401 ? undefined : problem });
+    await new Promise((resume) => setTimeout(resume, problem?.status === 401 ? 5000 : (ms ?? 500)));
+  }
+}
+
+async function read(response: Response, told: Told): Promise<void> {
+  if (response.body === null) return;
+  const parser = createParser({
+    onEvent: (event) => told(event.event ?? "message", JSON.parse(event.data), event.id),
+  });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    parser.feed(value);
+  }
+}

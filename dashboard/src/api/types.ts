@@ -1,0 +1,25 @@
+// The answers of the api, by the names of its OpenAPI document.
+
+import type { components } from "./schema.d.ts";
+
+type Schemas = components["schemas"];
+
+export type Job = Schemas["JobView"];
+export type Status = Schemas["Status"];
+export type EndReason = Schemas["EndReason"];
+export type Progress = Schemas["Progress"];
+export type Attempt = Schemas["AttemptView"];
+export type JobEvent = Schemas["EventView"];
+export type LogLine = Schemas["LogLineView"];
+export type Metrics = Schemas["MetricsView"];
+export type MetricSeries = Schemas["MetricSeriesView"];
+export type Utilization = Schemas["UtilizationView"];
+export type SampleSeries = Schemas["SampleSeriesView"];
+export type Host = Schemas["HostView"];
+export type Slot = Schemas["SlotView"];
+
+/** A page of a list. */
+export interface Listed<T> {
+  items: T[];
+  next_cursor: string | null;
+}

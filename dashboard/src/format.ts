@@ -1,0 +1,93 @@
+// Figures as people read them. What is not known is a dash, never 0.
+
+export const UNKNOWN = "–";
+
+type Maybe = number | null | undefined;
+
+function known(value: Maybe): value is number {
+  return value !== null && value !== undefined && Number.isFinite(value);
+}
+
+/** A figure with four significant digits: 0.9312, 1.2e-7, 12,345. */
+export function number(value: Maybe, digits = 4): string {
+  if (!known(value)) return UNKNOWN;
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9))
+    return value.toExponential(Math.max(digits - 2, 0)).replace(/\.?0+e/, "e");
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return value.toLocaleString("en", {
+    maximumSignificantDigits: size >= 10 ** digits ? Math.ceil(Math.log10(size)) : digits,
+  });
+}
+
+/** A count in short: 1,234 is 1,234, 12,345 is 12.3k. */
+export function short(value: Maybe): string {
+  if (!known(value)) return UNKNOWN;
+  return Math.abs(value) < 10_000
+    ? number(value)
+    : value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 });
+}
+
+/** A share of 0..1 in percent. */
+export function percent(share: Maybe, digits = 0): string {
+  return known(share) ? `${(share * 100).toFixed(digits)} %` : UNKNOWN;
+}
+
+/** A length of time, in the two greatest of its units: 0.42 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h. */
+export function duration(seconds: Maybe): string {
+  if (!known(seconds)) return UNKNOWN;
+  if (seconds < 0) return `-${duration(-seconds)}`;
+  if (seconds < 10) return `${Number(seconds.toPrecision(2))} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const units: [number, string, number, string][] = [
+    [86_400, "d", 3600, "h"],
+    [3600, "h", 60, "min"],
+    [60, "min", 1, "s"],
+  ];
+  for (const [size, unit, part, partUnit] of units) {
+    if (whole < size) continue;
+    const rest = Math.floor((whole % size) / part);
+    return rest === 0
+      ? `${Math.floor(whole / size)} ${unit}`
+      : `${Math.floor(whole / size)} ${unit} ${rest} ${partUnit}`;
+  }
+  return UNKNOWN;
+}
+
+/** Bytes in binary units: 1.5 GiB. */
+export function bytes(value: Maybe): string {
+  if (!known(value)) return UNKNOWN;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, Math.abs(value))) / 10)));
+  return `${number(value / 1024 ** step, 3)} ${units[step]}`;
+}
+
+/** A moment on this machine's clock; of today without the date. */
+export function moment(at: string | null | undefined, now = new Date()): string {
+  if (!at) return UNKNOWN;
+  const date = new Date(at);
+  const isToday = date.toDateString() === now.toDateString();
+  return date.toLocaleString("en-GB", isToday ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** How long ago: 12 s ago, 3 d ago. */
+export function ago(at: string | null | undefined, now = Date.now()): string {
+  if (!at) return UNKNOWN;
+  const seconds = (now - Date.parse(at)) / 1000;
+  return seconds < 1 ? "now" : `${duration(Math.floor(seconds)).split(" ").slice(0, 2).join(" ")} ago`;
+}
+
+/** Seconds between two moments; up to `now` where the second has not come. */
+export function secondsBetween(
+  from: string | null | undefined,
+  to: string | null | undefined,
+  now = Date.now(),
+): number | null {
+  return from ? ((to ? Date.parse(to) : now) - Date.parse(from)) / 1000 : null;
+}
+
+/** A word of the api as people write it: rank_failed is "rank failed". */
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}

@@ -1,0 +1,70 @@
+// Which page stands at which address. Each is loaded when it is first wanted.
+
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Notice } from "./parts/notice.tsx";
+
+interface Page {
+  readonly title: string;
+  readonly pattern: RegExp;
+  readonly load: () => Promise<ComponentType<{ id: string }>>;
+}
+
+const PAGES: readonly Page[] = [
+  { title: "Jobs", pattern: /^\/$/, load: async () => (await import("./pages/jobs/page.tsx")).JobsPage },
+  { title: "Job", pattern: /^\/jobs\/([0-9a-z]+)$/, load: async () => (await import("./pages/job/page.tsx")).JobPage },
+  {
+    title: "Compare",
+    pattern: /^\/compare$/,
+    load: async () => (await import("./pages/compare/page.tsx")).ComparePage,
+  },
+  {
+    title: "Studies",
+    pattern: /^\/studies$/,
+    load: async () => (await import("./pages/studies/list.tsx")).StudiesPage,
+  },
+  {
+    title: "Study",
+    pattern: /^\/studies\/([0-9a-z]+)$/,
+    load: async () => (await import("./pages/studies/page.tsx")).StudyPage,
+  },
+  { title: "Hosts", pattern: /^\/hosts$/, load: async () => (await import("./pages/hosts/page.tsx")).HostsPage },
+  { title: "New job", pattern: /^\/new$/, load: async () => (await import("./pages/new/page.tsx")).NewPage },
+];
+
+const loaded = new Map<Page, ComponentType<{ id: string }>>();
+
+/** The page at a path. */
+export function PageAt({ path }: { path: string }) {
+  const page = PAGES.find(({ pattern }) => pattern.test(path));
+  const [, setCount] = useState(0);
+  const [failed, setFailed] = useState<Page>();
+  useEffect(() => {
+    document.title = page === undefined ? "Hora" : `${page.title} · Hora`;
+    if (page === undefined || loaded.has(page)) return;
+    page.load().then(
+      (component) => {
+        loaded.set(page, component);
+        setCount(loaded.size);
+      },
+      () => setFailed(page), // the service was replaced by a newer one, or is away
+    );
+  }, [page]);
+  if (page === undefined) {
+    return (
+      <Notice kind="warn" title="There is no such page">
+        <a href="/">To the jobs</a>
+      </Notice>
+    );
+  }
+  const Component = loaded.get(page);
+  if (Component !== undefined) return <Component key={path} id={page.pattern.exec(path)?.[1] ?? ""} />;
+  if (failed !== page) return null;
+  return (
+    <Notice kind="warn" title="This part of the page could not be loaded">
+      <button type="button" onClick={() => window.location.reload()}>
+        Load the page anew
+      </button>
+    </Notice>
+  );
+}

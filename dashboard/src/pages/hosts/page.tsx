@@ -1,0 +1,3 @@
+export function HostsPage() {
+  return <p>HostsPage</p>;
+}

@@ -1,0 +1,3 @@
+export function StudiesPage() {
+  return <p>StudiesPage</p>;
+}

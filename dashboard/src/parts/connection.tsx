@@ -1,0 +1,14 @@
+// Says when the api does not answer. The page below keeps what it knows, and goes on by itself.
+
+import { connection } from "../api/client.ts";
+import { Notice } from "./notice.tsx";
+
+export function Connection() {
+  const { state, detail } = connection.value;
+  if (state !== "away") return null;
+  return (
+    <Notice kind="warn" title="The api does not answer">
+      {detail} What you see may be old; the page goes on by itself when the api is back.
+    </Notice>
+  );
+}

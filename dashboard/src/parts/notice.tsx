@@ -1,0 +1,51 @@
+// What there is to say instead of data, or about it: nothing yet, not found, not allowed, away.
+
+import type { ComponentChildren } from "preact";
+import { connection } from "../api/client.ts";
+import type { Problem } from "../api/problem.ts";
+import styles from "./notice.module.css";
+
+interface Props {
+  kind?: "plain" | "bad" | "warn" | "good";
+  title?: string;
+  children?: ComponentChildren;
+}
+
+export function Notice({ kind = "plain", title, children }: Props) {
+  return (
+    <div class={`${styles["notice"]} ${styles[kind]}`} role={kind === "bad" ? "alert" : "status"}>
+      {title !== undefined && <strong>{title}</strong>}
+      {children !== undefined && <div>{children}</div>}
+    </div>
+  );
+}
+
+/** A problem of the api. Of one that the page as a whole says already, nothing. */
+export function ProblemNotice({ problem }: { problem: Problem | undefined }) {
+  if (problem === undefined || problem.isAway || problem.status === 401) return null;
+  return (
+    <Notice kind="bad" title={problem.title}>
+      {problem.detail}
+      {problem.errors.length > 0 && (
+        <ul>
+          {problem.errors.map((error) => (
+            <li key={error.field}>
+              <code>{error.field}</code> {error.message}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Notice>
+  );
+}
+
+/** What stands in the place of data that has not come: a problem, or that it is on its way. */
+export function Waiting({ problem, what }: { problem: Problem | undefined; what: string }) {
+  if (problem !== undefined && !problem.isAway && problem.status !== 401) return <ProblemNotice problem={problem} />;
+  if (connection.value.state !== "ok") return null;
+  return (
+    <p class={styles["waiting"]} role="status">
+      Loading {what}…
+    </p>
+  );
+}

@@ -1,0 +1,36 @@
+// Of a long list of rows of one height, those that are in view. For tables and logs of any length.
+
+import type { RefObject } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+
+export interface InView {
+  readonly first: number;
+  /** Behind the last one. */
+  readonly end: number;
+}
+
+const AROUND = 8; // rows more on both sides, so that a quick scroll shows no gap
+
+/** Which of `count` rows of `height` px are in view of a scrolling element, with some around them. */
+export function rowsInView(count: number, height: number, top: number, room: number): InView {
+  const first = Math.max(0, Math.min(count, Math.floor(top / height)) - AROUND);
+  return { first, end: Math.min(count, Math.ceil((top + room) / height) + AROUND) };
+}
+
+/** The same, kept up to date as `scroller` scrolls and changes its size. */
+export function useRowsInView(scroller: RefObject<HTMLElement>, count: number, height: number): InView {
+  const [place, setPlace] = useState({ top: 0, room: 800 });
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (element === null) return;
+    const look = (): void => setPlace({ top: element.scrollTop, room: element.clientHeight });
+    const watcher = new ResizeObserver(look);
+    watcher.observe(element);
+    element.addEventListener("scroll", look, { passive: true });
+    return () => {
+      watcher.disconnect();
+      element.removeEventListener("scroll", look);
+    };
+  }, [scroller]);
+  return rowsInView(count, height, place.top, place.room);
+}

@@ -1,0 +1,31 @@
+// What stands behind the question mark of the page's address, as plain functions. Used by `url.ts`.
+
+/** The query with these parameters set; null and "" take one away. The others stay, in their order. */
+export function withParams(query: string, changes: Readonly<Record<string, string | null>>): string {
+  const params = new URLSearchParams(query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === "") params.delete(name);
+    else params.set(name, value);
+  }
+  // Commas and colons need no escapes in a query, and a link that people read and send is better without them.
+  return params.toString().replaceAll("%2C", ",").replaceAll("%3A", ":");
+}
+
+/** The items of a parameter that is a list. */
+export function listOf(text: string): string[] {
+  return text === "" ? [] : text.split(",");
+}
+
+/** A path with a query of those parameters that have a value; of a list, one parameter an item. */
+export function pathWith(
+  path: string,
+  params: Readonly<Record<string, string | number | boolean | null | undefined | readonly (string | number)[]>>,
+): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value === null || value === undefined || value === "") continue;
+    for (const item of Array.isArray(value) ? value : [value]) query.append(name, String(item));
+  }
+  const text = query.toString();
+  return text === "" ? path : `${path}?${text}`;
+}

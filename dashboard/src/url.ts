@@ -1,0 +1,61 @@
+// The page's address as a signal. All that a link should show again is kept here: which page, and how one looks at it.
+
+import { computed, type ReadonlySignal, signal } from "@preact/signals";
+import { withParams } from "./query.ts";
+
+const address = signal({ path: location.pathname, query: location.search.slice(1) });
+
+/** The path of the page that is shown. */
+export const path: ReadonlySignal<string> = computed(() => address.value.path);
+
+/** The query of the address, without the question mark. */
+export const query: ReadonlySignal<string> = computed(() => address.value.query);
+
+function read(): void {
+  address.value = { path: location.pathname, query: location.search.slice(1) };
+}
+
+addEventListener("popstate", read);
+
+/** Go to another page, or with `replace` change the address in place, so that "back" leaves it behind. */
+export function go(href: string, { replace = false }: { replace?: boolean } = {}): void {
+  if (href === location.pathname + location.search) return;
+  history[replace ? "replaceState" : "pushState"](null, "", href);
+  const before = address.peek().path;
+  read();
+  if (!replace && address.peek().path !== before) scrollTo(0, 0);
+}
+
+/** Set parameters of the address in place; null takes one away. */
+export function setParams(changes: Readonly<Record<string, string | null>>): void {
+  const next = withParams(address.peek().query, changes);
+  go(location.pathname + (next === "" ? "" : `?${next}`), { replace: true });
+}
+
+/** A parameter of the address. It is not written there while it has its default. */
+export function param(name: string, standard = ""): { readonly value: string; set: (value: string) => void } {
+  return {
+    get value() {
+      return new URLSearchParams(query.value).get(name) ?? standard;
+    },
+    set: (value) => setParams({ [name]: value === standard ? null : value }),
+  };
+}
+
+/** Let links within the page change it in place, and all other links be links. */
+export function followLinks(): void {
+  addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = (event.target as Element).closest("a");
+    if (link === null || link.target !== "" || link.hasAttribute("download") || link.origin !== location.origin) return;
+    if (isServed(link.pathname)) return;
+    event.preventDefault();
+    go(link.pathname + link.search);
+  });
+}
+
+/** Whether the api itself answers at a path, and not the page. */
+function isServed(pathname: string): boolean {
+  return /^\/(v1|docs|login|openapi\.json|metrics|healthz|readyz)(\/|$)/.test(pathname);
+}
