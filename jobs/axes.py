@@ -3,6 +3,7 @@
 An epoch ends at its number: half-way through the third one is 2.5. Time is seconds since the job's first start.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -10,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Subquery, func, or_, select
+from sqlalchemy import Subquery, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.ingest import ALL_RANKS
@@ -72,16 +73,25 @@ def _along(x: Places, knots: Numbers, heights: Numbers) -> Numbers:
 
 def epoch_scale(session: Session, job: Job) -> EpochScale | None:
     """The scale of a job; None while it is not known how many steps an epoch has."""
-    point, until = MetricPoint, valid_until(job.id)
+    return epoch_scales(session, [job])[job.id]
+
+
+def epoch_scales(session: Session, jobs: Sequence[Job]) -> dict[str, EpochScale | None]:
+    """The scale of each of these jobs, by its id."""
+    ids = [job.id for job in jobs]
+    point, until = MetricPoint, valid_until(*ids)
     rows = session.execute(
-        select(point.epoch, func.max(point.step))
-        .outerjoin(until, until.c.number == point.attempt)
-        .where(point.job_id == job.id, point.name == _ALWAYS_THERE, point.rank == ALL_RANKS)
+        select(point.job_id, point.epoch, func.max(point.step))
+        .outerjoin(until, and_(until.c.job_id == point.job_id, until.c.number == point.attempt))
+        .where(point.job_id.in_(ids), point.name == _ALWAYS_THERE, point.rank == ALL_RANKS)
         .where(or_(until.c.step.is_(None), point.step <= until.c.step))
-        .group_by(point.epoch)
-        .order_by(point.epoch)
-    ).all()
-    return scale_of([(epoch, step) for epoch, step in rows], steps_per_epoch=job.plan.get("steps_per_epoch"))
+        .group_by(point.job_id, point.epoch)
+        .order_by(point.job_id, point.epoch)
+    )
+    ended: dict[str, list[tuple[int, int]]] = {job_id: [] for job_id in ids}
+    for job_id, epoch, step in rows:
+        ended[job_id].append((epoch, step))
+    return {job.id: scale_of(ended[job.id], steps_per_epoch=job.plan.get("steps_per_epoch")) for job in jobs}
 
 
 def scale_of(ended: list[tuple[int, int]], *, steps_per_epoch: int | None) -> EpochScale | None:
@@ -98,13 +108,13 @@ def scale_of(ended: list[tuple[int, int]], *, steps_per_epoch: int | None) -> Ep
     return EpochScale(ends=np.array(ends, dtype=np.float64), epochs=np.array(epochs, dtype=np.float64))
 
 
-def valid_until(job_id: str) -> Subquery:
-    """For each attempt the last step that no later attempt ran again; null: all of them.
+def valid_until(*job_ids: str) -> Subquery:
+    """For each attempt at these jobs the last step that no later attempt ran again; null: all of them.
 
     An attempt says from where it goes on before it writes any point, so one that has not said so voids nothing.
     """
-    later = func.min(Attempt.resumed_step).over(order_by=Attempt.number, rows=(1, None))
-    return select(Attempt.number, later.label("step")).where(Attempt.job_id == job_id).subquery()
+    later = func.min(Attempt.resumed_step).over(partition_by=Attempt.job_id, order_by=Attempt.number, rows=(1, None))
+    return select(Attempt.job_id, Attempt.number, later.label("step")).where(Attempt.job_id.in_(job_ids)).subquery()
 
 
 def start_of(job: Job) -> datetime:

@@ -4,7 +4,7 @@ The database hands over the points of a series in bytes, a thousand or more at a
 the work that rows are. `jobs.sample_series` does the same for utilization.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scale, start_of, valid_until
+from jobs.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scales, start_of, valid_until
 from jobs.bands import Band
 from jobs.downsampling import kept
 from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS, is_one_an_epoch
@@ -54,9 +54,18 @@ class Points:
         return Points(self.steps[which], self.x[which], self.y[which])
 
 
+class _Key(NamedTuple):
+    """Which series it is."""
+
+    job_id: str
+    name: str
+    rank: int
+
+
 class _Part(NamedTuple):
     """Points of one attempt in a series, in the bytes of `jobs.packing`."""
 
+    job_id: str
     name: str
     rank: int
     attempt: int
@@ -65,6 +74,26 @@ class _Part(NamedTuple):
     steps: bytes | None
     place: bytes | None  # epochs or times, where the axis needs them
     numbers: bytes
+
+    @property
+    def series(self) -> _Key:
+        """Which one it is a part of."""
+        return _Key(self.job_id, self.name, self.rank)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Which series of which jobs, and where on which axis; no names, or no ranks: all."""
+
+    jobs: Sequence[Job]
+    names: Sequence[str]
+    ranks: Sequence[int]
+    axis: Axis
+    stretch: Stretch
+
+    def scales(self, session: Session) -> Mapping[str, EpochScale | None]:
+        """By job, where it is on the epoch axis what is one a step."""
+        return epoch_scales(session, self.jobs) if self.axis == "epoch" and self.names else {}
 
 
 def metrics(
@@ -83,29 +112,67 @@ def metrics(
     On the epoch axis these are those that are one an epoch; the others too, where they are asked for by name. What an
     attempt wrote beyond the step from which a later one went on is void and left out.
     """
-    until = valid_until(job.id)
-    void_after = {number: step for number, step in session.execute(select(until)) if step is not None}
-    scale = epoch_scale(session, job) if axis == "epoch" and names else None
+    asked = _Asked([job], names, ranks, axis, stretch)
+    scales = asked.scales(session)
+    scale = scales.get(job.id)
     rolled = rolled_up(session, job, "metric", axis=axis, scale=scale, stretch=stretch) if bands else {}
-    parts = _parts(session, job, names, ranks, axis, _in_steps(axis, stretch, scale))
     found = []
-    for (name, rank), of_series in groupby(parts, key=lambda part: (part.name, part.rank)):
-        to_x = _to_x(job, axis, None if is_one_an_epoch(name, rank) else scale)
-        readable = (_points(part, to_x, stretch, void_after.get(part.attempt)) for part in of_series)
-        points = _joined(readable, at_once=None if bands else _AT_ONCE)
-        if len(points.y):
-            keep = kept(points.y, max_points)
-            old = rolled.get((name, rank, 0), NOT_ROLLED)
-            told = old.bands(points.steps, points.x, points.y, stretch=stretch, count=bands)
-            found.append(MetricSeries(name, rank, points.x[keep].tolist(), finite_or_none(points.y[keep]), told))
+    for (_, name, rank), points in _read(session, asked, scales, at_once=None if bands else _AT_ONCE):
+        old = rolled.get((name, rank, 0), NOT_ROLLED)
+        told = old.bands(points.steps, points.x, points.y, stretch=stretch, count=bands)
+        found.append(_shown(name, rank, points, max_points, told))
     return found
 
 
-_BLOCKS = "SELECT name, rank, attempt, first_step, last_step, steps, {place}, numbers FROM metric_blocks WHERE {where}"
+def metrics_of(
+    session: Session,
+    jobs: Sequence[Job],
+    *,
+    names: Sequence[str],
+    ranks: Sequence[int],
+    axis: Axis = "step",
+    stretch: Stretch = EVERYTHING,
+    max_points: int = 1000,
+) -> dict[str, list[MetricSeries]]:
+    """Some metrics of many jobs, by job, as `metrics` has them of one; in as many statements as for one."""
+    asked = _Asked(jobs, names, ranks, axis, stretch)
+    found: dict[str, list[MetricSeries]] = {job.id: [] for job in jobs}
+    for (job_id, name, rank), points in _read(session, asked, asked.scales(session), at_once=_AT_ONCE):
+        found[job_id].append(_shown(name, rank, points, max_points))
+    return found
+
+
+def _shown(name: str, rank: int, points: Points, max_points: int, bands: Sequence[Band] = ()) -> MetricSeries:
+    keep = kept(points.y, max_points)
+    return MetricSeries(name, rank, points.x[keep].tolist(), finite_or_none(points.y[keep]), bands)
+
+
+def _read(
+    session: Session, asked: _Asked, scales: Mapping[str, EpochScale | None], *, at_once: int | None
+) -> Iterator[tuple[_Key, Points]]:
+    """The points that count of each series that has some, in the order of jobs, names and ranks."""
+    by_id = {job.id: job for job in asked.jobs}
+    voids = session.execute(select(valid_until(*by_id)))
+    void_after = {(row.job_id, row.number): row.step for row in voids}
+    parts = _parts(session, asked, _in_steps(asked, scales))
+    for key, of_series in groupby(parts, key=lambda part: part.series):
+        scale = None if is_one_an_epoch(key.name, key.rank) else scales.get(key.job_id)
+        to_x = _to_x(by_id[key.job_id], asked.axis, scale)
+        readable = (
+            _points(part, to_x, asked.stretch, void_after.get((part.job_id, part.attempt))) for part in of_series
+        )
+        points = _joined(readable, at_once=at_once)
+        if len(points.y):
+            yield key, points
+
+
+_BLOCKS = """
+    SELECT job_id, name, rank, attempt, first_step, last_step, steps, {place}, numbers FROM metric_blocks WHERE {where}
+"""
 _POINTS = """
-    SELECT name, rank, attempt, min(step), max(step), string_agg(int8send(step), '' ORDER BY step), {place},
+    SELECT job_id, name, rank, attempt, min(step), max(step), string_agg(int8send(step), '' ORDER BY step), {place},
         string_agg(float8send(value), '' ORDER BY step)
-    FROM metric_points WHERE {where} GROUP BY name, rank, attempt
+    FROM metric_points WHERE {where} GROUP BY job_id, name, rank, attempt
 """
 _PLACES: dict[Axis, tuple[str, str]] = {
     "step": ("NULL", "NULL"),
@@ -114,19 +181,17 @@ _PLACES: dict[Axis, tuple[str, str]] = {
 }
 
 
-def _parts(
-    session: Session, job: Job, names: Sequence[str], ranks: Sequence[int], axis: Axis, steps: Stretch
-) -> Iterator[_Part]:
+def _parts(session: Session, asked: _Asked, steps: Stretch) -> Iterator[_Part]:
     """The blocks of each series and attempt, and what is not packed as one more, in the order of their steps.
 
     In one statement: between two, points could be packed.
     """
-    where = "job_id = %(job)s"
-    if names:
+    where = "job_id = ANY(%(jobs)s)"
+    if asked.names:
         where += " AND name = ANY(%(names)s)"
-    elif axis == "epoch":
+    elif asked.axis == "epoch":
         where += " AND (rank = %(all_ranks)s OR name = ANY(%(one_an_epoch)s))"
-    if ranks:
+    if asked.ranks:
         where += " AND rank = ANY(%(ranks)s)"
     of_block = of_point = where
     if steps.start is not None:
@@ -135,24 +200,26 @@ def _parts(
         of_block, of_point = f"{of_block} AND first_step <= %(end)s", f"{of_point} AND step <= %(end)s"
     blocks, points = (
         form.format(place=place, where=only)
-        for form, place, only in zip((_BLOCKS, _POINTS), _PLACES[axis], (of_block, of_point), strict=True)
+        for form, place, only in zip((_BLOCKS, _POINTS), _PLACES[asked.axis], (of_block, of_point), strict=True)
     )
     values = {
-        "job": job.id, "names": list(names), "ranks": list(ranks), "start": steps.start, "end": steps.end,
+        "jobs": [job.id for job in asked.jobs], "names": list(asked.names), "ranks": list(asked.ranks),
+        "start": steps.start, "end": steps.end,
         "all_ranks": ALL_RANKS, "one_an_epoch": list(RANK_EPOCH_METRICS),
     }  # fmt: skip
-    return map(_Part._make, streamed(session, f"{blocks} UNION ALL {points} ORDER BY 1, 2, 3, 4", values))
+    return map(_Part._make, streamed(session, f"{blocks} UNION ALL {points} ORDER BY 1, 2, 3, 4, 5", values))
 
 
-def _in_steps(axis: Axis, stretch: Stretch, scale: EpochScale | None) -> Stretch:
-    """Where in steps the stretch lies at most, so that the database need not hand over the rest."""
-    match axis:
-        case "step":
-            return stretch
-        case "epoch" if scale is not None:
-            return scale.steps_in(stretch)
-        case _:
-            return EVERYTHING
+def _in_steps(asked: _Asked, scales: Mapping[str, EpochScale | None]) -> Stretch:
+    """Where in steps the stretch of any job lies at most, so that the database need not hand over the rest."""
+    if asked.axis == "step":
+        return asked.stretch
+    known = [scale.steps_in(asked.stretch) for scale in scales.values() if scale is not None]
+    if not known or len(known) < len(scales):
+        return EVERYTHING
+    starts = [steps.start for steps in known if steps.start is not None]
+    ends = [steps.end for steps in known if steps.end is not None]
+    return Stretch(min(starts, default=None), max(ends, default=None))
 
 
 def _to_x(job: Job, axis: Axis, scale: EpochScale | None) -> ToX:

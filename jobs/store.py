@@ -67,6 +67,13 @@ def get_job(session: Session, job_id: str) -> Job:
     return job
 
 
+def some_jobs(session: Session, job_ids: Sequence[str]) -> list[Job]:
+    """Those of these jobs that there are, in this order and each once."""
+    query = select(Job).where(Job.id == func.any(cast(job_ids, ARRAY(String))))
+    found = {job.id: job for job in session.scalars(query, execution_options=_FRESH)}
+    return [found[job_id] for job_id in dict.fromkeys(job_ids) if job_id in found]
+
+
 def request_cancel(session: Session, job_id: str) -> Job:
     """Ask for a job's end: a queued one is cancelled at once, a running one by its supervisor.
 

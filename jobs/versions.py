@@ -26,7 +26,9 @@ _THINNED = """
     (CASE WHEN series_thinned_at IS NULL AND EXISTS (SELECT FROM rollups WHERE job_id = jobs.id)
      THEN clock_timestamp() END)
 """
-_METRICS = text(f"SELECT revision, {_ATTEMPTS}, {_THINNED} FROM jobs WHERE id = :job_id")  # noqa: S608 - our own words
+_METRICS = text(f"""
+    SELECT id, revision, {_ATTEMPTS}, {_THINNED} FROM jobs WHERE id = ANY(:ids) ORDER BY id
+""").bindparams(bindparam("ids", type_=ARRAY(String)))  # noqa: S608 - our own words
 
 # A host's samples are stored with those of its ranks, in the order of time; retention removes the oldest first. What
 # charts draw as the limit of memory is of the hosts as they are now.
@@ -67,7 +69,15 @@ _CAME_TO = "jobs.id, status, end_reason, attempt, CASE WHEN status = ANY(:over) 
 
 def of_metrics(session: Session, job_id: str) -> str:
     """The version of a job's metrics. Raises `JobNotFound`."""
-    return _of_job(session, _METRICS, job_id)
+    found = _of_metrics(session, [job_id])
+    if not found:
+        raise JobNotFound(job_id)
+    return str(found)
+
+
+def of_metrics_of(session: Session, job_ids: Sequence[str]) -> str:
+    """The version of the metrics of all these jobs; one that there is not has none."""
+    return str(_of_metrics(session, job_ids))
 
 
 def of_samples(session: Session, job_id: str) -> str:
@@ -98,6 +108,10 @@ def of_study(session: Session, study_id: str) -> str:
 def of_report(session: Session, study_id: str) -> str:
     """The version of a study's report. Raises `StudyNotFound`."""
     return _one(_of_studies(session, _CAME_TO, [study_id]), study_id)
+
+
+def _of_metrics(session: Session, job_ids: Sequence[str]) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in session.execute(_METRICS, {"ids": list(job_ids)})]
 
 
 def _of_job(session: Session, query: TextClause, job_id: str) -> str:

@@ -9,20 +9,23 @@ from api.access import router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
 from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import NO_SUCH_JOB
+from api.problems import invalid
 from jobs import history, sample_series, series, versions
 from jobs.axes import Axis, Stretch
 from jobs.downsampling import FEWEST_POINTS
-from jobs.spec import MAX_GPUS
-from jobs.store import get_job
+from jobs.ingest import ALL_RANKS
+from jobs.spec import MAX_GPUS, FieldProblem
+from jobs.store import get_job, some_jobs
 from jobs.views.base import Listed
 from jobs.views.jobs import AttemptView
-from jobs.views.series import LogView, MetricsView, UtilizationView
+from jobs.views.series import LogView, ManyMetricsView, MetricsView, UtilizationView
 
 routes = router("series")
 
 _READ = UNCHANGED | NO_SUCH_JOB
 
 _BIGINT = 2**63 - 1
+_MOST_POINTS = 1_000_000  # in one answer of many jobs
 
 MaxPoints = Annotated[
     int,
@@ -34,6 +37,8 @@ From = Annotated[float | None, Query(alias="from", allow_inf_nan=False, descript
 To = Annotated[float | None, Query(allow_inf_nan=False, description="On the axis; included")]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="At most so many at once")]
 Rank = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
+Ranks = Annotated[list[Rank], Query(description="Only these; repeated. -1 is over all", max_length=100)]
+SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
 SampleMetric = Literal[
     "gpu_percent",
     "gpu_memory_bytes",
@@ -57,7 +62,7 @@ def get_metrics(
     request: Request,
     services: ServicesHere,
     name: Annotated[list[SafeText], Query(description="Only these; repeated", max_length=100)] = [],  # noqa: B006
-    rank: Annotated[list[Rank], Query(description="Only these; repeated. -1 is over all", max_length=100)] = [],  # noqa: B006
+    rank: Ranks = [],  # noqa: B006
     axis: OnAxis = "step",
     start: From = None,
     to: To = None,
@@ -85,6 +90,49 @@ def get_metrics(
             bands=bands,
         )
     return answer_with(MetricsView.model_validate({"series": found}), tag)
+
+
+@routes.get("/metrics", response_model=ManyMetricsView, responses=UNCHANGED)
+def get_metrics_of_many(
+    request: Request,
+    services: ServicesHere,
+    job: Annotated[list[SomeJob], Query(description="Of these; repeated", min_length=1, max_length=200)],
+    name: Annotated[list[SafeText], Query(description="Only these; repeated", min_length=1, max_length=20)],
+    rank: Ranks = [ALL_RANKS],  # noqa: B006
+    axis: OnAxis = "step",
+    start: From = None,
+    to: To = None,
+    max_points: MaxPoints = 1000,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Read some metrics of many jobs at once, in the order in which they are asked for.
+
+    For tables and comparisons. Each job has those series that it would have by itself; a job that there is not, or no
+    longer, is left out. Jobs, names, ranks and `max_points`, multiplied, are at most 1,000,000.
+    """
+    _require_few(max_points, len(set(job)) * len(set(name)) * len(set(rank)))
+    with services.sessions() as session:
+        tag = tag_of(versions.of_metrics_of(session, job), request.url.query)
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
+        found = series.metrics_of(
+            session,
+            some_jobs(session, job),
+            names=name,
+            ranks=rank,
+            axis=axis,
+            stretch=Stretch(start, to),
+            max_points=max_points,
+        )
+    jobs = [{"id": job_id, "series": of_job} for job_id, of_job in found.items()]
+    return answer_with(ManyMetricsView.model_validate({"jobs": jobs}), tag)
+
+
+def _require_few(max_points: int, many: int) -> None:
+    """Refuse what could be more points than one answer has."""
+    if many * max_points > _MOST_POINTS:
+        allowed = f"at most {_MOST_POINTS // many} of each of {many} series (jobs x names x ranks)"
+        raise invalid([FieldProblem("max_points", allowed, str(max_points))])
 
 
 @routes.get("/jobs/{job_id}/utilization", response_model=UtilizationView, responses=_READ)

@@ -53,6 +53,19 @@ class MetricsView(View):
     series: Sequence[MetricSeriesView]
 
 
+class JobMetricsView(View):
+    """Some metrics of one of many jobs."""
+
+    id: str = Field(description="The job's")
+    series: Sequence[MetricSeriesView]
+
+
+class ManyMetricsView(View):
+    """The metrics of many jobs."""
+
+    jobs: Sequence[JobMetricsView]
+
+
 class SampleSeriesView(View):
     """What one slot did during one attempt."""
 

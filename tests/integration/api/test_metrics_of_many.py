@@ -1,0 +1,156 @@
+"""The metrics of many jobs in one answer: the same series that each job has by itself."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import Engine, event, update
+
+from jobs.database import Sessions
+from jobs.series import metrics_of
+from jobs.store import some_jobs, touch
+from jobs.tables import Attempt
+from tests.integration.api.given import an_attempt, metric_points
+from tests.integration.api.polls import Poll
+
+Submit = Callable[..., str]
+
+
+@pytest.fixture
+def trained(submitted: Submit, sessions: Sessions) -> list[str]:
+    """Three jobs: one of four epochs, one with a restart that made steps void, and one with steps in blocks."""
+    whole, restarted, packed = (submitted() for _ in range(3))
+    for job_id in (whole, packed):
+        an_attempt(sessions, job_id)
+    an_attempt(sessions, restarted, 1)
+    an_attempt(sessions, restarted, 2, resumed_step=4)
+    for job_id, epochs, attempt in ((whole, 4, 1), (restarted, 3, 1), (restarted, 2, 2), (packed, 3, 1)):
+        for name in ("loss", "val_accuracy"):
+            points = [(4 * n, n / 8 / attempt) for n in range(attempt, epochs + 1)]
+            metric_points(sessions, job_id, points, name=name, rank=-1, attempt=attempt)
+    metric_points(sessions, restarted, [(step, 1.0) for step in range(1, 8)], attempt=1)
+    metric_points(sessions, restarted, [(step, 2.0) for step in range(5, 9)], attempt=2)
+    metric_points(sessions, packed, [(step, step / 100) for step in range(1, 2000)])
+    return [packed, whole, restarted]
+
+
+def read(api: TestClient, path: str, **parameters: Any) -> Any:
+    answer = api.get(path, params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_each_job_has_the_series_that_it_has_by_itself(
+    api: TestClient, trained: list[str], subtests: pytest.Subtests
+) -> None:
+    asked: list[dict[str, Any]] = [
+        {"name": "val_accuracy", "rank": -1, "max_points": 40},
+        {"name": ["loss", "val_accuracy"], "rank": [-1, 0]},
+        {"name": "loss", "rank": [-1, 0], "axis": "epoch", "from": 0.5, "to": 2},
+        {"name": "loss", "rank": 0, "axis": "epoch", "from": 1},
+        {"name": ["loss", "val_accuracy"], "rank": [0, -1], "axis": "time", "to": 3},
+        {"name": "loss", "rank": 0, "from": 3, "to": 6},
+        {"name": "nothing", "rank": 0, "axis": "epoch"},
+    ]
+    for query in asked:
+        with subtests.test(query=query):
+            alone = [{"id": one, **read(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained]
+            assert read(api, "/v1/metrics", job=trained, **query) == {"jobs": alone}
+            assert query["name"] == "nothing" or any(one["series"] for one in alone)
+
+
+def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, trained: list[str]) -> None:
+    packed, whole, restarted = trained
+    asked = [restarted, "0nobody", packed, restarted, whole]
+    jobs = read(api, "/v1/metrics", job=asked, name="loss")["jobs"]
+
+    assert [job["id"] for job in jobs] == [restarted, packed, whole]
+    assert [[(one["name"], one["rank"]) for one in job["series"]] for job in jobs] == 3 * [[("loss", -1)]]
+    first = jobs[0]["series"][0]
+    assert (first["x"], first["y"]) == ([4, 8], [0.125, 0.125])
+
+
+def test_a_job_without_points_is_there_without_series(api: TestClient, submitted: Submit) -> None:
+    job_id = submitted()
+    assert read(api, "/v1/metrics", job=job_id, name="loss") == {"jobs": [{"id": job_id, "series": []}]}
+    assert read(api, "/v1/metrics", job="0nobody", name="loss", axis="epoch") == {"jobs": []}
+
+
+def test_what_would_be_too_many_points_is_refused(api: TestClient) -> None:
+    ids = [f"{n}a" for n in range(100)]
+    names = ["loss", "accuracy"]
+    assert api.get("/v1/metrics", params={"job": ids, "name": names, "max_points": 5000}).status_code == 200
+    problem = api.get("/v1/metrics", params={"job": ids, "name": names, "rank": [0, 1], "max_points": 2501})
+
+    assert problem.status_code == 422
+    assert problem.json()["errors"] == [
+        {
+            "field": "max_points",
+            "message": "at most 2500 of each of 400 series (jobs x names x ranks)",
+            "received": "2501",
+        }
+    ]
+    again = {"job": [*ids, *ids], "name": names, "max_points": 5000}
+    assert api.get("/v1/metrics", params=again).status_code == 200  # each once
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "name=loss",
+        "job=0a",
+        "job=0a&name=loss&bands=3",
+        "job=A&name=loss",
+        "job=0a&name=%00",
+        "job=0a&name=loss&rank=-2",
+        "job=0a&name=loss&max_points=3",
+        "name=loss&" + "&".join(f"job={n}" for n in range(201)),
+        "job=0a&" + "&".join(f"name={n}" for n in range(21)),
+    ],
+)
+def test_a_wrong_query_of_many_jobs_is_refused(api: TestClient, query: str) -> None:
+    assert api.get(f"/v1/metrics?{query}").status_code == 422
+
+
+def test_one_tag_is_of_all_of_them(api: TestClient, trained: list[str], submitted: Submit, sessions: Sessions) -> None:
+    query = "&".join(["name=loss", *(f"job={one}" for one in trained)])
+    poll, of_one = Poll(api, f"/v1/metrics?{query}"), Poll(api, f"/v1/metrics?name=loss&job={trained[0]}")
+
+    def store_points() -> None:
+        metric_points(sessions, trained[2], [(12, 0.5)], rank=-1)
+        with sessions.begin() as session:
+            session.execute(update(Attempt).where(Attempt.job_id == trained[2]).values(offsets={"records:0": 9}))
+
+    def start_the_clock() -> None:
+        with sessions.begin() as session:
+            touch(session, trained[1], started_at=None)
+
+    for write in (store_points, start_the_clock):
+        poll.changes_with(write)
+    poll.stands_still_with(submitted)
+    assert of_one.is_unchanged()
+
+
+@contextmanager
+def counted(engine: Engine) -> Iterator[list[str]]:
+    """The statements that are sent meanwhile, but for that which reads the points themselves."""
+    sent: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        sent.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield sent
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_many_jobs_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, trained: list[str]) -> None:
+    def statements(ids: list[str]) -> int:
+        with sessions() as session, counted(engine) as sent:
+            found = metrics_of(session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch")
+        assert list(found) == ids
+        return len(sent)
+
+    assert statements(trained) == statements(trained[:1]) > 0
