@@ -40,6 +40,7 @@ class Poll<T> {
     const isFirst = this.#periods.size === 0;
     this.#periods.set(who, everyMs);
     if (isFirst) {
+      clearTimeout(this.#timer); // it may have been about to be forgotten
       addEventListener("visibilitychange", this.refresh);
       this.refresh();
     }

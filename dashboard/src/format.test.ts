@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ago, bytes, duration, number, percent, secondsBetween, short, UNKNOWN, words } from "./format.ts";
+
+test("figures have four significant digits", () => {
+  assert.equal(number(0.931249), "0.9312");
+  assert.equal(number(0.001), "0.001");
+  assert.equal(number(1.23456e-7), "1.23e-7");
+  assert.equal(number(12345), "12,345");
+  assert.equal(number(12345.678), "12,346");
+  assert.equal(number(0), "0");
+});
+
+test("what is not known is a dash, never 0", () => {
+  for (const format of [number, short, percent, duration, bytes]) {
+    for (const value of [null, undefined, Number.NaN, Number.POSITIVE_INFINITY]) assert.equal(format(value), UNKNOWN);
+  }
+  assert.equal(ago(null), UNKNOWN);
+  assert.equal(secondsBetween(null, null), null);
+});
+
+test("large counts are short", () => {
+  assert.equal(short(9_999), "9,999");
+  assert.equal(short(12_345), "12.3K");
+});
+
+test("lengths of time have the two greatest of their units", () => {
+  assert.equal(duration(0.4234), "0.42 s");
+  assert.equal(duration(59.6), "1 min");
+  assert.equal(duration(200), "3 min 20 s");
+  assert.equal(duration(7500), "2 h 5 min");
+  assert.equal(duration(3 * 86_400), "3 d");
+});
+
+test("bytes are in binary units", () => {
+  assert.equal(bytes(0), "0 B");
+  assert.equal(bytes(1023), "1,023 B");
+  assert.equal(bytes(1.5 * 2 ** 30), "1.5 GiB");
+  assert.equal(bytes(81_559 * 2 ** 20), "79.6 GiB");
+});
+
+test("what has no end yet lasts until now", () => {
+  const from = "2030-01-01T00:00:00Z";
+  assert.equal(secondsBetween(from, "2030-01-01T00:01:00Z"), 60);
+  assert.equal(secondsBetween(from, null, Date.parse("2030-01-01T00:02:00Z")), 120);
+  assert.equal(ago(from, Date.parse("2030-01-01T03:02:00Z")), "3 h ago");
+});
+
+test("words of the api are words", () => {
+  assert.equal(words("rank_failed"), "rank failed");
+});
