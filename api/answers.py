@@ -33,6 +33,7 @@ from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, User
 from jobs.plan import UnworkablePlan
 from jobs.project_admission import ProjectArchived, QueueFull
 from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
+from jobs.searching import TooMuchToSearch
 from jobs.spec import FieldProblem, InvalidSpec
 from jobs.store import JobEnded, JobNotFound
 from jobs.studies.store import StudyNotFound
@@ -166,6 +167,7 @@ _MEANINGS: dict[type, Callable[[Any], Problem]] = {
     UnworkablePlan: _wrong_here,
     DefaultProject: _wrong_here,
     InvalidCursor: _wrong_field("cursor"),
+    TooMuchToSearch: _wrong_field("search"),
     ForbiddenAddress: _wrong_field("url"),
     RequestValidationError: _of_parameters,
     JobNotFound: _no_such("job"),

@@ -59,6 +59,7 @@ HostName = Annotated[
     str, Path(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,255}$", description="The host's name", examples=["gpu-1"])
 ]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
+SearchText = Annotated[SafeText, StringConstraints(min_length=1, max_length=200)]
 
 
 IfNoneMatch = Annotated[

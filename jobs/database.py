@@ -84,5 +84,11 @@ def is_busy(error: DBAPIError) -> bool:
     return getattr(error.orig, "sqlstate", None) in _BUSY
 
 
+def is_out_of_time(error: DBAPIError) -> bool:
+    """Whether a statement was given up for its time."""
+    return getattr(error.orig, "sqlstate", None) == _CANCELLED
+
+
+_CANCELLED = "57014"
 # A deadlock, a lock that was not to be had, a statement that was cancelled for its time.
-_BUSY = frozenset({"40P01", "55P03", "57014"})
+_BUSY = frozenset({"40P01", "55P03", _CANCELLED})

@@ -3,43 +3,63 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from jobs import cursors
 from jobs.cursors import Page, page_of
+from jobs.searching import has_text, patiently
 from jobs.tables import Attempt, JobEvent, LogLine
 
 
 @dataclass(frozen=True)
+class LogFilter:
+    """Which lines of a job are wanted: those that match every part that is given."""
+
+    rank: int | None = None  # -1: the launcher
+    search: str | None = None  # a text that they contain, whatever its case
+    after: int = 0  # those with a greater id
+    before: int | None = None  # those with a lesser one
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """The filter as SQL."""
+        found = [LogLine.id > self.after]
+        if self.before is not None:
+            found.append(LogLine.id < self.before)
+        if self.rank is not None:
+            found.append(LogLine.rank == self.rank)
+        if self.search is not None:
+            found.append(has_text(LogLine.text, self.search))
+        return found
+
+
+@dataclass(frozen=True)
 class LogPage:
-    """Some lines, oldest first, and the id of the last one: where to go on from."""
+    """Some lines, oldest first, and where to go on from: behind the last one, and back before the first one."""
 
     items: Sequence[LogLine]
     next_after: int
+    previous_before: int | None = None
 
 
 def log_lines(
-    session: Session,
-    job_id: str,
-    *,
-    rank: int | None = None,
-    after: int = 0,
-    tail: int | None = None,
-    limit: int = 1000,
+    session: Session, job_id: str, wanted: LogFilter = LogFilter(), *, limit: int = 1000, newest: bool = False
 ) -> LogPage:
-    """The first `limit` lines after the line `after`, or with `tail` the newest so many of them.
-
-    Rank -1 is the launcher. `next_after` is `after` itself where there is no line yet.
-    """
-    query = select(LogLine).where(LogLine.job_id == job_id, LogLine.id > after)
-    if rank is not None:
-        query = query.where(LogLine.rank == rank)
-    if tail is None:
+    """The first `limit` lines that are wanted, or the `newest` so many of them. Raises `TooMuchToSearch`."""
+    query = select(LogLine).where(LogLine.job_id == job_id, *wanted.conditions())
+    with patiently(session, wanted.search):
+        if newest:
+            return _newest(session.scalars(query.order_by(LogLine.id.desc()).limit(limit + 1)).all(), wanted, limit)
         lines = session.scalars(query.order_by(LogLine.id).limit(limit)).all()
-    else:
-        lines = session.scalars(query.order_by(LogLine.id.desc()).limit(tail)).all()[::-1]
-    return LogPage(lines, lines[-1].id if lines else after)
+    return LogPage(lines, lines[-1].id if lines else wanted.after)
+
+
+def _newest(falling: Sequence[LogLine], wanted: LogFilter, limit: int) -> LogPage:
+    """A page of lines that were read from the newest on, and one more where there is one."""
+    lines = falling[:limit][::-1]
+    if lines:
+        return LogPage(lines, lines[-1].id, lines[0].id if len(falling) > limit else None)
+    return LogPage(lines, wanted.after if wanted.before is None else wanted.before - 1)
 
 
 def events(session: Session, job_id: str, *, limit: int, cursor: str | None = None) -> Page[JobEvent]:

@@ -6,7 +6,7 @@ from fastapi import Query, Request, Response
 from pydantic import Field
 
 from api.access import router
-from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
+from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesHere
 from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import NO_SUCH_JOB
 from api.problems import invalid
@@ -38,6 +38,9 @@ To = Annotated[float | None, Query(allow_inf_nan=False, description="On the axis
 Limit = Annotated[int, Query(ge=1, le=10_000, description="At most so many at once")]
 Rank = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
 Ranks = Annotated[list[Rank], Query(description="Only these; repeated. -1 is over all", max_length=100)]
+Search = Annotated[
+    SearchText | None, Query(description="Lines that contain this text, whatever the case; no sign stands for others")
+]
 SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
 SampleMetric = Literal[
     "gpu_percent",
@@ -175,18 +178,33 @@ def get_logs(
     request: Request,
     services: ServicesHere,
     rank: Annotated[int | None, Query(ge=-1, le=MAX_GPUS, description="Of one rank; -1 is the launcher")] = None,
+    search: Search = None,
     after: Annotated[int, Query(ge=0, le=_BIGINT, description="Go on behind this line: `next_after`")] = 0,
+    before: Annotated[
+        int | None, Query(ge=1, le=_BIGINT, description="The newest lines before this one: `previous_before`")
+    ] = None,
     tail: Annotated[int | None, Query(ge=1, le=10_000, description="The newest so many lines")] = None,
     limit: Limit = 1000,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read the lines that the ranks printed."""
+    """Read the lines that the ranks printed: the oldest, or with `tail` or `before` the newest; always oldest first."""
+    _require_one_way(after, before, tail)
     with services.sessions() as session:
         tag = tag_of(versions.of_logs(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = history.log_lines(session, job_id, rank=rank, after=after, tail=tail, limit=limit)
+        wanted = history.LogFilter(rank=rank, search=search, after=after, before=before)
+        newest = tail is not None or before is not None
+        found = history.log_lines(session, job_id, wanted, limit=tail or limit, newest=newest)
     return answer_with(LogView.model_validate(found), tag)
+
+
+def _require_one_way(after: int, before: int | None, tail: int | None) -> None:
+    """Refuse what would go on and go back at once."""
+    if before is not None and after:
+        raise invalid([FieldProblem("before", "goes back, and `after` goes on: send one of them", str(before))])
+    if before is not None and tail is not None:
+        raise invalid([FieldProblem("tail", "is of all lines: with `before`, say how many with `limit`", str(tail))])
 
 
 @routes.get("/jobs/{job_id}/attempts", response_model=Listed[AttemptView], responses=_READ)

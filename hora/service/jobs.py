@@ -131,15 +131,20 @@ class JobCalls(Calls):
         job_id: str,
         *,
         rank: int | None = None,
+        search: str | None = None,
         tail: int | None = None,
         after: int | None = None,
+        before: int | None = None,
         limit: int | None = None,
     ) -> Json:
-        """Log lines `{items: [{id, at, attempt, rank, text}], next_after}`; rank -1 is the launcher.
+        """Log lines `{items: [{id, at, attempt, rank, text}], next_after, previous_before}`; rank -1 is the launcher.
 
-        `after` gives the lines that follow that id, `tail` only the last ones.
+        `after` gives the lines that follow that id, `before` the last ones before it, `tail` only the last ones of all;
+        `search` those that contain a text, whatever the case.
         """
-        query = {"rank": rank, "tail": tail, "after": after, "limit": limit}
+        query = {
+            "rank": rank, "search": search, "tail": tail, "after": after, "before": before, "limit": limit,
+        }  # fmt: skip
         return self._wire.document("GET", at("jobs", job_id, "logs"), params=query)
 
     def log_lines(

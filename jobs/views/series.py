@@ -19,10 +19,13 @@ class LogLineView(View):
 
 
 class LogView(View):
-    """Lines, oldest first; `next_after` goes on behind the last one."""
+    """Lines, oldest first."""
 
     items: Sequence[LogLineView]
-    next_after: int
+    next_after: int = Field(description="As `after` it goes on behind the last one")
+    previous_before: int | None = Field(
+        None, description="Of `tail` and `before`: as `before` it goes back before the first one; null: there is none"
+    )
 
 
 class BandView(View):

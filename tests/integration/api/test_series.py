@@ -1,4 +1,4 @@
-"""Metrics, utilization, logs, events and attempts as the API reads them back."""
+"""Metrics, utilization, events and attempts as the API reads them back."""
 
 from collections.abc import Callable
 from math import inf, nan
@@ -13,7 +13,7 @@ from jobs.ingest import HostSampleRow, store_host_samples
 from jobs.states import EventKind
 from jobs.store import add_event
 from jobs.tables import Host, Slot
-from tests.integration.api.given import an_attempt, log_lines, metric_points, samples, seconds
+from tests.integration.api.given import an_attempt, metric_points, samples, seconds
 
 Submit = Callable[..., str]
 
@@ -140,7 +140,19 @@ def test_a_wrong_query_is_refused(api: TestClient, submitted: Submit, subtests: 
             "max_points=1e3",
         ],
         "utilization": ["axis=rank", "to=x", "max_points=0", "metric=noise", "metric=cpu_percent&metric=%00"],
-        "logs": ["after=-1", f"after={2**63}", "tail=0", "limit=10001", "rank=-2", "rank=x"],
+        "logs": [
+            "after=-1",
+            f"after={2**63}",
+            "before=0",
+            f"before={2**63}",
+            "tail=0",
+            "limit=10001",
+            "rank=-2",
+            "rank=x",
+            "search=",
+            "search=%00",
+            f"search={'x' * 201}",
+        ],
         "events": ["limit=0", "cursor=x", "kind=ended"],
         "attempts": ["limit=0", "cursor=x", f"cursor={'x' * 1001}"],
     }
@@ -265,29 +277,6 @@ def test_a_spike_of_utilization_survives_thinning(api: TestClient, submitted: Su
     assert len(series["x"]) <= 50
     assert series["y"][series["x"].index(3000)] == 100.0
     assert (series["x"][-1], series["step"][-1]) == (4999, 4999)
-
-
-def test_logs_go_on_from_where_they_were_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other = submitted(), submitted()
-    lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
-    log_lines(sessions, job_id, lines[:6])
-    log_lines(sessions, other, [(0, "not this")])
-
-    def read(**parameters: int) -> tuple[list[str], int]:
-        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
-        return [line["text"] for line in answer["items"]], answer["next_after"]
-
-    first, after = read(limit=4)
-    second, after = read(after=after)
-    assert first + second == [text for _, text in lines[:6]]
-    assert read(after=after) == ([], after)
-    log_lines(sessions, job_id, lines[6:])
-    third, newest = read(after=after)
-    assert third == [text for _, text in lines[6:]]
-    assert read(tail=2) == (["line 7", "line 8"], newest)
-    assert read(rank=-1)[0] == ["line 0", "line 3", "line 6"]
-    assert read(rank=1, tail=1)[0] == ["line 8"]
-    assert read(rank=7) == ([], 0)
 
 
 def test_events_and_attempts_come_in_pages(api: TestClient, submitted: Submit, sessions: Sessions) -> None:

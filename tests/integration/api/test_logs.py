@@ -1,0 +1,103 @@
+"""The lines of a job as the API reads them back: on from a line, back from one, and searched."""
+
+from collections.abc import Callable
+
+import pytest
+from fastapi.testclient import TestClient
+
+from jobs import searching
+from jobs.database import Sessions
+from tests.integration.api.given import log_lines
+
+Submit = Callable[..., str]
+
+
+def test_logs_go_on_from_where_they_were_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id, other = submitted(), submitted()
+    lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
+    log_lines(sessions, job_id, lines[:6])
+    log_lines(sessions, other, [(0, "not this")])
+
+    def read(**parameters: int) -> tuple[list[str], int]:
+        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
+        return [line["text"] for line in answer["items"]], answer["next_after"]
+
+    first, after = read(limit=4)
+    second, after = read(after=after)
+    assert first + second == [text for _, text in lines[:6]]
+    assert read(after=after) == ([], after)
+    log_lines(sessions, job_id, lines[6:])
+    third, newest = read(after=after)
+    assert third == [text for _, text in lines[6:]]
+    assert read(tail=2) == (["line 7", "line 8"], newest)
+    assert read(rank=-1)[0] == ["line 0", "line 3", "line 6"]
+    assert read(rank=1, tail=1)[0] == ["line 8"]
+    assert read(rank=7) == ([], 0)
+
+
+def test_logs_go_back_from_where_they_ended(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id, other = submitted(), submitted()
+    log_lines(sessions, other, [(0, "before it")])
+    log_lines(sessions, job_id, [(n % 2, f"line {n}") for n in range(7)])
+    log_lines(sessions, other, [(0, "behind it")])
+
+    def read(**parameters: object) -> tuple[list[str], int, int | None]:
+        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
+        return [line["text"] for line in answer["items"]], answer["next_after"], answer["previous_before"]
+
+    newest, after, before = read(tail=3)
+    assert newest == ["line 4", "line 5", "line 6"]
+    middle, next_after, further = read(before=before, limit=3)
+    assert middle == ["line 1", "line 2", "line 3"]
+    assert read(after=next_after) == (newest, after, None)
+    first, _, nothing = read(before=further, limit=3)
+    assert (first, nothing) == (["line 0"], None)
+    assert read(before=further, limit=1)[2] is None  # exactly so many were left
+    assert read(tail=7)[2] is None
+    assert read(tail=2, rank=0)[0] == ["line 4", "line 6"]
+    assert read(before=before, rank=1, limit=1) == (["line 3"], next_after, next_after)
+    texts, back, none = read(before=1)
+    assert (texts, back, none) == ([], 0, None)
+
+
+def test_logs_are_searched(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted()
+    lines = ["loss 0.5", "LOSS_0.4", "Verlust ÄHNLICH", "100 %", "a\\b", "LossX"]
+    log_lines(sessions, job_id, [(n % 2, text) for n, text in enumerate(lines)])
+
+    def found(search: str, **parameters: object) -> list[str]:
+        answer = api.get(f"/v1/jobs/{job_id}/logs", params={"search": search, **parameters})
+        assert answer.status_code == 200, answer.text
+        return [line["text"] for line in answer.json()["items"]]
+
+    assert found("loss") == ["loss 0.5", "LOSS_0.4", "LossX"]
+    assert found("Loss", tail=2) == ["LOSS_0.4", "LossX"]
+    assert found("loss", rank=0) == ["loss 0.5"]
+    assert found("LOSS", limit=1) == ["loss 0.5"]
+    assert found("ähnlich") == ["Verlust ÄHNLICH"]
+    assert (found("%"), found("_"), found("\\")) == (["100 %"], ["LOSS_0.4"], ["a\\b"])  # each stands for itself
+    assert found("s_0") == ["LOSS_0.4"]
+    assert found("nothing") == []
+
+
+def test_lines_that_are_too_many_to_search_are_said_to_be(
+    api: TestClient, submitted: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = submitted()
+    log_lines(sessions, job_id, [(0, f"line {n}" * 500) for n in range(2000)])
+    monkeypatch.setattr(searching, "PATIENCE_S", 0.001)
+    problem = api.get(f"/v1/jobs/{job_id}/logs?search=nothing")
+
+    assert problem.status_code == 422
+    assert problem.json()["errors"][0]["field"] == "search"
+    assert api.get(f"/v1/jobs/{job_id}/logs").status_code == 200
+
+
+def test_logs_go_one_way_at_a_time(api: TestClient, submitted: Submit) -> None:
+    job_id = submitted()
+    for query, field in (("before=5&after=2", "before"), ("before=5&tail=2", "tail")):
+        problem = api.get(f"/v1/jobs/{job_id}/logs?{query}")
+        assert problem.status_code == 422
+        assert [error["field"] for error in problem.json()["errors"]] == [field]
+    for query in ("before=5&after=0", "tail=3&after=2", "tail=3&limit=1"):
+        assert api.get(f"/v1/jobs/{job_id}/logs?{query}").status_code == 200
