@@ -19,13 +19,12 @@ from typing import Any
 
 import httpx2
 import psutil
-import psycopg
 from rich.console import Console
 from rich.table import Table
 
 from bench.databases import analyze
+from bench.many_jobs import store_jobs
 from hora.stack import Stack
-from jobs.spec import spec_from
 
 POLLED, LISTED = 100, 1_000_000
 BROWSERS = 20
@@ -33,13 +32,6 @@ _SECONDS = 5.0
 _LATE_PAGE = 1000
 _PAGE = 50
 _BARE_PORT = 18_471
-_JOBS = """
-    INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority, created_at, started_at, ended_at)
-    SELECT %(prefix)s || lpad(n::text, 10, '0'), 'name-' || n %% 1000, 'user-' || n %% 100, %(status)s,
-        %(spec)s::jsonb, '{"epochs": 30, "steps_per_epoch": 10}', jsonb_build_object('team', 'team-' || n %% 50), 2,
-        n %% 101, now() - n * interval '1 second', now() - n * interval '1 second', now() - n * interval '1 second'
-    FROM generate_series(1, %(count)s) AS n
-"""
 _QUERIES = ("", "status=succeeded", "status=succeeded,failed", "owner=user-7", "name=name-7", "project=default",
             "label=team:team-7", "sort=created_at", "sort=-ended_at", "sort=name", "sort=-priority")  # fmt: skip
 
@@ -80,13 +72,13 @@ def main(*, rounds: int) -> None:
             headers = {"Authorization": f"Bearer {stack.token}"}
             api = Server(stack.pid_of("api"), int(stack.url.rpartition(":")[2]), headers)
             _keep_apart([api, bare])
-            _store(stack, "r", "running", POLLED)
-            _store(stack, "q", "queued", POLLED)
+            store_jobs(stack.database_url, prefix="r", status="running", count=POLLED)
+            store_jobs(stack.database_url, prefix="q", status="queued", count=POLLED)
             console.print("api: polls", style="dim")
             console.print(_polls(api, bare, rounds))
             console.print(_browsers(api))
             console.print(f"api: {LISTED:,} jobs", style="dim")
-            _store(stack, "e", "succeeded", LISTED)
+            store_jobs(stack.database_url, prefix="e", status="succeeded", count=LISTED)
             analyze(stack.database_url)
             console.print(_pages(stack, rounds))
 
@@ -160,14 +152,6 @@ def _asked_s(client: httpx2.Client, path: str) -> float:
     begun = time.perf_counter()
     client.get(path).raise_for_status()
     return time.perf_counter() - begun
-
-
-def _store(stack: Stack, prefix: str, status: str, count: int) -> None:
-    spec = spec_from({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2})
-    with psycopg.connect(stack.database_url, autocommit=True) as connection:
-        values = {"prefix": prefix, "status": status, "count": count, "spec": spec.model_dump_json()}
-        connection.execute(_JOBS, values)
-        connection.execute("UPDATE jobs SET ended_at = NULL WHERE status IN ('queued', 'running')")
 
 
 @contextmanager
