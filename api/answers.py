@@ -60,7 +60,7 @@ async def answer(request: Request, error: Exception) -> Response:
         _log.warning("request refused", reason=problem.detail, error=str(error).partition("\n")[0])
     headers = dict(problem.headers)
     if problem.status == 405:
-        headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "")
+        headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "GET, HEAD")  # a file of the page
     return Response(_body(problem, request), problem.status, headers, MEDIA_TYPE)
 
 

@@ -8,10 +8,11 @@ import structlog
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import Depends, FastAPI
 from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import answers, drawing, metrics, openapi
+from api import answers, drawing, metrics, openapi, page
 from api.broker import Broker
 from api.deps import Services, only_known_parameters
 from api.entity_tags import installed_version
@@ -49,6 +50,7 @@ from jobs.settings import Settings, settings
 from jobs.spec import MAX_BYTES
 
 _POOL_SIZE = 8  # connections kept; as many again for a burst
+_STRICT = [Depends(only_known_parameters)]  # the page's own addresses have queries that only it reads
 _log = structlog.get_logger(__name__)
 
 
@@ -93,7 +95,6 @@ def app_for(configuration: Settings) -> FastAPI:
         version=installed_version(),
         description="Training jobs: submit a spec, watch it train, and see whether it scaled.",
         lifespan=lifespan,
-        dependencies=[Depends(only_known_parameters)],
         responses=openapi.UNREADABLE
         | openapi.problems(
             s401="No valid token",
@@ -110,8 +111,9 @@ def app_for(configuration: Settings) -> FastAPI:
         lookups, jobs, analysis, advice, series, live, hosts, catalog, health, studies, people, login, projects,
         artifacts, webhooks, datasets, uploads,
     ):  # fmt: skip
-        app.include_router(part.routes)
-    app.include_router(login.pages)
+        app.include_router(part.routes, dependencies=_STRICT)
+    app.include_router(login.pages, dependencies=_STRICT)
+    app.include_router(page.routes_for(page.FOLDER, [route.path or "" for route in iter_route_contexts(app.routes)]))
     answers.install(app)
     openapi.describe(app)
     app.add_middleware(Packing, minimum_size=1024, compresslevel=5)

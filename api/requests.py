@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.answers import answer
+from api.page import ASSETS
 from api.problems import BodyTooLarge
 
 CHUNK_BYTES = 16 * 1024 * 1024  # of an upload, in one request
@@ -73,10 +74,15 @@ class Requests:
         route = getattr(scope.get("route"), "path", "none")
         if not scope.get("state", {}).get("is_stream"):  # which lasts as long as its reader likes
             self._durations_s.labels(scope["method"], route, str(status)).observe(duration_s)
-        # Polls of what has not changed come thousands a second, and a line of each would say nothing.
-        if status != 304 and (scope["path"] not in _QUIET or status != 200):
+        if not _says_nothing(scope["path"], status):
             duration_ms = round(duration_s * 1000, 1)
             _log.info("request", method=scope["method"], path=scope["path"], status=status, duration_ms=duration_ms)
+
+
+def _says_nothing(path: str, status: int | None) -> bool:
+    """Whether a line for this request would be noise: polls of what has not changed come thousands a second."""
+    is_quiet = path in _QUIET or path.startswith(f"{ASSETS}/")  # and a page has a dozen of these
+    return status == 304 or (status == 200 and is_quiet)
 
 
 def _with_our_own(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
-from fastapi.responses import RedirectResponse
 from prometheus_client.exposition import choose_encoder
 from sqlalchemy import select, text
 from starlette.requests import Request
@@ -14,12 +13,6 @@ from jobs.tables import SCHEMA, Base
 from jobs.views.service import ReadinessView
 
 routes = APIRouter(tags=["health"])
-
-
-@routes.get("/", include_in_schema=False)
-async def go_to_the_docs() -> RedirectResponse:
-    """Send a person with a browser where there is something to see."""
-    return RedirectResponse("/docs")
 
 
 @routes.get("/healthz")

@@ -101,10 +101,6 @@ def test_the_document_describes_specs_problems_and_who_may_ask(api: TestClient) 
             assert "HTTPValidationError" not in str(operation)
 
 
-def test_a_browser_is_sent_to_the_docs(api: TestClient) -> None:
-    assert api.get("/", follow_redirects=False).headers["location"] == "/docs"
-
-
 def test_the_service_starts_without_what_ranks_and_workers_import() -> None:
     heavy = ["keras", "horovod", "matplotlib", "psutil", "sklearn", "tensorflow"]
     program = f"import sys, api.main; print([name for name in {heavy} if name in sys.modules])"

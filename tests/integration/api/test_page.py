@@ -1,0 +1,144 @@
+"""What a browser gets: the page's files, the page at all addresses but the API's, and what it may do there."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from api import page
+from api.main import app_for
+from jobs.settings import Settings
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+INDEX = "<!doctype html><title>Hora</title>"
+SCRIPT = "console.log('hora');\n" * 200
+PAGES = ("/", "/?status=running&sort=-started_at", "/jobs/3k9v0t2m7x1q?tab=logs", "/compare?jobs=a,b", "/studies",
+         "/studies/7m2k0q9d4v1s", "/hosts", "/new", "/an-address-of-a-later-version")  # fmt: skip
+
+
+def serve(folder: Path) -> TestClient:
+    """A client of the service with the page of a folder; it has no database, as the page needs none."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(page, "FOLDER", folder)
+        app = app_for(Settings(database_url="postgresql://hora@/hora", broker_url="memory://"))
+    return TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+    """A client of the service with a page of three files, beside which lies one that is nobody's business."""
+    folder = tmp_path_factory.mktemp("page") / "dashboard"
+    (folder / "assets").mkdir(parents=True)
+    (folder / "index.html").write_text(INDEX)
+    (folder / "assets" / "index-1a2b3c4d.js").write_text(SCRIPT)
+    (folder / "icon.svg").write_text("<svg/>")
+    (folder.parent / "secret.txt").write_text("secret")
+    (folder / "link.txt").symlink_to(folder.parent / "secret.txt")
+    return serve(folder)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_browser_gets_the_page_at_its_addresses(browser: TestClient, path: str) -> None:
+    answer = browser.get(path, headers=BROWSER)
+
+    assert (answer.status_code, answer.text) == (200, INDEX)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+    again = browser.get(path, headers=BROWSER | {"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1", "/v1/", "/v1/jobz", "/v1/jobs/a/b/c", "/healthz/", "/readyz/x", "/metrics/x", "/docs/x", "/openapi.json/x",
+     "/logout/x", "/assets/index-00000000.js", "/assets", "/assets/"],
+)  # fmt: skip
+def test_what_nobody_has_is_a_problem_for_browsers_too(browser: TestClient, path: str) -> None:
+    answer = browser.get(path, headers=BROWSER)
+
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "cache-control" not in answer.headers
+
+
+def test_scripts_get_no_page_for_a_misspelt_address(browser: TestClient) -> None:
+    for accept in ("*/*", "application/json"):
+        assert browser.get("/jobs", headers={"Accept": accept}).status_code == 404
+
+
+def test_files_with_their_content_in_their_names_are_kept(browser: TestClient) -> None:
+    answer = browser.get("/assets/index-1a2b3c4d.js", headers={"Accept-Encoding": "identity"})
+
+    assert (answer.status_code, answer.text) == (200, SCRIPT)
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert browser.get("/icon.svg").headers["cache-control"] == "no-cache"
+
+
+def test_files_are_packed_for_those_who_ask(browser: TestClient) -> None:
+    with browser.stream("GET", "/assets/index-1a2b3c4d.js", headers={"Accept-Encoding": "gzip"}) as answer:
+        packed = b"".join(answer.iter_raw())
+
+    assert answer.headers["content-encoding"] == "gzip"
+    assert len(packed) < len(SCRIPT) / 10
+    assert gzip.decompress(packed).decode() == SCRIPT
+
+
+def test_the_page_may_run_and_reach_only_what_is_the_services_own(browser: TestClient) -> None:
+    policy = browser.get("/jobs/3k9v0t2m7x1q", headers=BROWSER).headers["content-security-policy"]
+
+    assert set(policy.split("; ")) == {
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "font-src 'self'",
+        "connect-src 'self'", "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/..%2fsecret.txt", "/%2e%2e/secret.txt", "/assets/..%2f..%2fsecret.txt", "/assets/%2e%2e%2f%2e%2e%2fsecret.txt",
+     "/link.txt", "/..%5csecret.txt", "/%2fetc%2fpasswd", "/assets/%2fetc%2fpasswd", "/%00", "/assets/%00",
+     "/" + "a" * 300],
+)  # fmt: skip
+def test_nothing_outside_the_folder_is_served(browser: TestClient, path: str) -> None:
+    answer = browser.get(path)
+
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
+
+
+def test_a_method_that_a_file_has_not_is_refused(browser: TestClient) -> None:
+    for path in ("/", "/icon.svg", "/assets/index-1a2b3c4d.js"):
+        answer = browser.post(path, headers=BROWSER)
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+        assert browser.head(path).headers["content-length"] == browser.get(path).headers["content-length"]
+    assert browser.post("/jobs/3k9v0t2m7x1q", headers=BROWSER).status_code == 404
+    assert browser.get("/v1/jobs/3k9v0t2m7x1q/cancel", headers=BROWSER).headers["allow"] == "POST"
+
+
+def test_a_visit_is_one_line_of_the_log(browser: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in ("/hosts", "/assets/index-1a2b3c4d.js", "/assets/index-00000000.js"):
+        browser.get(path, headers=BROWSER)
+    logged = capsys.readouterr().out
+
+    assert "path=/hosts" in logged
+    assert "index-1a2b3c4d" not in logged
+    assert "index-00000000" in logged
+
+
+def test_a_checkout_without_the_page_says_what_to_do(tmp_path: Path) -> None:
+    client = serve(tmp_path)
+    answer = client.get("/", headers=BROWSER)
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "make setup" in answer.text
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/jobs/3k9v0t2m7x1q", headers=BROWSER).status_code == 404
+
+
+def test_the_page_is_no_part_of_the_document(browser: TestClient, tmp_path: Path) -> None:
+    unbuilt = serve(tmp_path / "nowhere").app
+    assert isinstance(browser.app, FastAPI)
+    assert isinstance(unbuilt, FastAPI)
+    assert browser.app.openapi() == unbuilt.openapi()
