@@ -3,7 +3,7 @@
     hora login --> POST /v1/login-links --> /login?code=... in a browser --> cookies --> /
 
 The code stands in an address, which browsers, proxies and logs keep: so it is good for ten minutes and for one use, and
-the page that it leads to has another address.
+the page that it leads to has another address: `/`, or the local one that `next` names, where somebody wanted to go.
 """
 
 from typing import Annotated
@@ -16,12 +16,15 @@ from api.access import CallerHere, address_of, router
 from api.deps import ServicesHere
 from jobs import audit, people, tokens
 from jobs.audit import Actor
+from jobs.tokens import LoginRefused
 from jobs.views.people import LoginLinkView
 
 routes = router("people", own=True)
 pages = APIRouter(include_in_schema=False)
 
 _NOT_KEPT = {"Cache-Control": "no-store"}
+# A browser takes `//host` and `/\host` for another host's address, whatever control characters stand in between.
+_LOCAL_PATH = r"^/([^/\\\x00-\x1f\x7f-\x9f][^\\\x00-\x1f\x7f-\x9f]*)?$"
 
 
 @routes.post("/login-links", status_code=201)
@@ -36,17 +39,25 @@ def create_login_link(services: ServicesHere, caller: CallerHere, response: Resp
 
 @pages.get("/login")
 def log_in(
-    request: Request, services: ServicesHere, code: Annotated[str, Query(min_length=1, max_length=200)]
+    request: Request,
+    services: ServicesHere,
+    code: Annotated[str, Query(min_length=1, max_length=200)],
+    next_path: Annotated[str, Query(alias="next", pattern=_LOCAL_PATH, max_length=2000)] = "/",
 ) -> Response:
-    """Exchange the code of a link for a session."""
+    """Exchange the code of a link for a session, and go on to the page; to it as well, in a browser, when refused."""
     address = address_of(request)
     services.limits.charge_attempt(address)
-    with services.sessions.begin() as session:
-        text, bearer, expires_at = tokens.start_session(session, code)
-        actor = Actor(bearer.user, bearer.token_id, request.state.request_id, address)
-        audit.record(session, actor, "session.started", bearer.user)
+    try:
+        with services.sessions.begin() as session:
+            text, bearer, expires_at = tokens.start_session(session, code)
+            actor = Actor(bearer.user, bearer.token_id, request.state.request_id, address)
+            audit.record(session, actor, "session.started", bearer.user)
+    except LoginRefused:
+        if "text/html" in request.headers.get("accept", ""):  # a person, who can do more there than with a problem
+            return RedirectResponse("/?signin=refused", 303, _NOT_KEPT)
+        raise
     services.limits.forgive(address)
-    response = RedirectResponse("/", 303, _NOT_KEPT)
+    response = RedirectResponse(next_path, 303, _NOT_KEPT)
     sessions.begin(request, response, text, expires_at)
     return response
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 from fastapi import FastAPI
@@ -31,9 +32,9 @@ def browser(api: TestClient, app: FastAPI) -> TestClient:
     return client
 
 
-def link(client: TestClient) -> str:
+def link(client: TestClient, headers: dict[str, str] | None = None) -> str:
     """The path of a new link."""
-    answer = client.post("/v1/login-links")
+    answer = client.post("/v1/login-links", headers=headers)
     assert answer.status_code == 201, answer.text
     assert answer.headers["cache-control"] == "no-store"
     path: str = answer.json()["path"]
@@ -93,6 +94,55 @@ def test_a_link_works_once(client_of: Clients, browser: TestClient) -> None:
     answer = browser.get(path)
     problem(answer, 403, "login-refused")
     assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("wanted", ["/", "/jobs/3k9v?tab=logs&rank=1", "/compare?jobs=a,b#loss", "/./x", "/ä b"])
+def test_a_link_leads_to_the_page_that_one_wanted(client_of: Clients, browser: TestClient, wanted: str) -> None:
+    answer = browser.get(f"{link(client_of('alice'))}&next={quote(wanted)}")
+
+    assert answer.status_code == 303
+    assert unquote(answer.headers["location"]) == wanted
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    ["//evil.test", "/\\evil.test", "\\\\evil.test", "https://evil.test", "javascript:alert(1)", "evil", "",
+     "/\t/evil.test", "/\r\nSet-Cookie: a=b", "/x\\y", "/\x85/evil.test", "/" + "a" * 2000],
+)  # fmt: skip
+def test_a_link_leads_nowhere_else(client_of: Clients, browser: TestClient, elsewhere: str) -> None:
+    path = link(client_of("alice"))
+    answer = browser.get(f"{path}&next={quote(elsewhere)}")
+
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == ["next"]
+    assert "location" not in answer.headers
+    assert browser.get(path).status_code == 303  # nothing was used up
+
+
+def test_a_person_whose_link_is_refused_is_led_to_the_page(
+    client_of: Clients, browser: TestClient, sessions: Sessions
+) -> None:
+    used, old = (link(client_of(user)) for user in ("alice", "bob"))
+    assert browser.get(used).status_code == 303
+    browser.cookies.clear()
+    age(sessions, "login", expires_at=datetime.now(UTC) - timedelta(seconds=1))
+
+    for path in (used, old, "/login?code=hora_guess"):
+        answer = browser.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/?signin=refused")
+        assert answer.headers["cache-control"] == "no-store"
+        assert "set-cookie" not in answer.headers
+        problem(browser.get(path, headers={"Accept": "application/json"}), 403, "login-refused")
+
+
+def test_the_page_lets_in_whoever_types_a_token(client_of: Clients, browser: TestClient) -> None:
+    """With the token in a header, as a script of the page sends it; an old session in the way changes nothing."""
+    assert browser.get(link(client_of("alice"))).status_code == 303
+    typed = client_of("ben", "read").headers["Authorization"]
+    path = link(browser, {"Authorization": typed, **OURS})
+
+    assert browser.get(f"{path}&next=/hosts").headers["location"] == "/hosts"
+    assert browser.get("/v1/me").json()["user"] == "ben"
 
 
 def test_of_two_who_come_with_a_link_one_gets_in(client_of: Clients, sessions: Sessions) -> None:
