@@ -7,15 +7,21 @@ PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(if $(shell $(python) -c '
 
 UV := .uv/bin/uv
 BIN := .venv/bin
+# Node and npm of the environment, whatever the machine has.
+NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 export UV_NO_PROGRESS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test up down check format chaos fuzz bench compose-test lock clean prerequisites
+.PHONY: help setup dashboard demo test up down types check format chaos fuzz bench compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
-setup: .venv/ready ## Create the environment in .venv (uv itself in .uv)
+setup: .venv/ready dashboard ## Create the environment in .venv (uv itself in .uv), and build the dashboard
+
+# It looks for itself whether anything changed.
+dashboard: .venv/ready ## Build the dashboard again, where its sources have changed
+	@$(BIN)/python hatch_build.py
 
 # The stack stays up. A machine with one core gets two slots all the same, so that two ranks can start.
 demo: setup ## Start the stack and train a real job on 2 ranks, to its end
@@ -38,15 +44,21 @@ up: setup ## Start the stack on this machine
 down: setup ## Stop it
 	@$(BIN)/hora down
 
-check: setup ## Lint, check formatting, types and import rules
+types: setup ## Write the dashboard's types of the api anew
+	@$(BIN)/python -m api.document > dashboard/node_modules/.openapi.json
+	@$(NPM) exec --no -- openapi-typescript node_modules/.openapi.json -o src/api/schema.d.ts
+
+check: types ## Lint, check formatting, types and import rules
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(NPM) run check
 
 format: setup ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+	$(NPM) run format
 
 # SEED is of the first round; each of the others has the next one.
 SEED ?= 1
@@ -78,7 +90,8 @@ lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml and requirement
 	$(SAME) pyproject.toml --extra worker-gpu -o requirements/worker-gpu.txt
 
 clean: ## Remove what these targets created here; a running stack and its state stay
-	rm -rf .venv .venv-peers .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-peers .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
+		dashboard/node_modules dashboard/src/api/schema.d.ts api/dashboard
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 prerequisites:

@@ -3,15 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from api.main import app_for
-from jobs.settings import Settings
+from api.document import document
 
 PINNED = Path(__file__).with_name("operations.txt")
-
-
-def document() -> dict[str, Any]:
-    """The OpenAPI document of the service."""
-    return app_for(Settings(database_url="postgresql://hora@/hora", broker_url="memory://")).openapi()
 
 
 def operations(told: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:

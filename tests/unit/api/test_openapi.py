@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from api.document import document
 from api.problems import MEDIA_TYPE
-from tests.unit.api.operations import PINNED, document, operations, pinned
+from tests.unit.api.operations import PINNED, operations, pinned
 
 CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
 # Without a token, so neither 401 nor 403; /login is where a token comes from.

