@@ -7,7 +7,7 @@ import argparse
 import sys
 from functools import partial
 
-from bench import api, articles, dispatch, launch, live, sampler, series, train
+from bench import api, articles, dashboard, dispatch, launch, live, sampler, series, train
 from bench import input as reading
 
 MEASUREMENTS = {
@@ -20,6 +20,7 @@ MEASUREMENTS = {
     "sampler": sampler.main,
     "api": api.main,
     "live": live.main,
+    "dashboard": dashboard.main,
 }
 ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articles.ROWS}
 

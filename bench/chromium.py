@@ -1,0 +1,29 @@
+"""Debian's Chromium, driven by Playwright, for pages of the dashboard. Used by measurements and by browser tests."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, StorageState, sync_playwright
+
+from hora.service import Service
+
+PATH = shutil.which("chromium")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A Chromium without windows. Only one at a time in a process."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=PATH)
+        yield browser
+        browser.close()
+
+
+def signed_in(browser: Browser, service: Service) -> StorageState:
+    """What a browser keeps of somebody who came in by a link, for `new_context(storage_state=...)`."""
+    context = browser.new_context()
+    context.new_page().goto(service.login_link()["url"])
+    kept = context.storage_state()
+    context.close()
+    return kept

@@ -1,0 +1,84 @@
+"""Pages of the dashboard in a real Chromium; skipped where there is none.
+
+    browser     module    the Chromium
+    site        module    the stack that a module looks at; each module has its own
+    page        test      a page, signed in, at 1440x900; what it must not do fails the test
+    troubles    test      what that page did wrong; `troubles.allowed` takes texts of what a test expects
+
+Playwright keeps an event loop running in the main thread, so nothing of it outlives a module: tests elsewhere start
+loops of their own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, StorageState
+
+from bench import chromium
+from hora.service import Service
+from hora.stack import Stack
+
+WIDE = {"width": 1440, "height": 900}
+_GIVEN_UP = "net::ERR_ABORTED"  # the page went elsewhere before the answer came
+
+
+@dataclass
+class Troubles:
+    """Errors in the console (refusals of the Content-Security-Policy are some), exceptions, requests without answer."""
+
+    found: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page) -> None:
+        """Collect what goes wrong on a page from now on."""
+        page.on("console", self._told)
+        page.on("pageerror", lambda error: self.found.append(f"exception: {error}"))
+        page.on("requestfailed", self._failed)
+
+    def unexpected(self) -> list[str]:
+        """What no test allowed."""
+        return [one for one in self.found if not any(text in one for text in self.allowed)]
+
+    def _told(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.found.append(f"console: {message.text} ({message.location.get('url')})")
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != _GIVEN_UP:
+            self.found.append(f"no answer: {request.method} {request.url}: {request.failure}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium.PATH is None:
+        pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
+    with chromium.chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def service(site: Stack) -> Iterator[Service]:
+    with Service(site.url, site.token) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def session(browser: Browser, service: Service) -> StorageState:
+    return chromium.signed_in(browser, service)
+
+
+@pytest.fixture
+def troubles() -> Troubles:
+    return Troubles()
+
+
+@pytest.fixture
+def page(browser: Browser, site: Stack, session: StorageState, troubles: Troubles) -> Iterator[Page]:
+    context = browser.new_context(base_url=site.url, storage_state=session, viewport=WIDE)
+    page = context.new_page()
+    troubles.watch(page)
+    yield page
+    page.evaluate("0")  # what it told before has come then
+    context.close()
+    assert troubles.unexpected() == []
