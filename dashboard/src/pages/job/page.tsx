@@ -1,3 +1,81 @@
-export function JobPage() {
-  return <p>JobPage</p>;
+// The page of a job at /jobs/ID: what it is and how far, why it failed, and its parts behind tabs.
+
+import { useEffect } from "preact/hooks";
+import type { Advice, Attempt, Job, JobEvent, Listed } from "../../api/types.ts";
+import { Notice, Waiting } from "../../parts/notice.tsx";
+import { withParams } from "../../query.ts";
+import { param, query } from "../../url.ts";
+import { EventsPanel } from "./events/events.tsx";
+import { Failure } from "./failure.tsx";
+import { Header } from "./header.tsx";
+import { LogPanel } from "./logs/log_panel.tsx";
+import { Overview } from "./overview.tsx";
+import styles from "./page.module.css";
+import { ArtifactsPanel } from "./results/artifacts.tsx";
+import { SpecPanels } from "./spec/spec_panel.tsx";
+import { Timeline } from "./timeline/timeline.tsx";
+import { useJob, useOfJob } from "./use_job.ts";
+
+const TABS = [
+  ["overview", "Overview"],
+  ["logs", "Logs"],
+  ["spec", "Spec"],
+  ["artifacts", "Artifacts"],
+  ["events", "Events"],
+] as const;
+
+const tab = param("tab", "overview");
+
+export function JobPage({ id }: { id: string }) {
+  const { job, events, problem, refresh } = useJob(id);
+  const name = job?.name;
+  useEffect(() => {
+    if (name !== undefined) document.title = `${name} · Hora`;
+  }, [name]);
+  if (problem?.status === 404) {
+    return (
+      <Notice kind="warn" title={`There is no job ${id}`}>
+        It may have been removed, or the address is not complete. <a href="/">To the jobs</a>
+      </Notice>
+    );
+  }
+  if (job === undefined) return <Waiting problem={problem} what="the job" />;
+  return <Loaded job={job} events={events} onChange={refresh} />;
+}
+
+interface LoadedProps {
+  job: Job;
+  events: readonly JobEvent[];
+  onChange: () => void;
+}
+
+function Loaded({ job, events, onChange }: LoadedProps) {
+  const every_s = job.ended_at === null ? 5 : 60;
+  const attempts = useOfJob<Listed<Attempt>>(`/v1/jobs/${job.id}/attempts?limit=1000`, job.revision, every_s);
+  const advicePath = job.attempt > 0 ? `/v1/jobs/${job.id}/advice` : null;
+  const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, 3 * every_s);
+  return (
+    <div class={styles["page"]}>
+      <Header job={job} onChange={onChange}>
+        {attempts.data !== undefined && <Timeline job={job} attempts={attempts.data.items} events={events} />}
+      </Header>
+      {job.status === "failed" && <Failure job={job} advice={advice.data} />}
+      <nav class={styles["tabs"]} aria-label="Parts of the job">
+        {TABS.map(([value, text]) => (
+          <a
+            key={value}
+            href={`?${withParams(query.value, { tab: value === "overview" ? null : value })}`}
+            aria-current={tab.value === value ? "page" : undefined}
+          >
+            {text}
+          </a>
+        ))}
+      </nav>
+      {tab.value === "logs" && <LogPanel job={job} />}
+      {tab.value === "spec" && <SpecPanels job={job} />}
+      {tab.value === "artifacts" && <ArtifactsPanel job={job} />}
+      {tab.value === "events" && <EventsPanel events={events} />}
+      {!TABS.slice(1).some(([value]) => value === tab.value) && <Overview job={job} advice={advice} />}
+    </div>
+  );
 }

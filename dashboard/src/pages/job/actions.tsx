@@ -1,0 +1,75 @@
+// What one can do with a job: let it wait, end it, submit it again, lay it beside others.
+
+import { useState } from "preact/hooks";
+import { Problem, post } from "../../api/client.ts";
+import type { Job } from "../../api/types.ts";
+import { Confirm } from "../../parts/dialog.tsx";
+import { ProblemNotice } from "../../parts/notice.tsx";
+import { isTerminal } from "../../parts/status.tsx";
+import styles from "./header.module.css";
+
+export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
+  const [isAsking, setAsking] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+
+  async function ask(verb: "cancel" | "pause" | "resume"): Promise<void> {
+    try {
+      await post(`/v1/jobs/${job.id}/${verb}`);
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(error instanceof Problem ? error : new Problem(-1, "unknown", String(error)));
+    }
+    onChange();
+  }
+
+  const isLive = !isTerminal(job.status);
+  return (
+    <div class={styles["actions"]}>
+      {isLive && job.cancel_requested_at === null && (
+        <>
+          {job.paused_at === null ? (
+            <button
+              type="button"
+              title="It saves a checkpoint, gives its slots back and waits"
+              onClick={() => ask("pause")}
+            >
+              Pause
+            </button>
+          ) : (
+            <button type="button" title="It goes on from its newest checkpoint" onClick={() => ask("resume")}>
+              Resume
+            </button>
+          )}
+          <button type="button" class="danger" onClick={() => setAsking(true)}>
+            Cancel…
+          </button>
+        </>
+      )}
+      <a class={styles["action"]} href={`/compare?jobs=${job.id}`}>
+        Compare
+      </a>
+      <a class={styles["action"]} href={`/new?clone=${job.id}`}>
+        Clone
+      </a>
+      <ProblemNotice problem={problem} />
+      {isAsking && (
+        <Confirm
+          title={`Cancel ${job.name}?`}
+          action="Cancel the job"
+          onAnswer={(isYes) => {
+            setAsking(false);
+            if (isYes) void ask("cancel");
+          }}
+        >
+          {consequences(job)}
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+function consequences(job: Job): string {
+  if (job.status === "queued") return "It leaves the queue for good. A clone of it can be submitted at any time.";
+  const slots = job.gpus === 1 ? "its slot" : `its ${job.gpus} slots`;
+  return `It ends for good and gives ${slots} back. To go on later from where it is, pause it instead.`;
+}

@@ -1,0 +1,93 @@
+// The figures of an analysis as tables: steps, slots, stalls.
+
+import type { ComponentChildren } from "preact";
+import type { Analysis } from "../../../api/types.ts";
+import { duration, moment, number, percent } from "../../../format.ts";
+import { RowsTable } from "../rows_table.tsx";
+import { figureOf } from "./evidence.ts";
+import styles from "./findings.module.css";
+
+export function StepTable({ steps }: { steps: Analysis["steps"] }) {
+  // Of one rank, the mean over all ranks is the same again.
+  const shown = steps.length === 2 ? steps.slice(0, 1) : steps;
+  return (
+    <Figures title="Time of a step" isOpen>
+      <RowsTable
+        label="Time of a step"
+        rows={shown}
+        keyOf={({ rank }) => rank}
+        columns={[
+          {
+            name: "Of",
+            of: ({ rank }) => (rank >= 0 ? `rank ${rank}` : shown.length === 1 ? "the rank" : "all ranks"),
+          },
+          { name: "Mean", isFigure: true, of: (one) => figureOf("step_time_s", one.step_time_s) },
+          { name: "Computing", isFigure: true, of: ({ compute }) => percent(compute, 1) },
+          { name: "Waiting for data", isFigure: true, of: (one) => percent(one.data_wait, 1) },
+          { name: "In allreduce", isFigure: true, of: ({ allreduce }) => percent(allreduce, 1) },
+        ]}
+      />
+    </Figures>
+  );
+}
+
+export function SlotTable({ uses }: { uses: Analysis["utilization"] }) {
+  const percentOf = (value: number): string => `${number(value, 3)} %`;
+  return (
+    <Figures title="Use of the slots">
+      <RowsTable
+        label="Use of the slots"
+        rows={uses}
+        keyOf={({ attempt, rank, metric }) => `${attempt} ${rank} ${metric}`}
+        columns={[
+          { name: "Rank", of: ({ rank }) => rank },
+          { name: "Slot", of: ({ host, slot, attempt }) => `${host} ${slot}, attempt ${attempt}` },
+          { name: "Of", of: ({ metric }) => (metric === "gpu_percent" ? "GPU" : "CPU") },
+          { name: "Busy", isFigure: true, of: (use) => percent(use.duty_cycle) },
+          { name: "Mean", isFigure: true, of: ({ spread }) => percentOf(spread.mean) },
+          { name: "p5", isFigure: true, of: ({ spread }) => percentOf(spread.p5) },
+          { name: "p95", isFigure: true, of: ({ spread }) => percentOf(spread.p95) },
+          { name: "Spikiness", isFigure: true, of: ({ spikiness }) => number(spikiness, 2) },
+          { name: "Swings every", isFigure: true, of: (use) => duration(use.period_s) },
+        ]}
+      />
+    </Figures>
+  );
+}
+
+export function StallTable({ stalls }: { stalls: Analysis["stalls"] }) {
+  return (
+    <Figures title="Stalls" isOpen>
+      <RowsTable
+        label="Stalls"
+        rows={stalls}
+        keyOf={({ attempt, after_step, began_at }) => `${attempt} ${after_step} ${began_at}`}
+        columns={[
+          { name: "Began", of: (stall) => moment(stall.began_at) },
+          { name: "Behind", of: (stall) => `step ${stall.after_step} of attempt ${stall.attempt}` },
+          { name: "Waited for", of: ({ cause, rank }) => (cause === "rank" && rank !== null ? `rank ${rank}` : cause) },
+          { name: "Length", isFigure: true, of: (one) => duration(one.length_s) + (one.ongoing ? " so far" : "") },
+          { name: "Usual step", isFigure: true, of: (one) => figureOf("step_time_s", one.usual_step_s) },
+          { name: "Slots busy", isFigure: true, of: (one) => figureOf("use_percent", one.use_percent) },
+        ]}
+      />
+    </Figures>
+  );
+}
+
+function Figures({
+  title,
+  isOpen = false,
+  children,
+}: {
+  title: string;
+  isOpen?: boolean;
+  children: ComponentChildren;
+}) {
+  return (
+    <details class={styles["figures"]} open={isOpen}>
+      <summary>{title}</summary>
+      {children}
+    </details>
+  );
+}

@@ -1,0 +1,59 @@
+// What a job is named for, in sentences, and the figures of its steps and slots.
+
+import type { Analysis, Finding } from "../../../api/types.ts";
+import { words } from "../../../format.ts";
+import { Panel } from "../../../parts/panel.tsx";
+import { figureOf } from "./evidence.ts";
+import { Evidence } from "./evidence.tsx";
+import { SlotTable, StallTable, StepTable } from "./figures.tsx";
+import styles from "./findings.module.css";
+
+const GOOD: readonly Finding["kind"][] = ["compute_bound"];
+
+export function FindingsPanel({ analysis }: { analysis: Analysis }) {
+  const { findings, steps, utilization, stalls, imbalances } = analysis;
+  return (
+    <Panel title="Findings" id="findings">
+      <div class={styles["stack"]}>
+        {findings.length === 0 ? (
+          <p class="muted">
+            Nothing stands out{analysis.complete ? "" : " so far"}, or the job was too short to tell: it takes 30 steps
+            and 3 seconds of them.
+          </p>
+        ) : (
+          <ul class={styles["list"]}>
+            {findings.map((finding) => (
+              <li key={finding.kind}>
+                <p>
+                  <span class={`${styles["kind"]} ${GOOD.includes(finding.kind) ? styles["good"] : ""}`}>
+                    {words(finding.kind)}
+                  </span>{" "}
+                  {finding.text}
+                </p>
+                <Evidence figures={finding.evidence} />
+              </li>
+            ))}
+          </ul>
+        )}
+        {imbalances.length > 0 && (
+          <ul class={styles["list"]}>
+            {imbalances.map(({ figure, text, by_rank }) => (
+              <li key={figure}>
+                <p>{text}</p>
+                <Evidence figures={named(by_rank, figure)} />
+              </li>
+            ))}
+          </ul>
+        )}
+        {steps.length > 0 && <StepTable steps={steps} />}
+        {utilization.length > 0 && <SlotTable uses={utilization} />}
+        {stalls.length > 0 && <StallTable stalls={stalls} />}
+      </div>
+    </Panel>
+  );
+}
+
+/** The figures of each rank, under names that say the unit. */
+function named(byRank: Readonly<Record<string, number>>, figure: string): Record<string, string> {
+  return Object.fromEntries(Object.entries(byRank).map(([rank, value]) => [`rank ${rank}`, figureOf(figure, value)]));
+}

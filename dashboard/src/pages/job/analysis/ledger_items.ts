@@ -1,0 +1,44 @@
+// Where the time of a job's slots went, ready to be shown. Used by `ledger.tsx`.
+
+import type { Ledger, LedgerItem } from "../../../api/types.ts";
+
+export interface Item {
+  readonly key: LedgerItem;
+  readonly name: string;
+  /** What was done in this time. */
+  readonly meaning: string;
+  readonly seconds: number;
+  readonly share: number;
+}
+
+// In the order in which the bar shows them: what trained, what it cost beside that, what came to nothing.
+const ITEMS: readonly (readonly [LedgerItem, string, string])[] = [
+  ["useful", "useful", "Computing, and validation, of the epochs up to the best one"],
+  ["data_wait", "waiting for data", "Steps up to the best epoch that waited for their samples"],
+  [
+    "communication",
+    "communication",
+    "Steps up to the best epoch that exchanged gradients, or waited for a slower rank",
+  ],
+  ["saving", "saving", "Checkpoints"],
+  ["launch", "launch", "From the lease of the slots to the first line of the first rank"],
+  ["set_up", "set-up", "From there to the end of the first step"],
+  ["after_best", "after the best epoch", "All of the epochs behind the best one by the monitored metric"],
+  ["lost", "lost", "Steps, validations and checkpoints that a later attempt made again"],
+  ["stalled", "stalled", "Stretches without a step, far longer than steps take"],
+  ["idle", "idle", "All else: the end of the job, with its test and its weights, and gaps between the parts"],
+];
+
+/** The items that took any time, in the order of the bar. */
+export function itemsOf(ledger: Ledger): Item[] {
+  if (ledger.leased_s <= 0) return [];
+  return ITEMS.map(([key, name, meaning]) => {
+    const seconds = ledger.items[key] ?? 0;
+    return { key, name, meaning, seconds, share: seconds / ledger.leased_s };
+  }).filter(({ seconds }) => seconds > 0);
+}
+
+/** Names of the items that took no time. */
+export function noneOf(ledger: Ledger): string[] {
+  return ITEMS.filter(([key]) => !ledger.items[key]).map(([, name]) => name);
+}

@@ -1,0 +1,50 @@
+// A button that copies a text, and says that it did.
+
+import { useEffect, useState } from "preact/hooks";
+
+interface Props {
+  /** What is copied; made when it is asked for. */
+  text: () => string;
+  label: string;
+  children: string;
+  class?: string | undefined;
+}
+
+const SAID_MS = 1500;
+
+export function CopyButton({ text, label, children, class: name }: Props) {
+  const [said, setSaid] = useState<string>();
+  useEffect(() => {
+    if (said === undefined) return;
+    const timer = setTimeout(() => setSaid(undefined), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [said]);
+  return (
+    <button
+      type="button"
+      class={name}
+      title={label}
+      aria-label={said === undefined ? label : undefined}
+      onClick={() => void copied(text()).then((isCopied) => setSaid(isCopied ? "Copied" : "Not allowed"))}
+    >
+      {said ?? children}
+    </button>
+  );
+}
+
+/** Whether it was copied. Over plain HTTP, other than to this machine, browsers have only the old way. */
+async function copied(text: string): Promise<boolean> {
+  if (navigator.clipboard !== undefined) {
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
+  }
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const isCopied = document.execCommand("copy");
+  area.remove();
+  return isCopied;
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { JobEvent } from "../../../api/types.ts";
+import { detailOf, isOfEpochs, kindOf } from "./words.ts";
+
+const event = (kind: string, data: Record<string, unknown> = {}): JobEvent =>
+  ({ id: 1, at: "", kind, attempt: 1, data }) as JobEvent;
+
+test("each line of a history says in words what happened", () => {
+  assert.equal(kindOf(event("placed")), "Got its slots");
+  assert.equal(detailOf(event("submitted", { owner: "ada" })), "by ada");
+  assert.equal(
+    detailOf(
+      event("placed", {
+        shares: [
+          { host: "ha", slots: [0, 1] },
+          { host: "hb", slots: [2] },
+        ],
+      }),
+    ),
+    "ha: slots 0, 1; hb: slot 2",
+  );
+  assert.equal(
+    detailOf(event("epoch_ended", { epoch: 3, val_loss: 0.25, loss: 0.5, samples_per_s: 1234.4, epoch_s: 2 })),
+    "epoch 3, loss 0.5, val loss 0.25, 1,234 samples/s, 2 s",
+  );
+  assert.equal(
+    detailOf(event("checkpoint_saved", { epoch: 1, step: 1042, duration_s: 0.5 })),
+    "epoch 1, step 1,042, in 0.5 s",
+  );
+});
+
+test("an end says its reason once, and the error as it is", () => {
+  assert.equal(detailOf(event("ended", { status: "cancelled", end_reason: "cancelled", error: null })), "cancelled");
+  assert.equal(
+    detailOf(event("ended", { status: "failed", end_reason: "rank_failed", error: "rank_1 died" })),
+    "failed: rank failed: rank_1 died",
+  );
+  assert.equal(detailOf(event("attempt_ended", { end_reason: "early_stopped", error: null })), "early stopped");
+});
+
+test("a kind from a newer service is shown all the same", () => {
+  assert.equal(kindOf(event("was_moved")), "was moved");
+  assert.equal(detailOf(event("was_moved", { to_host: "hb" })), "to host hb");
+});
+
+test("what comes with every epoch is told apart", () => {
+  assert.ok(isOfEpochs(event("checkpoint_saved")));
+  assert.ok(!isOfEpochs(event("ended")));
+});

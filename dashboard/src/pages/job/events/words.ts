@@ -1,0 +1,88 @@
+// The lines of a job's history in words. Used by `events.tsx`.
+
+import type { JobEvent } from "../../../api/types.ts";
+import { duration, number, words } from "../../../format.ts";
+
+type Data = Readonly<Record<string, unknown>>;
+
+const KINDS: Record<JobEvent["kind"], string> = {
+  submitted: "Submitted",
+  placed: "Got its slots",
+  launched: "Launched",
+  rank_started: "Rank started",
+  first_step: "First step",
+  epoch_ended: "Epoch ended",
+  checkpoint_saved: "Checkpoint saved",
+  attempt_ended: "Attempt ended",
+  requeued: "Queued again",
+  cancel_requested: "Asked to end",
+  pause_requested: "Asked to pause",
+  resumed: "Resumed",
+  preempt_requested: "Asked to make room",
+  ended: "Ended",
+};
+
+/** A page of history may be of a newer service: a kind that is not known here has its own name. */
+export function kindOf(event: JobEvent): string {
+  return KINDS[event.kind] ?? words(event.kind);
+}
+
+/** Those that come with every epoch. */
+export function isOfEpochs(event: JobEvent): boolean {
+  return event.kind === "epoch_ended" || event.kind === "checkpoint_saved";
+}
+
+const METRICS = ["loss", "accuracy", "val_loss", "val_accuracy"];
+
+/** What an event says beside its kind. */
+export function detailOf({ kind, data }: JobEvent): string {
+  switch (kind) {
+    case "submitted":
+      return `by ${data["owner"]}`;
+    case "placed":
+      return sharesOf(data["shares"]);
+    case "launched":
+      return `pid ${data["pid"]}`;
+    case "rank_started":
+      return `rank ${data["rank"]} on ${data["host"]}, pid ${data["pid"]}`;
+    case "first_step":
+      return `of rank ${data["rank"]}`;
+    case "epoch_ended":
+      return epochOf(data);
+    case "checkpoint_saved":
+      return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}, in ${duration(data["duration_s"] as number)}`;
+    case "preempt_requested":
+      return `for ${data["for"]}`;
+    case "attempt_ended":
+    case "ended":
+      return [data["status"], data["end_reason"] !== data["status"] ? data["end_reason"] : null, data["error"]]
+        .filter((text) => typeof text === "string")
+        .map((text, index, all) => (index === all.length - 1 && data["error"] ? text : words(text as string)))
+        .join(": ");
+    default:
+      return restOf(data);
+  }
+}
+
+function epochOf(data: Data): string {
+  const metrics = METRICS.filter((name) => typeof data[name] === "number").map(
+    (name) => `${words(name)} ${number(data[name] as number)}`,
+  );
+  const speed =
+    typeof data["samples_per_s"] === "number" ? [`${number(Math.round(data["samples_per_s"]))} samples/s`] : [];
+  const length = typeof data["epoch_s"] === "number" ? [duration(data["epoch_s"])] : [];
+  return [`epoch ${data["epoch"]}`, ...metrics, ...speed, ...length].join(", ");
+}
+
+function sharesOf(shares: unknown): string {
+  if (!Array.isArray(shares)) return "";
+  return (shares as { host: string; slots: number[] }[])
+    .map(({ host, slots }) => `${host}: slot${slots.length === 1 ? "" : "s"} ${slots.join(", ")}`)
+    .join("; ");
+}
+
+function restOf(data: Data): string {
+  return Object.entries(data)
+    .map(([name, value]) => `${words(name)} ${typeof value === "object" ? JSON.stringify(value) : String(value)}`)
+    .join(", ");
+}

@@ -1,0 +1,118 @@
+// The head of a job's page: what it is, how far it is, and what one can do with it.
+
+import type { ComponentChildren } from "preact";
+import type { Job, Progress } from "../../api/types.ts";
+import { ago, duration, moment, number, short } from "../../format.ts";
+import { Meter } from "../../parts/meter.tsx";
+import { isTerminal, StatusBadge } from "../../parts/status.tsx";
+import { Actions } from "./actions.tsx";
+import { CopyButton } from "./copy_button.tsx";
+import styles from "./header.module.css";
+import { ordinal } from "./reasons.ts";
+import { isProbe } from "./results/probe.tsx";
+
+export function Header({ job, onChange, children }: { job: Job; onChange: () => void; children: ComponentChildren }) {
+  return (
+    <header class={styles["header"]}>
+      <div class={styles["title"]}>
+        <h1>{job.name}</h1>
+        <StatusBadge
+          status={job.status}
+          reason={job.end_reason}
+          cancelRequestedAt={job.cancel_requested_at}
+          pausedAt={job.paused_at}
+        />
+        <Actions job={job} onChange={onChange} />
+      </div>
+      <Facts job={job} />
+      {job.waiting !== null && !isTerminal(job.status) && <WaitingLine job={job} />}
+      {!isTerminal(job.status) && job.attempt > 0 && <ProgressLine job={job} />}
+      {children}
+    </header>
+  );
+}
+
+function Facts({ job }: { job: Job }) {
+  return (
+    <dl class={styles["facts"]}>
+      <Fact name="Id">
+        <CopyButton text={() => job.id} label={`Copy the id ${job.id}`} class={styles["id"]}>
+          {job.id}
+        </CopyButton>
+      </Fact>
+      <Fact name="Owner">
+        <a href={`/?owner=${encodeURIComponent(job.owner)}`}>{job.owner}</a>
+      </Fact>
+      <Fact name="Project">
+        <a href={`/?project=${encodeURIComponent(job.project)}`}>{job.project}</a>
+      </Fact>
+      {job.study !== null && (
+        <Fact name="Study">
+          <a href={`/studies/${job.study}`}>
+            cell {(job.study_cell ?? 0) + 1}, repeat {(job.study_repeat ?? 0) + 1}
+          </a>
+        </Fact>
+      )}
+      <Fact name="Submitted">
+        <time dateTime={job.created_at} title={moment(job.created_at)}>
+          {ago(job.created_at)}
+        </time>
+      </Fact>
+      {Object.keys(job.labels).length > 0 && (
+        <Fact name="Labels">
+          {Object.entries(job.labels).map(([key, value]) => (
+            <a key={key} class={styles["label"]} href={`/?label=${encodeURIComponent(`${key}:${value}`)}`}>
+              {key}: {value}
+            </a>
+          ))}
+        </Fact>
+      )}
+    </dl>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function WaitingLine({ job }: { job: Job }) {
+  const { position, reason } = job.waiting as NonNullable<Job["waiting"]>;
+  return (
+    <p class={styles["waiting"]} role="status">
+      {position !== null && <strong>{ordinal(position)} in the queue: </strong>}
+      {reason}
+    </p>
+  );
+}
+
+function ProgressLine({ job }: { job: Job }) {
+  const { progress } = job;
+  const text = toldProgress(progress, isProbe(job));
+  const share = progress.steps ? progress.step / progress.steps : null;
+  return (
+    <div class={styles["progress"]}>
+      <Meter share={share} label="Progress" text={text} />
+      <p>{text}</p>
+    </div>
+  );
+}
+
+/** Progress in words: epoch 3 of 30 · step 120 of 1,400 · 5,210 samples/s · 12 s left. Of a probe, its batches. */
+function toldProgress(progress: Progress, ofProbe: boolean): string {
+  const { epoch, epochs, step, steps, eta_s: etaS } = progress;
+  const { samples_per_s: samplesPerS, per_gpu_batch: batch } = progress as Record<string, unknown>;
+  const of = (total: number | null | undefined): string => (total ? ` of ${number(total)}` : "");
+  return [
+    ofProbe ? `${step}${of(steps)} batches` : `epoch ${epoch ?? 0}${of(epochs)}`,
+    ofProbe ? (typeof batch === "number" ? `now ${batch} per GPU` : "") : `step ${number(step ?? 0)}${of(steps)}`,
+    typeof samplesPerS === "number" ? `${short(samplesPerS)} samples/s` : "",
+    typeof etaS === "number" ? `${duration(etaS)} left` : "",
+  ]
+    .filter((part) => part !== "")
+    .join(" · ");
+}

@@ -1,0 +1,36 @@
+// The button that saves a whole log as text, also what was not scrolled to.
+
+import { useState } from "preact/hooks";
+import { get } from "../../../api/client.ts";
+import { Problem } from "../../../api/problem.ts";
+import type { Job, LogView } from "../../../api/types.ts";
+import type { Source } from "./feed.ts";
+import { wholeLog } from "./whole.ts";
+
+export function DownloadLog({ job, source }: { job: Job; source: Source }) {
+  const [state, setState] = useState<string>();
+  async function save(): Promise<void> {
+    setState("Reading…");
+    try {
+      const text = await wholeLog(source, get<LogView>, (count) => setState(`${count.toLocaleString("en")} lines…`));
+      saveAs(`${job.name.replaceAll(" ", "-")}-${job.id}.log`, text);
+      setState(undefined);
+    } catch (error) {
+      setState(error instanceof Problem ? error.title : "The download failed");
+    }
+  }
+  return (
+    <button type="button" onClick={() => void save()} title="All lines as text">
+      {state ?? "Download"}
+    </button>
+  );
+}
+
+function saveAs(name: string, text: string): void {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}

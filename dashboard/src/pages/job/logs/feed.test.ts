@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Problem } from "../../../api/problem.ts";
+import type { LogLine, LogView } from "../../../api/types.ts";
+import { type Ask, LogFeed, type Reading, type Source } from "./feed.ts";
+
+/** A log as the api answers with it. */
+class Log {
+  readonly lines: LogLine[] = [];
+  readonly asked: string[] = [];
+
+  print(count: number, text = (id: number): string => `line ${id}`): void {
+    for (let i = 0; i < count; i += 1) {
+      const id = this.lines.length + 1;
+      this.lines.push({ id, at: "", attempt: 1, rank: id % 2, text: text(id) });
+    }
+  }
+
+  readonly ask: Ask = async (path): Promise<LogView> => {
+    this.asked.push(path);
+    const query = new URL(path, "http://host").searchParams;
+    const [after, before] = [Number(query.get("after") ?? 0), Number(query.get("before") ?? Number.POSITIVE_INFINITY)];
+    const limit = Number(query.get("tail") ?? query.get("limit"));
+    const found = this.lines
+      .filter(({ id }) => id > after && id < before)
+      .filter(({ rank }) => query.get("rank") === null || rank === Number(query.get("rank")))
+      .filter(({ text }) => text.includes(query.get("search") ?? ""));
+    const isBack = query.has("tail") || query.has("before");
+    const items = isBack ? found.slice(-limit) : found.slice(0, limit);
+    const previous = isBack && found.length > items.length ? (items[0]?.id ?? null) : null;
+    return { items, next_after: items.at(-1)?.id ?? after, previous_before: previous };
+  };
+}
+
+const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed =>
+  new LogFeed({ job: "j", rank: null, search: "", ...source }, log.ask);
+
+const ends = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
+
+test("a log opens at its newest lines, and goes on with what is printed", async () => {
+  const log = new Log();
+  log.print(1200);
+  const feed = feedOf(log);
+  await feed.newer();
+  assert.deepEqual(ends(feed.reading), [701, 1200, 500]);
+  assert.equal(feed.reading.hasOlder, true);
+  log.print(3);
+  await feed.newer();
+  assert.deepEqual(ends(feed.reading), [701, 1203, 503]);
+});
+
+test("older lines come page by page, until there are no more", async () => {
+  const log = new Log();
+  log.print(3000);
+  const feed = feedOf(log);
+  await feed.newer();
+  await Promise.all([feed.older(), feed.older()]);
+  assert.deepEqual(ends(feed.reading), [501, 3000, 2500]);
+  await feed.older();
+  assert.deepEqual(ends(feed.reading), [1, 3000, 3000]);
+  assert.equal(feed.reading.hasOlder, false);
+});
+
+test("one goes back to a match that was not read yet", async () => {
+  const log = new Log();
+  log.print(30_000, (id) => (id === 40 ? "here" : "line"));
+  const feed = feedOf(log);
+  await feed.newer();
+  const id = await feed.matchBefore("here");
+  assert.equal(id, 40);
+  await feed.backTo(40);
+  assert.ok((feed.reading.lines[0] as LogLine).id <= 40);
+  assert.equal(await feed.matchBefore("here"), null);
+});
+
+test("a search shows matching lines alone, and does not look through the others again and again", async () => {
+  const log = new Log();
+  log.print(2000, (id) => (id % 100 === 0 ? "Match" : "line"));
+  const feed = feedOf(log, { search: "Match" });
+  await feed.newer();
+  assert.equal(feed.reading.lines.length, 20);
+  log.print(10, () => "a match");
+  log.asked.length = 0;
+  await feed.newer();
+  assert.equal(feed.reading.lines.length, 30);
+  assert.deepEqual(log.asked, ["/v1/jobs/j/logs?after=2000&limit=10000"]);
+});
+
+test("a rank's lines are asked for alone", async () => {
+  const log = new Log();
+  log.print(10);
+  const feed = feedOf(log, { rank: 0 });
+  await feed.newer();
+  assert.deepEqual(ends(feed.reading), [2, 10, 5]);
+});
+
+test("a problem is told, and the lines stay; it is gone when the api is back", async () => {
+  const log = new Log();
+  log.print(2);
+  let isAway = false;
+  let told = 0;
+  const ask: Ask = (path) => (isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.ask(path));
+  const feed = new LogFeed({ job: "j", rank: null, search: "" }, ask);
+  feed.onChange = () => {
+    told += 1;
+  };
+  await feed.newer();
+  isAway = true;
+  const before = told;
+  await feed.newer();
+  assert.equal(feed.reading.problem?.slug, "away");
+  assert.equal(feed.reading.lines.length, 2);
+  assert.equal(told, before + 1);
+  isAway = false;
+  await feed.newer();
+  assert.equal(feed.reading.problem, undefined);
+});

@@ -1,0 +1,136 @@
+// The lines of a log as far as they were read: from the newest ones, back as one scrolls, and on as they are printed.
+// New lines are asked for once a second, as the stream of a job would tell all of its lines from the first one on.
+
+import { Problem } from "../../../api/problem.ts";
+import type { LogLine, LogView } from "../../../api/types.ts";
+import { pathWith } from "../../../query.ts";
+import { plain, withNewer, withOlder } from "./lines.ts";
+
+const FIRST = 500; // lines that a log is opened with
+const PAGE = 2000;
+const MOST = 10_000; // what the api answers with at once
+
+export interface Source {
+  readonly job: string;
+  /** -1 is the launcher; null is all. */
+  readonly rank: number | null;
+  /** Only lines that contain this text. */
+  readonly search: string;
+}
+
+export interface Reading {
+  readonly lines: readonly LogLine[];
+  /** Whether there is more before the first line; null before the first answer. */
+  readonly hasOlder: boolean | null;
+  readonly problem: Problem | undefined;
+}
+
+/** Answers with a page of lines; null where nothing is new since the same page was asked for. */
+export type Ask = (path: string) => Promise<LogView | null>;
+
+export class LogFeed {
+  readonly #source: Source;
+  readonly #ask: Ask;
+  /** Called when there is more, or a problem. */
+  onChange: () => void = () => {};
+  #reading: Reading = { lines: [], hasOlder: null, problem: undefined };
+  #before: number | null = null;
+  #after = 0;
+  #goingBack: Promise<void> | null = null;
+
+  constructor(source: Source, ask: Ask) {
+    this.#source = source;
+    this.#ask = ask;
+  }
+
+  get reading(): Reading {
+    return this.#reading;
+  }
+
+  /** Read what was printed since the last time; the first time, the newest lines. */
+  async newer(): Promise<void> {
+    await this.#tried(async () => {
+      if (this.#reading.hasOlder === null) await this.#open();
+      for (;;) {
+        // Without the search, or lines that do not match would be searched again each time.
+        const page = await this.#page({ after: this.#after, limit: MOST }, "");
+        if (page === null) return;
+        this.#after = page.next_after;
+        this.#show({ lines: withNewer(this.#reading.lines, cleaned(page.items).filter(this.#isWanted)) });
+        if (page.items.length < MOST) return;
+      }
+    });
+  }
+
+  /** Read a page of lines before the first one. While one is on its way there is no other. */
+  older(limit = PAGE): Promise<void> {
+    this.#goingBack ??= this.#tried(async () => {
+      if (this.#before === null) return;
+      const page = await this.#page({ before: this.#before, limit }, this.#source.search);
+      if (page === null) return;
+      this.#before = page.previous_before ?? null;
+      this.#show({
+        lines: withOlder(this.#reading.lines, cleaned(page.items)),
+        hasOlder: this.#before !== null,
+      });
+    }).finally(() => {
+      this.#goingBack = null;
+    });
+    return this.#goingBack;
+  }
+
+  /** Read back until a line is there. */
+  async backTo(id: number): Promise<void> {
+    for (;;) {
+      const first = this.#reading.lines[0]?.id;
+      if (first === undefined || first <= id) return;
+      await this.older(MOST);
+      if (this.#reading.lines[0]?.id === first) return; // there is no more, or a problem
+    }
+  }
+
+  /** The newest line before those that were read that contains a text. */
+  async matchBefore(text: string): Promise<number | null> {
+    const first = this.#reading.lines[0]?.id;
+    if (first === undefined || this.#before === null) return null;
+    let found: number | null = null;
+    await this.#tried(async () => {
+      found = (await this.#page({ before: first, limit: 1 }, text))?.items[0]?.id ?? null;
+    });
+    return found;
+  }
+
+  async #open(): Promise<void> {
+    const newest = this.#source.search === "" ? null : await this.#page({ tail: 1 }, "");
+    const page = await this.#page({ tail: FIRST }, this.#source.search);
+    if (page === null) return;
+    this.#before = page.previous_before ?? null;
+    this.#after = newest?.next_after ?? page.next_after;
+    this.#show({ lines: cleaned(page.items), hasOlder: this.#before !== null });
+  }
+
+  #page(params: Record<string, number>, search: string): Promise<LogView | null> {
+    const { job, rank } = this.#source;
+    return this.#ask(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, search }));
+  }
+
+  readonly #isWanted = ({ text }: LogLine): boolean => text.toLowerCase().includes(this.#source.search.toLowerCase());
+
+  async #tried(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      if (this.#reading.problem !== undefined) this.#show({ problem: undefined });
+    } catch (error) {
+      this.#show({ problem: error instanceof Problem ? error : new Problem(-1, "unreadable", String(error)) });
+    }
+  }
+
+  #show(change: Partial<Reading>): void {
+    this.#reading = { ...this.#reading, ...change };
+    this.onChange();
+  }
+}
+
+function cleaned(lines: readonly LogLine[]): LogLine[] {
+  return lines.map((line) => ({ ...line, text: plain(line.text) }));
+}

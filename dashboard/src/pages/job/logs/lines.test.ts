@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { LogLine } from "../../../api/types.ts";
+import {
+  CUT,
+  indexOfId,
+  lastWords,
+  lineAtRow,
+  matchesOf,
+  piecesOf,
+  plain,
+  rowStarts,
+  withNewer,
+  withOlder,
+} from "./lines.ts";
+
+const line = (id: number, text = ""): LogLine => ({ id, text, at: "", attempt: 1, rank: 0 });
+const ids = (lines: readonly LogLine[]): number[] => lines.map(({ id }) => id);
+
+test("a line is shown without what drives a terminal", () => {
+  assert.equal(plain("\u001b[1;31mred\u001b[0m and \u001b]0;title\u0007plain"), "red and plain");
+  assert.equal(plain(" 10%\r 50%\r100%\r"), "100%");
+  assert.equal(plain("a\tb\u0000c\u202ed"), "a    b\ufffdc\ufffdd");
+});
+
+test("pages of lines are joined without repeats", () => {
+  const lines = [line(3), line(4)];
+  assert.deepEqual(ids(withNewer(lines, [line(4), line(7)])), [3, 4, 7]);
+  assert.deepEqual(ids(withOlder(lines, [line(1), line(3)])), [1, 3, 4]);
+  assert.equal(withNewer(lines, [line(4)]), lines);
+  assert.equal(withOlder(lines, []), lines);
+});
+
+test("a line is found by its id, also where that line is not there", () => {
+  const lines = [line(2), line(5), line(9)];
+  assert.deepEqual(
+    [1, 2, 5, 6, 10].map((id) => indexOfId(lines, id)),
+    [0, 0, 1, 2, 3],
+  );
+});
+
+test("long lines take as many rows as they need", () => {
+  const lines = [line(1, ""), line(2, "x".repeat(25)), line(3, "y")];
+  const starts = rowStarts(lines, 10, new Set());
+  assert.deepEqual([...starts], [0, 1, 4, 5]);
+  assert.deepEqual(
+    [0, 1, 3, 4].map((row) => lineAtRow(starts, row)),
+    [0, 1, 1, 2],
+  );
+  assert.deepEqual([...rowStarts(lines, Number.POSITIVE_INFINITY, new Set())], [0, 1, 2, 3]);
+});
+
+test("signs of double width take two columns", () => {
+  assert.deepEqual([...rowStarts([line(1, "漢".repeat(9)), line(2, "é█".repeat(5))], 10, new Set())], [0, 2, 3]);
+});
+
+test("a line that is too long is cut until it is opened", () => {
+  const lines = [line(1, "x".repeat(CUT + 50))];
+  assert.equal(rowStarts(lines, 100, new Set())[1], CUT / 100 + 1);
+  assert.equal(rowStarts(lines, 100, new Set([1]))[1], CUT / 100 + 1);
+  assert.equal(rowStarts(lines, 10, new Set([1]))[1], CUT / 10 + 5);
+});
+
+test("a search finds lines whatever the case, and takes no sign for others", () => {
+  const lines = [line(1, "Loss is NaN"), line(2, "fine"), line(3, "nan.")];
+  assert.deepEqual(matchesOf(lines, "nan"), [0, 2]);
+  assert.deepEqual(matchesOf(lines, "."), [2]);
+  assert.deepEqual(matchesOf(lines, ""), []);
+});
+
+test("what was looked for is every second piece", () => {
+  assert.deepEqual(piecesOf("Loss nan, NAN", "nan"), ["Loss ", "nan", ", ", "NAN", ""]);
+  assert.deepEqual(piecesOf("fine", ""), ["fine"]);
+  assert.deepEqual(piecesOf("İstanbul nan", "nan"), ["İstanbul nan"]);
+});
+
+test("the last words of a failure are its ranks', or the launcher's where these have none", () => {
+  const said = (id: number, rank: number): LogLine => ({ ...line(id, "words"), rank });
+  const lines = [said(1, 0), said(2, 1), said(3, -1), line(4, " ")];
+  assert.deepEqual(ids(lastWords(lines, false, 2)), [1, 2]);
+  assert.deepEqual(ids(lastWords(lines, false, 1)), [2]);
+  assert.deepEqual(ids(lastWords(lines, true, 9)), [1, 2, 3]);
+  assert.deepEqual(ids(lastWords([said(3, -1)], false, 9)), [3]);
+});

@@ -1,0 +1,152 @@
+// What the ranks of a job printed: by rank, searched, followed, and as a download. How one looks at it is in the address.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Job } from "../../../api/types.ts";
+import { moment } from "../../../format.ts";
+import { ProblemNotice, Waiting } from "../../../parts/notice.tsx";
+import { Panel } from "../../../parts/panel.tsx";
+import { param } from "../../../url.ts";
+import { DownloadLog } from "./download_log.tsx";
+import type { LogFeed, Source } from "./feed.ts";
+import { LogRows } from "./log_rows.tsx";
+import { LogSearch } from "./log_search.tsx";
+import styles from "./logs.module.css";
+import { useLog } from "./use_log.ts";
+import { useMatches } from "./use_matches.ts";
+
+const rankShown = param("log_rank");
+const lookedFor = param("log_find");
+const onlyMatches = param("log_only");
+const wrapping = param("log_wrap", "on");
+
+const TYPING_MS = 300;
+
+export function LogPanel({ job }: { job: Job }) {
+  const needle = lookedFor.value;
+  const search = useRested(onlyMatches.value === "" ? "" : needle);
+  const source = { job: job.id, rank: rankOf(rankShown.value), search };
+  const feed = useLog(source, job.ended_at === null);
+  const [isFollowing, setFollowing] = useState(true);
+  const topId = useRef<number>(0);
+  const matches = useMatches(feed, needle, topId, () => setFollowing(false));
+  const { lines, hasOlder, problem } = feed.reading;
+
+  function pressed(event: KeyboardEvent): void {
+    const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "n") void matches.go(1);
+    else if (event.key === "N") void matches.go(-1);
+    else return;
+    event.preventDefault();
+  }
+
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: n and N work wherever the focus is within
+    <div onKeyDown={pressed}>
+      <Panel title="Logs" flush tools={<Tools job={job} source={source} />}>
+        <LogSearch
+          needle={needle}
+          matches={matches}
+          isOnlyMatches={onlyMatches.value !== ""}
+          onNeedle={lookedFor.set}
+          onOnlyMatches={(isOnly) => onlyMatches.set(isOnly ? "1" : "")}
+        />
+        <ProblemNotice problem={problem} />
+        <div class={styles["view"]}>
+          {lines.length === 0 ? (
+            <Empty job={job} feed={feed} search={search} />
+          ) : (
+            <LogRows
+              lines={lines}
+              hasOlder={hasOlder === true}
+              isWrapped={wrapping.value === "on"}
+              isFollowing={isFollowing}
+              onFollow={setFollowing}
+              onNearTop={() => void feed.older()}
+              needle={needle}
+              topId={topId}
+              target={matches.target}
+            />
+          )}
+          {!isFollowing && (
+            <button type="button" class={styles["newest"]} onClick={() => setFollowing(true)}>
+              ↓ Newest
+            </button>
+          )}
+        </div>
+        <footer class={styles["footer"]}>
+          <span>
+            {lines.length.toLocaleString("en")} {search === "" ? "lines" : "matching lines"} loaded
+            {hasOlder === true ? "; scroll up for older ones" : ""}
+          </span>
+          {job.ended_at === null && (
+            <label>
+              <input
+                type="checkbox"
+                checked={isFollowing}
+                onChange={(event) => setFollowing(event.currentTarget.checked)}
+              />{" "}
+              Follow
+            </label>
+          )}
+        </footer>
+      </Panel>
+    </div>
+  );
+}
+
+function Tools({ job, source }: { job: Job; source: Source }) {
+  return (
+    <>
+      <label class={styles["field"]}>
+        From
+        <select value={rankShown.value} onChange={(event) => rankShown.set(event.currentTarget.value)}>
+          <option value="">all</option>
+          <option value="launcher">launcher</option>
+          {Array.from({ length: job.gpus }, (_, rank) => (
+            <option key={rank} value={String(rank)}>
+              rank {rank}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class={styles["field"]}>
+        <input
+          type="checkbox"
+          checked={wrapping.value === "on"}
+          onChange={(event) => wrapping.set(event.currentTarget.checked ? "on" : "off")}
+        />
+        Wrap
+      </label>
+      <DownloadLog job={job} source={source} />
+    </>
+  );
+}
+
+function Empty({ job, feed, search }: { job: Job; feed: LogFeed; search: string }) {
+  const { hasOlder, problem } = feed.reading;
+  if (hasOlder === null) return <Waiting problem={problem} what="the newest lines" />;
+  return <p class={styles["empty"]}>{reasonForNone(job, search)}</p>;
+}
+
+function reasonForNone(job: Job, search: string): string {
+  if (job.logs_removed_at !== null) return `The lines of this job were removed on ${moment(job.logs_removed_at)}.`;
+  if (search !== "") return "No line contains this text.";
+  if (job.attempt === 0) return "No lines yet: the job has not been launched.";
+  return job.ended_at === null ? "No lines yet." : "Nothing was printed.";
+}
+
+function rankOf(text: string): number | null {
+  if (text === "launcher") return -1;
+  return /^\d+$/.test(text) ? Number(text) : null;
+}
+
+/** A value once it has not changed for a moment; the empty one at once. */
+function useRested(value: string): string {
+  const [rested, setRested] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setRested(value), value === "" ? 0 : TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return rested;
+}

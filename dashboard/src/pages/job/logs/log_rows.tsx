@@ -1,0 +1,196 @@
+// The lines of a log in a scrolling box, of which only those in view are in the document.
+
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { LogLine } from "../../../api/types.ts";
+import { moment } from "../../../format.ts";
+import { useRowsInView } from "../../../parts/window.ts";
+import { CUT, indexOfId, lineAtRow, piecesOf, rankName, rowStarts } from "./lines.ts";
+import styles from "./logs.module.css";
+import { useColumns } from "./use_columns.ts";
+
+const ROW_PX = 19;
+const GUTTER_PX = 58;
+const SAMPLE = "m".repeat(100);
+const NEAR_ROWS = 60; // so far from the first line older ones are read
+
+interface Props {
+  lines: readonly LogLine[];
+  hasOlder: boolean;
+  isWrapped: boolean;
+  /** Whether the newest line is kept in view. */
+  isFollowing: boolean;
+  onFollow: (isFollowing: boolean) => void;
+  onNearTop: () => void;
+  needle: string;
+  /** The line of the match that one went to. It is brought into view whenever this is another object. */
+  target: { id: number } | null;
+  /** Told which line is the first one in view. */
+  topId: RefObject<number>;
+}
+
+export function LogRows({
+  lines,
+  hasOlder,
+  isWrapped,
+  isFollowing,
+  onFollow,
+  onNearTop,
+  needle,
+  target,
+  topId,
+}: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const sample = useRef<HTMLSpanElement>(null);
+  const columns = useColumns(scroller, sample, SAMPLE.length, GUTTER_PX);
+  const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
+  const room = isWrapped ? columns.count : Number.POSITIVE_INFINITY;
+  const starts = useMemo(() => rowStarts(lines, room, opened), [lines, room, opened]);
+  const rows = starts[lines.length] as number;
+  const inView = useRowsInView(scroller as RefObject<HTMLElement>, rows, ROW_PX);
+  const hold = usePlace({ scroller, lines, starts, isFollowing, target });
+  useEffect(() => {
+    const element = scroller.current;
+    if (element !== null && hasOlder && rows * ROW_PX < element.clientHeight) onNearTop();
+  }, [rows, hasOlder]);
+
+  function scrolled(event: Event): void {
+    const element = event.currentTarget as HTMLElement;
+    topId.current = hold(element) ?? topId.current;
+    const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < ROW_PX;
+    if (isAtEnd !== isFollowing) onFollow(isAtEnd);
+    if (hasOlder && element.scrollTop < NEAR_ROWS * ROW_PX) onNearTop();
+  }
+
+  const first = lineAtRow(starts, inView.first);
+  const end = inView.end === 0 ? 0 : lineAtRow(starts, inView.end - 1) + 1;
+  return (
+    <div
+      ref={scroller}
+      class={styles["scroller"]}
+      tabIndex={0}
+      role="region"
+      aria-label="Log lines"
+      onScroll={scrolled}
+    >
+      <span ref={sample} class={styles["sample"]} aria-hidden="true">
+        {SAMPLE}
+      </span>
+      <div style={{ height: `${rows * ROW_PX}px` }} class={styles["lines"]}>
+        {lines.slice(first, end).map((line, index) => (
+          <Line
+            key={line.id}
+            line={line}
+            topPx={(starts[first + index] as number) * ROW_PX}
+            widthPx={isWrapped ? columns.count * columns.widthPx + 0.5 : null}
+            isFirstOfAttempt={index > 0 && line.attempt !== lines[first + index - 1]?.attempt}
+            needle={needle}
+            isTarget={line.id === target?.id}
+            isOpened={opened.has(line.id)}
+            onOpen={() => setOpened(new Set([...opened, line.id]))}
+          />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+interface Placed {
+  scroller: RefObject<HTMLElement | null>;
+  lines: readonly LogLine[];
+  starts: Uint32Array;
+  isFollowing: boolean;
+  target: { id: number } | null;
+}
+
+/** Keeps in view what was in view, whatever comes before or behind it. What it returns is to be called when one has
+ *  scrolled; it says which line is the first one in view. */
+function usePlace({
+  scroller,
+  lines,
+  starts,
+  isFollowing,
+  target,
+}: Placed): (element: HTMLElement) => number | undefined {
+  const held = useRef<{ id: number; belowPx: number } | null>(null);
+  const shown = useRef<object | null>(null);
+  const hold = (element: HTMLElement): number | undefined => {
+    const index = lineAtRow(starts, Math.floor(element.scrollTop / ROW_PX));
+    const line = lines[index];
+    if (line === undefined) return undefined;
+    held.current = { id: line.id, belowPx: element.scrollTop - (starts[index] as number) * ROW_PX };
+    return line.id;
+  };
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (element === null) return;
+    const wanted = target !== shown.current ? target : null;
+    if (wanted !== null && (lines[0]?.id ?? Number.POSITIVE_INFINITY) <= wanted.id) {
+      shown.current = wanted;
+      const topPx = (starts[indexOfId(lines, wanted.id)] as number) * ROW_PX;
+      const isInView = topPx >= element.scrollTop && topPx < element.scrollTop + element.clientHeight - 2 * ROW_PX;
+      if (!isInView) element.scrollTop = topPx - element.clientHeight / 3;
+      hold(element);
+    } else if (isFollowing) {
+      element.scrollTop = element.scrollHeight;
+    } else if (held.current !== null) {
+      const topPx = (starts[indexOfId(lines, held.current.id)] as number) * ROW_PX;
+      element.scrollTop = topPx + held.current.belowPx;
+    }
+  }, [lines, starts, isFollowing, target]);
+  return hold;
+}
+
+interface LineProps {
+  line: LogLine;
+  topPx: number;
+  /** Of the text, where it is wrapped. */
+  widthPx: number | null;
+  isFirstOfAttempt: boolean;
+  needle: string;
+  isTarget: boolean;
+  isOpened: boolean;
+  onOpen: () => void;
+}
+
+function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpened, onOpen }: LineProps) {
+  const { at, attempt, rank, text } = line;
+  const hidden = isOpened ? 0 : text.length - CUT;
+  const place = { transform: `translateY(${topPx}px)` };
+  const names = [styles["line"], isTarget && styles["target"], isFirstOfAttempt && styles["begins"]];
+  return (
+    <div
+      class={names.filter(Boolean).join(" ")}
+      style={place}
+      title={`${moment(at)}, ${rankName(rank)}, attempt ${attempt}`}
+    >
+      <RankTag rank={rank} />
+      <span
+        class={widthPx === null ? styles["text"] : styles["wrapped"]}
+        style={widthPx === null ? {} : { width: `${widthPx}px` }}
+      >
+        <Marked text={hidden > 0 ? text.slice(0, CUT) : text} needle={needle} />
+        {hidden > 0 && (
+          <button type="button" class={styles["more"]} onClick={onOpen}>
+            {hidden.toLocaleString("en")} more characters
+          </button>
+        )}
+      </span>
+    </div>
+  );
+}
+
+/** A rank's number with its colour beside it; the launcher has a letter. */
+function RankTag({ rank }: { rank: number }) {
+  return (
+    <span class={styles["rank"]} style={{ borderColor: rank < 0 ? "var(--border-strong)" : `var(--run-${rank % 8})` }}>
+      {rank < 0 ? "L" : rank}
+    </span>
+  );
+}
+
+function Marked({ text, needle }: { text: string; needle: string }) {
+  const pieces = piecesOf(text, needle);
+  if (pieces.length === 1) return <>{text}</>;
+  return <>{pieces.map((piece, index) => (index % 2 === 1 ? <mark key={index}>{piece}</mark> : piece))}</>;
+}

@@ -1,0 +1,34 @@
+// How many letters of a log have room in a row. Used by `log_rows.tsx`.
+
+import type { RefObject } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+
+export interface Columns {
+  readonly count: number;
+  /** Of one letter; 0 before it was measured. */
+  readonly widthPx: number;
+}
+
+/** As `scroller` changes its size. `sample` holds as many letters as `sampleLength`; `besidePx` is not for text. */
+export function useColumns(
+  scroller: RefObject<HTMLElement | null>,
+  sample: RefObject<HTMLElement | null>,
+  sampleLength: number,
+  besidePx: number,
+): Columns {
+  const [columns, setColumns] = useState<Columns>({ count: 100, widthPx: 0 });
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (element === null || sample.current === null) return;
+    const widthPx = sample.current.getBoundingClientRect().width / sampleLength;
+    const look = (): void => {
+      const count = Math.max(20, Math.floor((element.clientWidth - besidePx) / widthPx));
+      setColumns((now) => (now.count === count && now.widthPx === widthPx ? now : { count, widthPx }));
+    };
+    const watcher = new ResizeObserver(look);
+    watcher.observe(element);
+    look();
+    return () => watcher.disconnect();
+  }, [scroller, sample, sampleLength, besidePx]);
+  return columns;
+}

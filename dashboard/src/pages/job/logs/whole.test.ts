@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { LogView } from "../../../api/types.ts";
+import { wholeLog } from "./whole.ts";
+
+test("a download has every line of every page, with its time, attempt and rank", async () => {
+  const line = (id: number): LogView["items"][number] => ({
+    id,
+    at: `t${id}`,
+    attempt: 2,
+    rank: id - 2,
+    text: `l${id}`,
+  });
+  const pages: Record<string, LogView["items"]> = { "0": [line(1), line(2)], "2": [line(3)], "3": [] };
+  const counts: number[] = [];
+  const text = await wholeLog(
+    { job: "j", rank: null, search: "" },
+    async (path) => {
+      const after = new URL(path, "http://host").searchParams.get("after") ?? "";
+      const items = pages[after] ?? [];
+      return { items, next_after: items.at(-1)?.id ?? Number(after), previous_before: null };
+    },
+    (count) => counts.push(count),
+  );
+  assert.equal(text, "t1 2 launcher: l1\nt2 2 rank 0: l2\nt3 2 rank 1: l3\n");
+  assert.deepEqual(counts, [2, 3]);
+});

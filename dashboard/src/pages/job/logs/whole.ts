@@ -1,0 +1,28 @@
+// A whole log as text, read page by page: for the download.
+
+import type { LogLine } from "../../../api/types.ts";
+import { pathWith } from "../../../query.ts";
+import type { Ask, Source } from "./feed.ts";
+import { rankName } from "./lines.ts";
+
+const PAGE = 10_000;
+
+/** All lines of a source, as they were printed, each with its time and rank. `onCount` hears how far it is. */
+export async function wholeLog(source: Source, ask: Ask, onCount: (lines: number) => void): Promise<string> {
+  const pages: string[] = [];
+  let after = 0;
+  let count = 0;
+  for (;;) {
+    const { job, rank, search } = source;
+    const page = await ask(pathWith(`/v1/jobs/${job}/logs`, { after, limit: PAGE, rank, search }));
+    if (page === null || page.items.length === 0) return pages.join("");
+    pages.push(page.items.map(asText).join(""));
+    after = page.next_after;
+    count += page.items.length;
+    onCount(count);
+  }
+}
+
+function asText({ at, attempt, rank, text }: LogLine): string {
+  return `${at} ${attempt} ${rankName(rank)}: ${text}\n`;
+}

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Job, JobEvent } from "../../api/types.ts";
+import { newsAfter, type State, withEvents, withNews } from "./news.ts";
+
+const job = { id: "j1", status: "running", revision: 3, progress: { epoch: 1, step: 10 } } as Job;
+const state = (revision: number): State => ({ status: "succeeded", revision }) as State;
+const progress = { epoch: 2, epochs: null, step: 20, steps: null, eta_s: null };
+
+test("a newer state is laid over the job, an older one is not", () => {
+  assert.equal(withNews(job, { state: state(4) }).status, "succeeded");
+  assert.equal(withNews(job, { state: state(2) }).status, "running");
+});
+
+test("progress that was told is shown", () => {
+  assert.equal(withNews(job, { progress }).progress.step, 20);
+  assert.equal(withNews(job, {}).progress.step, 10);
+});
+
+test("a job that was read anew makes news of its revision old", () => {
+  assert.deepEqual(newsAfter({ state: state(3), progress }, job, true), { progress });
+  assert.deepEqual(newsAfter({ state: state(4), progress }, job, false), { state: state(4) });
+});
+
+test("a history has each line once, in its order", () => {
+  const line = (id: number): JobEvent => ({ id }) as JobEvent;
+  const ids = (events: readonly JobEvent[]): number[] => events.map((event) => event.id);
+  assert.deepEqual(ids(withEvents([line(1), line(2)], [line(3), line(5)])), [1, 2, 3, 5]);
+  assert.deepEqual(ids(withEvents([line(1), line(5)], [line(3), line(5)])), [1, 3, 5]);
+});

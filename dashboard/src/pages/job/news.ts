@@ -1,0 +1,50 @@
+// What a stream told of a job, laid over what was last read of it. Used by `use_job.ts`.
+
+import type { Job, JobEvent, Progress } from "../../api/types.ts";
+
+/** The data of `state` in docs/live.md. */
+export type State = Pick<
+  Job,
+  | "status"
+  | "end_reason"
+  | "error"
+  | "attempt"
+  | "restarts"
+  | "waiting"
+  | "paused_at"
+  | "cancel_requested_at"
+  | "started_at"
+  | "ended_at"
+  | "revision"
+>;
+
+export interface News {
+  readonly state?: State;
+  readonly progress?: Progress;
+}
+
+/** The job with the news laid over it; those that are older than the job are left out. */
+export function withNews(job: Job, news: News): Job {
+  const { state, progress } = news;
+  const isNewer = state !== undefined && state.revision >= job.revision;
+  return { ...job, ...(isNewer ? state : {}), ...(progress === undefined ? {} : { progress }) };
+}
+
+/** What is left of the news when the job was read anew: a state that the answer did not know yet. */
+export function newsAfter(news: News, job: Job, isStreaming: boolean): News {
+  return {
+    ...(news.state !== undefined && news.state.revision > job.revision ? { state: news.state } : {}),
+    // An answer of a busy moment may be a step behind the stream; without a stream it is the newest there is.
+    ...(isStreaming && news.progress !== undefined ? { progress: news.progress } : {}),
+  };
+}
+
+/** A history with more of its lines, each once, in the order in which they were written. */
+export function withEvents(events: readonly JobEvent[], more: readonly JobEvent[]): readonly JobEvent[] {
+  const last = events.at(-1)?.id ?? -1;
+  if (more.every((event, index) => event.id > (index === 0 ? last : (more[index - 1] as JobEvent).id))) {
+    return [...events, ...more];
+  }
+  const byId = new Map([...events, ...more].map((event) => [event.id, event]));
+  return [...byId.values()].sort((a, b) => a.id - b.id);
+}

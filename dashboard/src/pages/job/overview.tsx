@@ -1,0 +1,64 @@
+// How a job learns and what it costs: its figures, its charts, where the time went, and what to try next.
+
+import type { Polled } from "../../api/polled.ts";
+import type { Advice, Analysis, Job, Listed } from "../../api/types.ts";
+import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
+import { AdvicePanel } from "./analysis/advice.tsx";
+import { FindingsPanel } from "./analysis/findings.tsx";
+import { LedgerPanel } from "./analysis/ledger.tsx";
+import { JobCharts } from "./charts/charts.tsx";
+import styles from "./page.module.css";
+import { isProbe, ProbePanel } from "./results/probe.tsx";
+import { Summary } from "./results/summary.tsx";
+import { useOfJob } from "./use_job.ts";
+
+export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advice>> }) {
+  const isLive = job.ended_at === null;
+  const path = job.attempt > 0 ? `/v1/jobs/${job.id}/analysis` : null;
+  const { data, problem } = useOfJob<Analysis>(path, job.revision, isLive ? 15 : 60);
+  return (
+    <>
+      <Summary job={job} />
+      {isProbe(job) && <ProbePanel job={job} />}
+      <Charts job={job} />
+      {job.attempt > 0 && (
+        <div class={styles["columns"]}>
+          {data === undefined ? (
+            <Waiting problem={problem} what="the analysis" />
+          ) : (
+            <>
+              <LedgerPanel ledger={data.ledger} unit={unitOf(data)} isComplete={data.complete} />
+              <FindingsPanel analysis={data} />
+            </>
+          )}
+          {advice.data === undefined ? (
+            <ProblemNotice problem={advice.problem} />
+          ) : (
+            <AdvicePanel job={job.id} items={advice.data.items} isLive={isLive} />
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** The charts, or why there is nothing to draw. */
+function Charts({ job }: { job: Job }) {
+  if (job.attempt === 0) {
+    return (
+      <Notice title="No data">
+        {job.ended_at === null
+          ? "It waits for its slots; curves come with its first steps."
+          : "It ended before it was launched."}
+      </Notice>
+    );
+  }
+  const hasSteps = job.progress.step !== undefined && job.progress.step > 0;
+  if (!hasSteps && job.ended_at !== null) return <Notice title="No data">It ended before its first step.</Notice>;
+  return <JobCharts job={job} />;
+}
+
+/** GPU where the slots are GPUs; slots are parts of a CPU where there are none. */
+function unitOf({ utilization }: Analysis): string {
+  return utilization.some(({ metric }) => metric === "gpu_percent") ? "GPU" : "slot";
+}

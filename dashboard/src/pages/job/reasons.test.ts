@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { meaningOf, ordinal } from "./reasons.ts";
+
+test("places in a queue are told as people do", () => {
+  assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 102, 111, 1003].map(ordinal), [
+    "1st",
+    "2nd",
+    "3rd",
+    "4th",
+    "11th",
+    "12th",
+    "13th",
+    "21st",
+    "102nd",
+    "111th",
+    "1,003rd",
+  ]);
+});
+
+test("a failure says what to do, a success does not", () => {
+  assert.match(meaningOf("out_of_memory").todo ?? "", /batch/);
+  assert.equal(meaningOf("completed").todo, null);
+});

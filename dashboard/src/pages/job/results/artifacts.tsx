@@ -1,0 +1,86 @@
+// The files that a job left, and the model that they are of.
+
+import type { Artifact, Job, Listed } from "../../../api/types.ts";
+import { bytes, moment, number } from "../../../format.ts";
+import { Notice, ProblemNotice, Waiting } from "../../../parts/notice.tsx";
+import { Panel } from "../../../parts/panel.tsx";
+import { CopyButton } from "../copy_button.tsx";
+import { RowsTable } from "../rows_table.tsx";
+import { useOfJob } from "../use_job.ts";
+import styles from "./results.module.css";
+
+const MOST = 1000;
+
+export function ArtifactsPanel({ job }: { job: Job }) {
+  const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;
+  const { data, problem } = useOfJob<Listed<Artifact>>(path, job.revision, job.ended_at === null ? 15 : 60);
+  const command = `hora artifacts ${job.id} --all`;
+  const tools = data !== undefined && data.items.length > 0 && (
+    <span class={styles["command"]}>
+      <code>{command}</code>
+      <CopyButton text={() => command} label="Copy the command that fetches all files">
+        Copy
+      </CopyButton>
+    </span>
+  );
+  return (
+    <Panel title="Artifacts" flush tools={tools}>
+      <ModelFacts job={job} />
+      {data === undefined ? <Waiting problem={problem} what="the files" /> : <Files job={job} list={data} />}
+      {data !== undefined && <ProblemNotice problem={problem} />}
+    </Panel>
+  );
+}
+
+function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
+  if (list.items.length === 0) return <p class={styles["empty"]}>{reasonForNone(job)}</p>;
+  return (
+    <>
+      <RowsTable
+        label="Files"
+        rows={list.items}
+        keyOf={({ path }) => path}
+        columns={[
+          { name: "File", of: ({ path }) => <Download job={job.id} path={path} /> },
+          {
+            name: "Size",
+            isFigure: true,
+            of: (file) => bytes(file.bytes),
+            title: (file) => `${number(file.bytes)} bytes`,
+          },
+          { name: "Written", of: (file) => moment(file.modified_at) },
+          { name: "Type", of: (file) => <span class="muted">{file.media_type}</span> },
+        ]}
+      />
+      {list.next_cursor !== null && (
+        <Notice>Only the first {number(MOST)} files are listed; the command fetches all.</Notice>
+      )}
+    </>
+  );
+}
+
+function Download({ job, path }: { job: string; path: string }) {
+  const address = path.split("/").map(encodeURIComponent).join("/");
+  return (
+    <a href={`/v1/jobs/${job}/artifacts/${address}`} download={path.split("/").at(-1) ?? path}>
+      {path}
+    </a>
+  );
+}
+
+function ModelFacts({ job: { summary } }: { job: Job }) {
+  if (summary?.parameters == null) return null;
+  return (
+    <p class={styles["model"]}>
+      The model has <strong>{number(summary.parameters)}</strong> parameters
+      {summary.trainable_parameters != null && <>, {number(summary.trainable_parameters)} of them trainable</>}
+      {summary.model_bytes != null && <>, and takes {bytes(summary.model_bytes)} in memory</>}.
+    </p>
+  );
+}
+
+function reasonForNone(job: Job): string {
+  if (job.artifacts_removed_at) return `What it left was removed on ${moment(job.artifacts_removed_at)}.`;
+  if (job.ended_at === null) return "No files yet: weights and curves are written while it trains and at its end.";
+  return "It left no files.";
+}

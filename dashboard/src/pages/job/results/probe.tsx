@@ -1,0 +1,108 @@
+// What a batch probe found: the batches that it tried, where throughput stops growing, and what it proposes.
+
+import type { Job, ProbeFindings, ProbePoint } from "../../../api/types.ts";
+import { bytes, number, percent, short } from "../../../format.ts";
+import { Panel } from "../../../parts/panel.tsx";
+import { figureOf } from "../analysis/evidence.ts";
+import { CopyButton } from "../copy_button.tsx";
+import { type Column, RowsTable } from "../rows_table.tsx";
+import styles from "./results.module.css";
+
+const ENDS: Record<NonNullable<ProbeFindings["ended_by"]>, string> = {
+  largest: "it is the largest that was to be tried",
+  memory: "the next one does not fit the memory",
+  data: "the next one is larger than the training data",
+  time: "a step takes longer than probe.seconds",
+};
+
+/** Whether a job looks for a batch instead of training. */
+export function isProbe(job: Job): boolean {
+  return job.spec["probe"] != null;
+}
+
+export function ProbePanel({ job }: { job: Job }) {
+  const { probe } = job;
+  if (probe === null || probe.points.length === 0) {
+    return (
+      <Panel title="Batch probe">
+        <p class="muted">{job.ended_at === null ? "No batch was measured yet." : "It ended before its first batch."}</p>
+      </Panel>
+    );
+  }
+  return (
+    <Panel title="Batch probe" flush>
+      <RowsTable
+        label="Batches"
+        columns={columnsFor(probe)}
+        rows={probe.points}
+        keyOf={(point) => point.per_gpu_batch}
+      />
+      {probe.ended_by != null && <Proposal job={job.id} probe={probe} />}
+    </Panel>
+  );
+}
+
+function columnsFor(probe: ProbeFindings): readonly Column<ProbePoint>[] {
+  const measured = (of: (point: ProbePoint, stepS: number) => string) => (point: ProbePoint) =>
+    point.fits && point.step_time_s != null ? of(point, point.step_time_s) : "–";
+  const most = Math.max(...probe.points.map((point) => point.samples_per_s ?? 0));
+  return [
+    { name: "Batch per GPU", of: (point) => `${point.per_gpu_batch}${marksOf(point, probe)}` },
+    { name: "In all", isFigure: true, of: (point) => number(point.global_batch) },
+    {
+      name: "Samples/s",
+      isFigure: true,
+      of: (point) => (point.fits ? short(point.samples_per_s) : "does not fit the memory"),
+    },
+    { name: "Of the best", isFigure: true, of: measured((point) => percent((point.samples_per_s ?? 0) / most)) },
+    { name: "Step", isFigure: true, of: measured((_, stepS) => figureOf("step_s", stepS)) },
+    {
+      name: "Data wait",
+      isFigure: true,
+      of: measured(({ data_wait_s: waitS }, stepS) => percent((waitS ?? 0) / ((waitS ?? 0) + stepS))),
+    },
+    {
+      name: "Allreduce",
+      isFigure: true,
+      of: measured((point, stepS) => percent((point.allreduce_s ?? 0) / ((point.data_wait_s ?? 0) + stepS))),
+    },
+    { name: "Memory", isFigure: true, of: measured((point) => bytes(point.memory_bytes)) },
+  ];
+}
+
+/** What a batch is among the others. */
+function marksOf(point: ProbePoint, probe: ProbeFindings): string {
+  const marks = [
+    point.per_gpu_batch === probe.knee_batch ? "knee" : "",
+    point.per_gpu_batch === probe.largest_batch ? "largest" : "",
+  ].filter((mark) => mark !== "");
+  return marks.length === 0 ? "" : ` (${marks.join(", ")})`;
+}
+
+function Proposal({ job, probe }: { job: string; probe: ProbeFindings }) {
+  const command = `hora clone ${job} --set probe=null --set batch_size=${probe.batch_size} --set learning_rate=${probe.learning_rate}`;
+  return (
+    <div class={styles["proposal"]}>
+      {probe.why != null && <p>{probe.why}</p>}
+      {probe.ended_by != null && probe.largest_batch != null && (
+        <p class="muted">
+          It ended with {probe.largest_batch} per GPU: {ENDS[probe.ended_by]}.
+        </p>
+      )}
+      {probe.batch_size != null && (
+        <>
+          <p>
+            Proposal: <strong>batch_size {probe.batch_size}</strong>,{" "}
+            <strong>learning_rate {number(probe.learning_rate)}</strong>
+          </p>
+          <p class={styles["command"]}>
+            <code>{command}</code>
+            <CopyButton text={() => command} label="Copy the command">
+              Copy
+            </CopyButton>
+          </p>
+        </>
+      )}
+    </div>
+  );
+}

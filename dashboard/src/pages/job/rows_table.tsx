@@ -1,0 +1,56 @@
+// A table of a few rows that scrolls within its place where it is too wide. The first column names the row.
+
+import type { ComponentChildren } from "preact";
+import styles from "./rows_table.module.css";
+
+export interface Column<T> {
+  readonly name: string;
+  readonly of: (row: T) => ComponentChildren;
+  readonly isFigure?: boolean;
+  readonly title?: (row: T) => string;
+}
+
+interface Props<T> {
+  label: string;
+  columns: readonly Column<T>[];
+  rows: readonly T[];
+  keyOf: (row: T) => string | number;
+}
+
+export function RowsTable<T>({ label, columns, rows, keyOf }: Props<T>) {
+  const alignment = ({ isFigure }: Column<T>): string | undefined => (isFigure ? "figure" : undefined);
+  return (
+    <div class={styles["scroller"]} tabIndex={0} role="region" aria-label={label}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column.name} scope="col" class={alignment(column)}>
+                {column.name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={keyOf(row)}>
+              {columns.map((column, index) => {
+                const Cell = index === 0 ? "th" : "td";
+                return (
+                  <Cell
+                    key={column.name}
+                    scope={index === 0 ? "row" : undefined}
+                    class={alignment(column)}
+                    title={column.title?.(row)}
+                  >
+                    {column.of(row)}
+                  </Cell>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,72 @@
+// A spec as a list of fields, and what it would have been without a word. Used by `spec_panel.tsx`.
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+type Fields = { readonly [key: string]: Json };
+
+export interface Field {
+  readonly path: string;
+  readonly value: Json;
+  /** Undefined where the field has no default, as it has to be given. */
+  readonly standard: Json | undefined;
+  readonly isChanged: boolean;
+}
+
+/** What the OpenAPI document says of a type. */
+export interface Schema {
+  readonly default?: Json;
+  readonly properties?: { readonly [key: string]: Schema };
+  readonly $ref?: string;
+  readonly anyOf?: readonly Schema[];
+}
+export type Schemas = { readonly [name: string]: Schema };
+
+/** The fields that nested objects have in the end, each with its path, in the order of the spec's schema. */
+export function fieldsOf(spec: Fields, schemas: Schemas): Field[] {
+  return fieldsBelow(spec, schemas["Spec"], schemas, "");
+}
+
+function fieldsBelow(value: Fields, schema: Schema | undefined, schemas: Schemas, prefix: string): Field[] {
+  const known = Object.keys(schema?.properties ?? {}).filter((name) => name in value);
+  const others = Object.keys(value).filter((name) => !known.includes(name));
+  return [...known, ...others].flatMap((name) => {
+    const below = value[name] as Json;
+    const own = schema?.properties?.[name];
+    const path = prefix + name;
+    const type = own && objectOf(own, schemas);
+    if (isObject(below) && type !== undefined) return fieldsBelow(below, type, schemas, `${path}.`);
+    // A part that was turned off, as early stopping, is on where nothing is said, unless it is off by default.
+    const standard = own?.default === undefined && below === null && type !== undefined ? "on" : own?.default;
+    return [{ path, value: below, standard, isChanged: !isSame(below, standard) }];
+  });
+}
+
+/** The type of an object with named fields that a field may be. */
+function objectOf(schema: Schema, schemas: Schemas): Schema | undefined {
+  const refs = [schema, ...(schema.anyOf ?? [])].map(({ $ref }) => $ref?.split("/").at(-1));
+  const name = refs.find((ref) => ref !== undefined && schemas[ref]?.properties !== undefined);
+  return name === undefined ? undefined : schemas[name];
+}
+
+/** Only what differs from the defaults, as an object to submit. */
+export function changesOf(fields: readonly Field[]): Fields {
+  const changes: Record<string, Json> = {};
+  for (const { path, value, isChanged } of fields) {
+    if (!isChanged) continue;
+    const names = path.split(".");
+    let place = changes as Record<string, Json>;
+    for (const name of names.slice(0, -1)) {
+      place[name] ??= {};
+      place = place[name] as Record<string, Json>;
+    }
+    place[names.at(-1) as string] = value;
+  }
+  return changes;
+}
+
+function isObject(value: Json): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isSame(a: Json, b: Json | undefined): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changesOf, fieldsOf, type Schemas } from "./fields.ts";
+import { yamlOf } from "./yaml.ts";
+
+const schemas: Schemas = {
+  Spec: {
+    properties: {
+      name: { default: "job" },
+      dataset: { anyOf: [{}, { $ref: "#/components/schemas/DatasetSpec" }] },
+      gpus: { default: 1 },
+      early_stopping: { anyOf: [{ $ref: "#/components/schemas/EarlyStopping" }, {}] },
+      labels: { default: {} },
+      probe: { default: null, anyOf: [{ $ref: "#/components/schemas/ProbeSpec" }, {}] },
+    },
+  },
+  DatasetSpec: { properties: { source: {}, augment: { default: [] } } },
+  EarlyStopping: { properties: { patience: { default: 3 } } },
+  ProbeSpec: { properties: { smallest: { default: 8 } } },
+};
+
+const paths = (spec: Parameters<typeof fieldsOf>[0], onlyChanged: boolean): string[] =>
+  fieldsOf(spec, schemas)
+    .filter(({ isChanged }) => isChanged || !onlyChanged)
+    .map(({ path }) => path);
+
+test("fields come in the order of the schema, with their paths", () => {
+  const spec = { gpus: 1, dataset: { augment: [], source: "digits" }, name: "job", newer: 1, labels: {}, probe: null };
+  assert.deepEqual(paths(spec, false), [
+    "name",
+    "dataset.source",
+    "dataset.augment",
+    "gpus",
+    "labels",
+    "probe",
+    "newer",
+  ]);
+});
+
+test("what differs from its default is marked; what has none always is", () => {
+  const spec = { name: "mine", dataset: { source: "digits", augment: [] }, gpus: 1, early_stopping: { patience: 9 } };
+  assert.deepEqual(paths(spec, true), ["name", "dataset.source", "early_stopping.patience"]);
+});
+
+test("a part that is off is a change where it is on by default, and none where it is off", () => {
+  const spec = { early_stopping: null, probe: null };
+  assert.deepEqual(paths(spec, true), ["early_stopping"]);
+  assert.deepEqual(paths({ probe: { smallest: 8 } }, false), ["probe.smallest"]);
+});
+
+test("labels are one field", () => {
+  assert.deepEqual(changesOf(fieldsOf({ labels: { team: "a" } }, schemas)), { labels: { team: "a" } });
+});
+
+test("the changes are a spec again", () => {
+  const spec = { name: "job", dataset: { source: "digits", augment: ["flip"] }, gpus: 2, early_stopping: null };
+  assert.deepEqual(changesOf(fieldsOf(spec, schemas)), {
+    dataset: { source: "digits", augment: ["flip"] },
+    gpus: 2,
+    early_stopping: null,
+  });
+});
+
+test("a spec is written as YAML that reads back the same", () => {
+  const spec = {
+    name: "on two - fast",
+    dataset: { source: "synthetic:samples=5", image_size: [8, 8], cache: "none" },
+    learning_rate: 1e-7,
+    early_stopping: null,
+    labels: { "team/a": "yes", n: "1.0", empty: "", quote: 'a "b"\n' },
+    none: {},
+  };
+  assert.equal(
+    yamlOf(spec),
+    `name: on two - fast
+dataset:
+  source: "synthetic:samples=5"
+  image_size: [8, 8]
+  cache: none
+learning_rate: 1.0e-7
+early_stopping: null
+labels:
+  team/a: "yes"
+  "n": "1.0"
+  empty: ""
+  quote: "a \\"b\\"\\n"
+none: {}
+`,
+  );
+});

@@ -1,0 +1,161 @@
+// What was asked for, with every default, and the figures that came of it.
+
+import { usePolled } from "../../../api/polled.ts";
+import type { Job } from "../../../api/types.ts";
+import { number } from "../../../format.ts";
+import { Choice } from "../../../parts/choice.tsx";
+import { Waiting } from "../../../parts/notice.tsx";
+import { Panel } from "../../../parts/panel.tsx";
+import { param } from "../../../url.ts";
+import { CopyButton } from "../copy_button.tsx";
+import { RowsTable } from "../rows_table.tsx";
+import { changesOf, type Field, fieldsOf, type Json, type Schemas } from "./fields.ts";
+import styles from "./spec.module.css";
+import { yamlOf } from "./yaml.ts";
+
+const shown = param("spec", "all");
+const FIELDS = [
+  ["all", "All fields"],
+  ["changed", "Changed"],
+] as const;
+
+export function SpecPanels({ job }: { job: Job }) {
+  const { data, problem } = usePolled<{ components: { schemas: Schemas } }>("/openapi.json", {
+    every_s: Number.POSITIVE_INFINITY,
+  });
+  return (
+    <div class={styles["panels"]}>
+      {data === undefined ? (
+        <Waiting problem={problem} what="the defaults" />
+      ) : (
+        <SpecPanel job={job} fields={fieldsOf(job.spec as Record<string, Json>, data.components.schemas)} />
+      )}
+      <div class={styles["stack"]}>
+        <PlanPanel job={job} />
+        <DataPanel job={job} />
+      </div>
+    </div>
+  );
+}
+
+function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
+  const isOnlyChanged = shown.value === "changed";
+  const rows = isOnlyChanged ? fields.filter(({ isChanged }) => isChanged) : fields;
+  const spec = isOnlyChanged ? changesOf(fields) : (job.spec as Record<string, Json>);
+  const tools = (
+    <>
+      <Choice label="Which fields" value={shown.value} options={FIELDS} onChange={shown.set} />
+      <CopyButton text={() => yamlOf(spec)} label="Copy these fields as YAML, for hora submit">
+        Copy YAML
+      </CopyButton>
+      <CopyButton
+        text={() => JSON.stringify(spec, null, 2)}
+        label="Copy these fields as JSON, for hora submit or the API"
+      >
+        Copy JSON
+      </CopyButton>
+    </>
+  );
+  return (
+    <Panel title="Spec" flush tools={tools}>
+      <RowsTable
+        label="Fields of the spec"
+        rows={rows}
+        keyOf={({ path }) => path}
+        columns={[
+          { name: "Field", of: ({ path }) => <code>{path}</code> },
+          { name: "Value", of: ({ value, isChanged }) => <Value value={value} isChanged={isChanged} /> },
+          {
+            name: "Default",
+            of: ({ standard, isChanged }) => (
+              <span class="muted">{standard === undefined ? "required" : isChanged ? told(standard) : "the same"}</span>
+            ),
+          },
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function Value({ value, isChanged }: { value: Json; isChanged: boolean }) {
+  if (!isChanged) return <span class={styles["value"]}>{told(value)}</span>;
+  return (
+    <strong class={styles["value"]}>
+      {told(value)} <span class={styles["changed"]}>changed</span>
+    </strong>
+  );
+}
+
+/** A value as one would write it in a spec. */
+function told(value: Json): string {
+  if (typeof value === "number") return String(value);
+  if (typeof value === "string") return value;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    const entries = Object.entries(value);
+    return entries.length === 0 ? "none" : entries.map(([key, one]) => `${key}: ${told(one)}`).join(", ");
+  }
+  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(told).join(", ");
+  return value === null ? "null" : String(value);
+}
+
+const PLAN: readonly (readonly [key: string, name: string])[] = [
+  ["gpus", "Ranks"],
+  ["per_gpu_batch", "Batch of each rank"],
+  ["global_batch", "Batch of all ranks"],
+  ["base_batch", "Batch that the rate was found with"],
+  ["base_learning_rate", "Learning rate before scaling"],
+  ["lr_factor", "Factor of the scaling"],
+  ["learning_rate", "Learning rate"],
+  ["warmup_epochs", "Epochs of warm-up"],
+  ["epochs", "Epochs at most"],
+  ["steps_per_epoch", "Steps of an epoch"],
+  ["validation_steps", "Steps of a validation"],
+  ["train_samples", "Samples to train on"],
+  ["validation_samples", "Samples to validate on"],
+  ["test_samples", "Samples to test on"],
+];
+
+function PlanPanel({ job }: { job: Job }) {
+  const plan = job.plan as Record<string, number | null | undefined>;
+  return (
+    <Panel title="Plan" flush>
+      <RowsTable
+        label="Figures of the plan"
+        rows={PLAN}
+        keyOf={([key]) => key}
+        columns={[
+          { name: "Figure", of: ([, name]) => name },
+          { name: "Value", isFigure: true, of: ([key]) => number(plan[key]) },
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job }) {
+  if (dataset === null) return null;
+  const rows: [string, string][] = [
+    ["Format", dataset.format],
+    ["Shape of a sample", dataset.shape.join(" × ")],
+    ["Classes", dataset.classes === null ? "–" : number(dataset.classes.length)],
+    ["Training samples", number(dataset.train)],
+    ["Validation samples", number(dataset.validation)],
+    ["Test samples", number(dataset.test)],
+  ];
+  if (version != null) rows.unshift(["Registered as", `${version.name}@${version.version}`]);
+  if (dataset.damaged > 0)
+    rows.push(["Damaged, left out", `${number(dataset.damaged)}: ${dataset.damaged_files.join(", ")}`]);
+  return (
+    <Panel title="Data" flush>
+      <RowsTable
+        label="What the data is"
+        rows={rows}
+        keyOf={([name]) => name}
+        columns={[
+          { name: "Figure", of: ([name]) => name },
+          { name: "Value", isFigure: true, of: ([, value]) => <span class={styles["value"]}>{value}</span> },
+        ]}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,132 @@
+// The times of a job as parts that follow each other without gaps. Used by `timeline.tsx`.
+
+import type { Attempt, Job, JobEvent } from "../../../api/types.ts";
+
+export type Phase = "queued" | "paused" | "launch" | "set_up" | "training" | "finishing";
+
+export interface Segment {
+  readonly phase: Phase;
+  /** The attempt that it is part of, or that it waited for; null where there was none to come. */
+  readonly attempt: number | null;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+type Times = Pick<Job, "created_at" | "ended_at" | "paused_at">;
+
+/** All parts of a job's time, oldest first. Those of no length are left out. */
+export function segmentsOf(
+  job: Times,
+  attempts: readonly Attempt[],
+  events: readonly JobEvent[],
+  nowMs: number,
+): Segment[] {
+  const pauses = pausesOf(events, job.paused_at, nowMs);
+  const endMs = ms(job.ended_at) ?? nowMs;
+  const parts: Segment[] = [];
+  let atMs = ms(job.created_at) as number;
+  const add = (phase: Phase, attempt: number | null, untilMs: number): void => {
+    // The clocks of hosts may be a little off: what would end before it began has no length.
+    if (untilMs <= atMs) return;
+    parts.push({ phase, attempt, fromMs: atMs, toMs: untilMs });
+    atMs = untilMs;
+  };
+  const wait = (attempt: number | null, untilMs: number): void => {
+    for (const pause of pauses) {
+      if (pause.toMs <= atMs || pause.fromMs >= untilMs) continue;
+      add("queued", attempt, pause.fromMs);
+      add("paused", attempt, Math.min(pause.toMs, untilMs));
+    }
+    add("queued", attempt, untilMs);
+  };
+  for (const attempt of attempts) {
+    wait(attempt.number, ms(attempt.created_at) as number);
+    for (const [phase, untilMs] of phasesOf(attempt, events, nowMs)) add(phase, attempt.number, untilMs);
+  }
+  if (attempts.at(-1)?.ended_at !== null) wait(null, endMs);
+  return parts;
+}
+
+/** When each phase of an attempt ended. */
+function phasesOf(attempt: Attempt, events: readonly JobEvent[], nowMs: number): [Phase, number][] {
+  const endMs = ms(attempt.ended_at) ?? nowMs;
+  const startedMs = ms(attempt.started_at);
+  if (startedMs === null) return [["launch", endMs]];
+  const own = events.filter((event) => event.attempt === attempt.number);
+  const firstStepMs = timeOf(own.find((event) => event.kind === "first_step")) ?? setUpEndMs(attempt, startedMs);
+  if (firstStepMs === null) {
+    return [
+      ["launch", startedMs],
+      ["set_up", endMs],
+    ];
+  }
+  const isFinished = attempt.end_reason === "completed" || attempt.end_reason === "early_stopped";
+  const lastEpochMs = timeOf(own.findLast((event) => event.kind === "epoch_ended"));
+  return [
+    ["launch", startedMs],
+    ["set_up", Math.min(firstStepMs, endMs)],
+    ["training", Math.min(isFinished && lastEpochMs !== null ? lastEpochMs : endMs, endMs)],
+    ["finishing", endMs],
+  ];
+}
+
+/** When the set-up was over, by the lengths of its parts: for histories without the event that says so. */
+function setUpEndMs(attempt: Attempt, startedMs: number): number | null {
+  if (!("first_step" in attempt.setup)) return null;
+  return startedMs + 1000 * Object.values(attempt.setup).reduce((sum, seconds) => sum + seconds, 0);
+}
+
+interface Stretch {
+  fromMs: number;
+  toMs: number;
+}
+
+/** From when until when a person let the job wait. */
+function pausesOf(events: readonly JobEvent[], pausedAt: string | null, nowMs: number): Stretch[] {
+  const pauses: Stretch[] = [];
+  let fromMs: number | null = null;
+  for (const event of events) {
+    if (event.kind === "pause_requested") fromMs ??= timeOf(event);
+    if (event.kind === "resumed" && fromMs !== null) {
+      pauses.push({ fromMs, toMs: timeOf(event) as number });
+      fromMs = null;
+    }
+  }
+  const openMs = fromMs ?? ms(pausedAt);
+  if (pausedAt !== null && openMs !== null) pauses.push({ fromMs: openMs, toMs: nowMs });
+  return pauses;
+}
+
+/** How long each phase took in all, in the order in which they came first. */
+export function totalsOf(segments: readonly Segment[]): [Phase, number][] {
+  const totals = new Map<Phase, number>();
+  for (const { phase, fromMs, toMs } of segments) {
+    totals.set(phase, (totals.get(phase) ?? 0) + (toMs - fromMs) / 1000);
+  }
+  return [...totals];
+}
+
+/** Seconds of a phase in one attempt. */
+export function lengthOf(segments: readonly Segment[], attempt: number, phase: Phase): number | null {
+  const own = segments.filter((one) => one.attempt === attempt && one.phase === phase);
+  return own.length === 0 ? null : own.reduce((sum, { fromMs, toMs }) => sum + (toMs - fromMs) / 1000, 0);
+}
+
+const SETUP_PARTS = ["import", "connect", "data", "build", "restore", "first_step"];
+
+/** The parts of a set-up in the order in which they come. */
+export function setUpParts(setup: Readonly<Record<string, number>>): [string, number][] {
+  const place = (name: string): number => {
+    const index = SETUP_PARTS.indexOf(name);
+    return index < 0 ? SETUP_PARTS.length : index;
+  };
+  return Object.entries(setup).sort(([a], [b]) => place(a) - place(b));
+}
+
+function ms(at: string | null | undefined): number | null {
+  return at ? Date.parse(at) : null;
+}
+
+function timeOf(event: JobEvent | undefined): number | null {
+  return event === undefined ? null : Date.parse(event.at);
+}

@@ -1,0 +1,160 @@
+// The times of a job as one bar over all its attempts: how long it waited, launched, set up and trained.
+
+import { useRef, useState } from "preact/hooks";
+import type { Attempt, Job, JobEvent } from "../../../api/types.ts";
+import { duration, moment, words } from "../../../format.ts";
+import { endOf } from "../reasons.ts";
+import { useNow } from "../use_job.ts";
+import { AttemptsTable } from "./attempts_table.tsx";
+import { type Phase, type Segment, segmentsOf, setUpParts, totalsOf } from "./segments.ts";
+import styles from "./timeline.module.css";
+
+const PHASE_NAMES: Record<Phase, string> = {
+  queued: "queued",
+  paused: "paused",
+  launch: "launch",
+  set_up: "set-up",
+  training: "training",
+  finishing: "test and saving",
+};
+
+const LABELLED_SHARE = 0.09; // a narrower part has no room for its name
+
+interface Props {
+  job: Job;
+  attempts: readonly Attempt[];
+  events: readonly JobEvent[];
+}
+
+export function Timeline({ job, attempts, events }: Props) {
+  const nowMs = useNow(job.ended_at === null);
+  const segments = segmentsOf(job, attempts, events, nowMs);
+  const [shown, setShown] = useState<number | null>(null);
+  const totalMs = Math.max(
+    1,
+    segments.reduce((sum, { fromMs, toMs }) => sum + toMs - fromMs, 0),
+  );
+  const selected = shown === null ? undefined : segments[shown];
+  return (
+    <section class={styles["timeline"]} aria-label="Timeline">
+      <Bar segments={segments} attempts={attempts} totalMs={totalMs} shown={shown} onShow={setShown} />
+      <div class={styles["below"]}>
+        <ul class={styles["legend"]} aria-label="Time in each phase">
+          {totalsOf(segments).map(([phase, seconds]) => (
+            <li key={phase}>
+              <span class={`${styles["swatch"]} ${styles[phase]}`} aria-hidden="true" /> {PHASE_NAMES[phase]}{" "}
+              <strong>{duration(seconds)}</strong>
+            </li>
+          ))}
+        </ul>
+        <p class={styles["detail"]}>
+          {selected === undefined
+            ? `${moment(job.created_at)} to ${job.ended_at === null ? "now" : moment(job.ended_at)}, ${duration(totalMs / 1000)} in all`
+            : told(selected, attempts)}
+        </p>
+      </div>
+      {attempts.length > 0 && (
+        <details class={styles["table"]}>
+          <summary>Attempts as a table</summary>
+          <AttemptsTable attempts={attempts} segments={segments} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+interface BarProps {
+  segments: readonly Segment[];
+  attempts: readonly Attempt[];
+  totalMs: number;
+  shown: number | null;
+  onShow: (index: number | null) => void;
+}
+
+/** The parts as buttons with one tab stop: the arrows go from part to part. */
+function Bar({ segments, attempts, totalMs, shown, onShow }: BarProps) {
+  const bar = useRef<HTMLDivElement>(null);
+  function move(event: KeyboardEvent): void {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const next = Math.min(segments.length - 1, Math.max(0, (shown ?? 0) + step));
+    bar.current?.querySelectorAll<HTMLElement>("button")[next]?.focus();
+  }
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the keys of the buttons inside come up to here
+    <div class={styles["bar"]} ref={bar} onKeyDown={move} onMouseLeave={() => onShow(null)}>
+      {groupsOf(segments).map(({ attempt, parts }) => (
+        <div
+          key={attempt ?? "end"}
+          class={styles["group"]}
+          style={{ flexGrow: parts.reduce((sum, { segment }) => sum + lengthMs(segment), 0) / totalMs }}
+        >
+          <div class={styles["parts"]}>
+            {parts.map(({ segment, index }) => (
+              <button
+                key={index}
+                type="button"
+                class={`${styles["part"]} ${styles[segment.phase]}`}
+                style={{ flexGrow: lengthMs(segment) / totalMs }}
+                tabIndex={index === (shown ?? 0) ? 0 : -1}
+                aria-label={told(segment, attempts)}
+                onFocus={() => onShow(index)}
+                onBlur={() => onShow(null)}
+                onMouseEnter={() => onShow(index)}
+              >
+                {lengthMs(segment) / totalMs > LABELLED_SHARE && (
+                  <span aria-hidden="true">
+                    {PHASE_NAMES[segment.phase]} {duration(lengthMs(segment) / 1000)}
+                  </span>
+                )}
+              </button>
+            ))}
+          </div>
+          {attempts.length > 1 && <Caption attempt={attempts.find(({ number }) => number === attempt)} />}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Caption({ attempt }: { attempt: Attempt | undefined }) {
+  const text = attempt === undefined ? "waits" : `${attempt.number} · ${endOf(attempt)}`;
+  return (
+    <span class={styles["caption"]} title={attempt?.error ?? undefined} aria-hidden="true">
+      {text}
+    </span>
+  );
+}
+
+/** Parts that belong to one attempt, with the wait before it. */
+function groupsOf(segments: readonly Segment[]) {
+  const groups: { attempt: number | null; parts: { segment: Segment; index: number }[] }[] = [];
+  segments.forEach((segment, index) => {
+    const last = groups.at(-1);
+    if (last !== undefined && last.attempt === segment.attempt) last.parts.push({ segment, index });
+    else groups.push({ attempt: segment.attempt, parts: [{ segment, index }] });
+  });
+  return groups;
+}
+
+/** A part in words: attempt 2: set-up, 4.9 s, 12:48:27 to 12:48:32; import 3.3 s, connect 0.5 s. */
+function told(segment: Segment, attempts: readonly Attempt[]): string {
+  const attempt = attempts.find(({ number }) => number === segment.attempt);
+  const who = attempt === undefined ? "" : `attempt ${attempt.number}: `;
+  const times = `${clock(segment.fromMs)} to ${clock(segment.toMs)}`;
+  const parts =
+    segment.phase === "set_up" && attempt !== undefined
+      ? setUpParts(attempt.setup).map(([name, seconds]) => `${words(name)} ${duration(seconds)}`)
+      : [];
+  const head = `${who}${PHASE_NAMES[segment.phase]} ${duration(lengthMs(segment) / 1000)}, ${times}`;
+  return parts.length === 0 ? head : `${head}; ${parts.join(", ")}`;
+}
+
+function lengthMs({ fromMs, toMs }: Segment): number {
+  return toMs - fromMs;
+}
+
+function clock(atMs: number): string {
+  return moment(new Date(atMs).toISOString());
+}

@@ -1,0 +1,90 @@
+// A job as it is now: polled for the truth, and followed live while it runs. Used by the page of a job.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Polled, usePolled } from "../../api/polled.ts";
+import type { Problem } from "../../api/problem.ts";
+import { useStream } from "../../api/stream.ts";
+import type { Job, JobEvent, Progress } from "../../api/types.ts";
+import { isTerminal } from "../../parts/status.tsx";
+import { type News, newsAfter, type State, withEvents, withNews } from "./news.ts";
+
+const GATHERED_MS = 50; // a stream begins with the whole history: it is shown in a few steps, not line by line
+const STREAMING_MS = 2500; // progress comes about once a second
+
+export interface JobNow {
+  readonly job: Job | undefined;
+  readonly events: readonly JobEvent[];
+  readonly problem: Problem | undefined;
+  readonly refresh: () => void;
+}
+
+export function useJob(id: string): JobNow {
+  const [isLive, setLive] = useState(true);
+  const { data, problem, refresh } = usePolled<Job>(`/v1/jobs/${id}`, { every_s: isLive ? 5 : 60 });
+  const [news, setNews] = useState<News>({});
+  const toldAt = useRef(0);
+  const [events, add] = useGathered();
+
+  useEffect(() => {
+    if (data === undefined) return;
+    setLive(!isTerminal(data.status));
+    setNews((now) => newsAfter(now, data, performance.now() - toldAt.current < STREAMING_MS));
+  }, [data]);
+
+  useStream(problem?.status === 404 ? null : `/v1/jobs/${id}/events?include=event,state,progress`, {
+    event: add,
+    progress: (progress: Progress) => {
+      toldAt.current = performance.now();
+      setNews((now) => ({ ...now, progress }));
+    },
+    state: (state: State) => {
+      setNews((now) => ({ ...now, state }));
+      if (state.revision !== data?.revision) refresh(); // the summary, the plan and the like are in the answer alone
+    },
+    end: refresh,
+  });
+  return { job: data && withNews(data, news), events, problem, refresh };
+}
+
+/** Lines of a history that come one by one, shown a moment's at once. */
+function useGathered(): [readonly JobEvent[], (event: JobEvent) => void] {
+  const [events, setEvents] = useState<readonly JobEvent[]>([]);
+  const waiting = useRef<JobEvent[]>([]);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const flush = (): void => {
+    timer.current = undefined;
+    const more = waiting.current;
+    waiting.current = [];
+    setEvents((now) => withEvents(now, more));
+  };
+  const add = (event: JobEvent): void => {
+    waiting.current.push(event);
+    timer.current ??= setTimeout(flush, GATHERED_MS);
+  };
+  return [events, add];
+}
+
+/** The same as `usePolled`, asked at once as well whenever `revision` of the job is another one. */
+export function useOfJob<T>(path: string | null, revision: number, every_s: number): Polled<T> {
+  const polled = usePolled<T>(path, { every_s });
+  const refresh = useRef(polled.refresh);
+  refresh.current = polled.refresh;
+  const seen = useRef(revision);
+  useEffect(() => {
+    if (seen.current !== revision) refresh.current();
+    seen.current = revision;
+  }, [revision]);
+  return polled;
+}
+
+/** The time now in milliseconds, each second anew while it matters. */
+export function useNow(isTicking: boolean): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    if (!isTicking) return;
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, [isTicking]);
+  return isTicking ? now : Date.now();
+}
