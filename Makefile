@@ -30,7 +30,7 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	$(BIN)/hora --profile local show $$job --wait; status=$$?; \
 	echo "More of it: $(BIN)/hora show $$job, logs $$job, metrics $$job"; \
 	echo "Stop the stack with: make down"; \
-	$(BIN)/hora up -d; \
+	echo "Open it in a browser, once and within ten minutes: $$($(BIN)/hora --profile local login)&next=/jobs/$$job"; \
 	exit $$status
 
 # PROCESSES share the files in their order: those that train come first, so that none is left alone with one at the end.

@@ -35,7 +35,7 @@ def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | 
         say(f"The job goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
         raise typer.Exit(NOT_FINISHED) from None
     if not as_json:
-        display(results_table(job, f"{client.url}/v1/jobs/{job_id}"))
+        display(results_table(job, f"{client.url}/jobs/{job_id}"))
     raise typer.Exit(OUTCOME[job["status"]])
 
 

@@ -131,7 +131,7 @@ def _why_preempted(why: str | None) -> str | None:
 
 
 def results_table(job: Json, address: str) -> Table:
-    """What a job came to, and where the service has the rest."""
+    """What a job came to, and where the page has the rest."""
     head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
     table = facts({**head, **_results(job), "address": address})
     table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
