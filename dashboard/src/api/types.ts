@@ -14,6 +14,8 @@ export type LogLine = Schemas["LogLineView"];
 export type LogView = Schemas["LogView"];
 export type Metrics = Schemas["MetricsView"];
 export type MetricSeries = Schemas["MetricSeriesView"];
+export type ManyMetrics = Schemas["ManyMetricsView"];
+export type JobMetrics = Schemas["JobMetricsView"];
 export type Utilization = Schemas["UtilizationView"];
 export type SampleSeries = Schemas["SampleSeriesView"];
 export type Summary = Schemas["SummaryView"];
@@ -27,6 +29,21 @@ export type ProbeFindings = Schemas["ProbeFindings"];
 export type ProbePoint = Schemas["ProbePoint"];
 export type Host = Schemas["HostView"];
 export type Slot = Schemas["SlotView"];
+export type Preview = Schemas["Preview"];
+export type Plan = Schemas["Plan"];
+export type Quote = Schemas["Quote"];
+export type Range = Schemas["Range"];
+export type Me = Schemas["MeView"];
+export type Model = Schemas["Model"];
+export type DatasetLine = Schemas["DatasetLine"];
+export type Project = Schemas["ProjectView"];
+export type HostUtilization = Schemas["HostUtilizationView"];
+export type StudyLine = Schemas["StudyLine"];
+export type Study = Schemas["StudyView"];
+export type StudyReport = Schemas["StudyReport"];
+export type CellReport = Schemas["CellReport"];
+export type Interval = Schemas["Interval"];
+export type Note = Schemas["NoteView"];
 
 /** A page of a list. */
 export interface Listed<T> {

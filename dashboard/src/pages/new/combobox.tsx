@@ -1,0 +1,115 @@
+// A text field with suggestions, as of the ARIA pattern: all of them when it is entered, those that match as one types.
+// What is typed counts, whether it is suggested or not.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import styles from "./controls.module.css";
+
+export interface Option {
+  readonly value: string;
+  /** What there is to know before one chooses it. */
+  readonly detail: string;
+}
+
+interface Props {
+  id: string;
+  text: string;
+  placeholder: string;
+  about: string;
+  isInvalid: boolean;
+  options: readonly Option[];
+  onType: (text: string) => void;
+  onLeave: () => void;
+}
+
+export function Combobox({ id, text, placeholder, about, isInvalid, options, onType, onLeave }: Props) {
+  const [open, setOpen] = useState<"no" | "all" | "matching">("no");
+  const [active, setActive] = useState(-1);
+  const list = useRef<HTMLDivElement>(null);
+  const shown = open === "matching" ? matching(options, text) : options;
+  const isOpen = open !== "no" && shown.length > 0;
+  useEffect(
+    () => list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }),
+    [active],
+  );
+
+  const close = (): void => {
+    setOpen("no");
+    setActive(-1);
+  };
+  const choose = (option: Option | undefined): void => {
+    if (option !== undefined) onType(option.value);
+    close();
+  };
+  const press = (event: KeyboardEvent): void => {
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (step !== 0) {
+      event.preventDefault();
+      if (!isOpen) setOpen("all");
+      else setActive((before) => (before + step + shown.length + (before < 0 && step < 0 ? 1 : 0)) % shown.length);
+    } else if (event.key === "Enter" && isOpen && active >= 0) {
+      event.preventDefault(); // it chooses, and does not submit
+      choose(shown[active]);
+    } else if (event.key === "Escape" && isOpen) {
+      event.preventDefault();
+      close();
+    }
+  };
+
+  return (
+    <span class={styles["combobox"]}>
+      <input
+        id={id}
+        class={styles["text"]}
+        type="text"
+        role="combobox"
+        autocomplete="off"
+        spellcheck={false}
+        value={text}
+        placeholder={placeholder}
+        aria-autocomplete="list"
+        aria-expanded={isOpen}
+        aria-controls={`${id}-options`}
+        aria-activedescendant={isOpen && active >= 0 ? `${id}-option-${active}` : undefined}
+        aria-describedby={about}
+        aria-invalid={isInvalid}
+        onInput={(event) => {
+          onType(event.currentTarget.value);
+          setOpen("matching");
+          setActive(-1);
+        }}
+        onClick={() => setOpen("all")}
+        onKeyDown={press}
+        onBlur={() => {
+          close();
+          onLeave();
+        }}
+      />
+      {isOpen && (
+        <div ref={list} id={`${id}-options`} role="listbox" aria-label="Suggestions" class={styles["options"]}>
+          {shown.map((option, index) => (
+            // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
+            <div
+              key={option.value}
+              id={`${id}-option-${index}`}
+              role="option"
+              tabIndex={-1}
+              aria-selected={index === active}
+              class={styles["option"]}
+              onMouseDown={(event) => event.preventDefault()}
+              onMouseMove={() => setActive(index)}
+              onClick={() => choose(option)}
+            >
+              <b>{option.value}</b>
+              <small>{option.detail}</small>
+            </div>
+          ))}
+        </div>
+      )}
+    </span>
+  );
+}
+
+function matching(options: readonly Option[], text: string): readonly Option[] {
+  const wanted = text.trim().toLowerCase();
+  return options.filter(({ value, detail }) => `${value} ${detail}`.toLowerCase().includes(wanted));
+}

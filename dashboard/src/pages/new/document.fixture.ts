@@ -1,0 +1,53 @@
+// A part of the api's OpenAPI document with every kind of field, for tests.
+
+import type { OpenApi } from "./schema.ts";
+
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+const NULL = { type: "null" };
+
+export const DOCUMENT: OpenApi = {
+  components: {
+    schemas: {
+      Spec: {
+        required: ["dataset"],
+        properties: {
+          name: { type: "string", default: "job" },
+          dataset: { anyOf: [{ type: "string" }, ref("DatasetSpec")] },
+          model: { anyOf: [{ type: "string" }, ref("ModelSpec")] },
+          batch_size: { type: "integer", default: 32, minimum: 1, maximum: 1048576 },
+          learning_rate: { type: "number", default: 0.001, exclusiveMinimum: 0, maximum: 1000 },
+          min_gpus: { anyOf: [{ type: "integer", minimum: 1, maximum: 4096 }, NULL], default: null },
+          optimizer: { type: "string", enum: ["adam", "nadam", "sgd"], default: "adam" },
+          early_stopping: { anyOf: [ref("EarlyStopping"), NULL] },
+          labels: { type: "object", default: {} },
+          probe: { anyOf: [ref("ProbeSpec"), NULL], default: null },
+        },
+      },
+      DatasetSpec: {
+        required: ["source"],
+        properties: {
+          source: { type: "string" },
+          image_size: {
+            anyOf: [{ type: "array", prefixItems: [{ type: "integer", minimum: 1, maximum: 4096 }] }, NULL],
+            default: null,
+          },
+          validation: {
+            anyOf: [{ type: "number", exclusiveMinimum: 0, exclusiveMaximum: 1 }, { type: "string" }],
+            default: 0.1,
+          },
+          augment: { type: "array", items: { type: "string", enum: ["flip_horizontal", "rotate_90"] }, default: [] },
+        },
+      },
+      ModelSpec: {
+        required: ["name"],
+        properties: {
+          name: { type: "string" },
+          freeze_base: { type: "boolean", default: true },
+          dropout: { type: "number", default: 0, minimum: 0, exclusiveMaximum: 1 },
+        },
+      },
+      EarlyStopping: { properties: { patience: { type: "integer", default: 3, minimum: 1, maximum: 10000 } } },
+      ProbeSpec: { properties: { smallest: { type: "integer", default: 8, minimum: 1 } } },
+    },
+  },
+};

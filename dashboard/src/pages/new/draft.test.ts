@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DOCUMENT } from "./document.fixture.ts";
+import { at, differences, edited, merged, parsed, pathsOf, same, tidied } from "./draft.ts";
+import { fieldsOf } from "./schema.ts";
+
+const FIELDS = fieldsOf(DOCUMENT);
+const field = (path: string) => FIELDS.find((each) => each.path === path) ?? assert.fail(path);
+
+test("a plain string stands for the main field of a part", () => {
+  assert.equal(at({ dataset: "digits" }, "dataset.source"), "digits");
+  assert.equal(at({ dataset: "digits" }, "dataset.image_size"), undefined);
+  assert.equal(at({ early_stopping: null }, "early_stopping.patience"), undefined);
+});
+
+test("a field of a part that was a string makes it an object, and a string again when it is taken away", () => {
+  const larger = tidied(edited({ dataset: "digits" }, field("dataset.image_size"), [8, 8]), FIELDS);
+  assert.deepEqual(larger, { dataset: { source: "digits", image_size: [8, 8] } });
+  assert.deepEqual(tidied(edited(larger, field("dataset.image_size"), undefined), FIELDS), { dataset: "digits" });
+});
+
+test("a part is sent with its main field, as it is not merged with its default", () => {
+  assert.deepEqual(tidied(edited({}, field("model.dropout"), 0.5), FIELDS), {
+    model: { name: "lenet5", dropout: 0.5 },
+  });
+  assert.deepEqual(tidied({ model: { name: "lenet5" } }, FIELDS), {});
+});
+
+test("a part that is off by itself stays when it says nothing more, and one that is on goes", () => {
+  assert.deepEqual(tidied({ probe: {}, early_stopping: {} }, FIELDS), { probe: {} });
+  assert.deepEqual(tidied({ early_stopping: null }, FIELDS), { early_stopping: null });
+});
+
+test("of a whole spec the differences are left", () => {
+  const spec = {
+    name: "job",
+    dataset: { source: "digits", image_size: null, validation: 0.2 },
+    model: { name: "lenet5", dropout: 0 },
+    batch_size: 64,
+    early_stopping: null,
+    labels: { team: "vision" },
+    probe: null,
+  };
+  assert.deepEqual(differences(spec, FIELDS), {
+    dataset: { source: "digits", validation: 0.2 },
+    batch_size: 64,
+    early_stopping: null,
+    labels: { team: "vision" },
+  });
+});
+
+test("the values of a part that is on are kept where they differ", () => {
+  const spec = { dataset: "digits", early_stopping: { patience: 5 }, probe: { smallest: 8 } };
+  assert.deepEqual(differences(spec, FIELDS), { dataset: "digits", early_stopping: { patience: 5 }, probe: {} });
+});
+
+test("a change is laid over a spec as the api does it", () => {
+  const spec = { dataset: "digits", early_stopping: null, labels: { a: "1" } };
+  const change = { dataset: { image_size: [8, 8] }, early_stopping: { patience: 2 }, labels: { b: "2" } };
+  assert.deepEqual(merged(spec, change), {
+    dataset: { source: "digits", image_size: [8, 8] },
+    early_stopping: { patience: 2 },
+    labels: { a: "1", b: "2" },
+  });
+  assert.deepEqual(pathsOf(change, FIELDS), [
+    "dataset.image_size",
+    "early_stopping",
+    "early_stopping.patience",
+    "labels",
+  ]);
+});
+
+test("only an object is a draft", () => {
+  assert.deepEqual(parsed('{"dataset":"digits"}'), { dataset: "digits" });
+  for (const text of ["", "[]", "null", '{"dataset":', '"digits"']) assert.equal(parsed(text), undefined, text);
+});
+
+test("values are compared by what they say", () => {
+  assert.ok(same({ a: [1, 2] }, { a: [1, 2] }));
+  assert.ok(!same({ a: 1 }, { b: 1 }));
+  assert.ok(!same([1], [1, 2]));
+  assert.ok(!same(null, {}));
+});

@@ -1,0 +1,105 @@
+// A draft: the fields of a spec that somebody set, and no others. It is what the form shows as changed, what stands in
+// the page's address, and what is sent.
+
+import { type Field, type Json, type JsonObject, SHORTHAND } from "./schema.ts";
+
+export type Draft = JsonObject;
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function same(one: Json | undefined, other: Json | undefined): boolean {
+  if (Array.isArray(one) && Array.isArray(other))
+    return one.length === other.length && one.every((item, index) => same(item, other[index]));
+  if (isObject(one) && isObject(other)) {
+    const names = Object.keys(one);
+    return names.length === Object.keys(other).length && names.every((name) => same(one[name], other[name]));
+  }
+  return one === other;
+}
+
+/** What stands at a dotted path of a spec or a draft; undefined where nothing does. */
+export function at(spec: JsonObject, path: string): Json | undefined {
+  const [name = "", key] = path.split(".");
+  const value = spec[name];
+  if (key === undefined) return value;
+  if (typeof value === "string") return SHORTHAND[name] === key ? value : undefined;
+  return isObject(value) ? value[key] : undefined;
+}
+
+/** The draft with a field set; undefined takes it away, so that its default holds. */
+export function edited(draft: Draft, field: Field, value: Json | undefined): Draft {
+  const [name = "", key] = field.path.split(".");
+  if (key === undefined) return value === undefined ? without(draft, name) : { ...draft, [name]: value };
+  const before = whole(name, draft[name]);
+  const part = value === undefined ? without(before, key) : { ...before, [key]: value };
+  return { ...draft, [name]: part };
+}
+
+/** The draft as short as it can be: a string where it says all of a part, nothing where a part says nothing. */
+export function tidied(draft: Draft, fields: readonly Field[]): Draft {
+  const standards = new Map(fields.map(({ path, standard }) => [path, standard]));
+  const entries = Object.entries(draft).flatMap(([name, value]): [string, Json][] => {
+    const key = SHORTHAND[name];
+    const isOffByItself = standards.get(name) === null;
+    if (!isObject(value) || name === "labels") return [[name, value]];
+    const length = Object.keys(value).length;
+    if (length === 0) return isOffByItself ? [[name, value]] : [];
+    if (key === undefined) return [[name, value]];
+    const main = value[key] ?? standards.get(`${name}.${key}`);
+    if (length === 1 && typeof value[key] === "string")
+      return same(main, standards.get(`${name}.${key}`)) ? [] : [[name, value[key]]];
+    return [[name, main === undefined ? value : { [key]: main, ...value }]]; // a part is not merged with its default
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Of a whole spec what differs from the defaults. */
+export function differences(spec: JsonObject, fields: readonly Field[]): Draft {
+  let draft: Draft = {};
+  for (const field of fields) {
+    const value = at(spec, field.path);
+    if (value === undefined) continue;
+    const isSwitch = field.kind === "part";
+    if (isSwitch ? (value === null) === (field.standard === null) : same(value, field.standard)) continue;
+    draft = edited(draft, field, isSwitch && value !== null ? {} : value);
+  }
+  return tidied(draft, fields);
+}
+
+/** A change laid over a draft: objects are merged, every other value replaces the old one, as the api does it. */
+export function merged(draft: Draft, change: JsonObject): Draft {
+  const result: Record<string, Json> = { ...draft };
+  for (const [name, value] of Object.entries(change)) {
+    const before = whole(name, result[name]);
+    result[name] = isObject(value) ? merged(before, value) : value;
+  }
+  return result;
+}
+
+/** The paths of the fields that a change sets. */
+export function pathsOf(change: JsonObject, fields: readonly Field[]): string[] {
+  return fields.map(({ path }) => path).filter((path) => at(change, path) !== undefined);
+}
+
+/** The draft of a text; undefined where the text is no JSON object. */
+export function parsed(text: string): Draft | undefined {
+  try {
+    const value = JSON.parse(text) as Json;
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function without(object: JsonObject, name: string): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name));
+}
+
+/** A part of a draft as an object, whatever it is written as. */
+function whole(name: string, value: Json | undefined): JsonObject {
+  const key = SHORTHAND[name];
+  if (typeof value === "string" && key !== undefined) return { [key]: value };
+  return isObject(value) ? value : {};
+}

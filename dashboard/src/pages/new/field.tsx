@@ -1,0 +1,88 @@
+// A field of the form: what it is called, its control, what is wrong with it, and what it means.
+
+import type { Option } from "./combobox.tsx";
+import { Control, isGroup } from "./controls.tsx";
+import styles from "./field.module.css";
+import { errorsAt, type Form, isChanged, standardOf, valueIn } from "./form.ts";
+import { told } from "./problems.ts";
+import type { Field } from "./schema.ts";
+import { brief, textOf } from "./text.ts";
+import { wordsOf } from "./words.ts";
+
+interface Props {
+  form: Form;
+  field: Field;
+  isLarge?: boolean;
+  options?: readonly Option[];
+}
+
+export function idOf(path: string): string {
+  return `field-${path.replaceAll(".", "-")}`;
+}
+
+export function FieldRow({ form, field, isLarge = false, options = [] }: Props) {
+  const { label, unit, says, empty } = wordsOf(field.path);
+  const id = idOf(field.path);
+  const errors = errorsAt(form, field);
+  const value = valueIn(form, field);
+  const Name = isGroup(field) ? "span" : "label";
+  const chosen = options.find((option) => option.value === textOf(value));
+  return (
+    <div class={styles["field"]} data-large={isLarge}>
+      <div class={styles["head"]}>
+        <Name class={styles["label"]} {...(isGroup(field) ? {} : { for: id })}>
+          {label}
+          {unit !== undefined && <span class={styles["unit"]}> {unit}</span>}
+        </Name>
+        <Marks form={form} field={field} label={label} />
+      </div>
+      <Control
+        field={field}
+        label={label}
+        id={id}
+        value={value}
+        standard={standardOf(form, field)}
+        placeholder={field.standard === undefined ? "" : (empty ?? "")}
+        isInvalid={errors.length > 0}
+        about={`${id}-error ${id}-says`}
+        options={options}
+        onEdit={(next) => form.edit(field, next)}
+      />
+      <p id={`${id}-error`} class={styles["error"]}>
+        {errors.length > 0 && told(errors, field)}
+      </p>
+      <p id={`${id}-says`} class={styles["says"]}>
+        {chosen?.detail || says}
+        <span class={styles["range"]}>{range(field, empty)}</span>
+      </p>
+    </div>
+  );
+}
+
+/** Whether it was changed, by whom, and the way back. */
+function Marks({ form, field, label }: { form: Form; field: Field; label: string }) {
+  const isAdvised = form.advised.includes(field.path);
+  return (
+    <span class={styles["marks"]}>
+      {isAdvised && <span class={styles["advised"]}>advised</span>}
+      {isChanged(form, field) && (
+        <button
+          type="button"
+          class={styles["changed"]}
+          aria-label={`Reset ${label} to its default`}
+          title={`Back to ${brief(field.standard, field.kind)}`}
+          onClick={() => form.edit(field, undefined)}
+        >
+          {!isAdvised && "changed "}
+          <span aria-hidden="true">↺</span>
+        </button>
+      )}
+    </span>
+  );
+}
+
+function range({ standard, kind, limits }: Field, empty: string | undefined): string {
+  if (standard === undefined) return "Required";
+  const holds = `Default: ${standard === null && empty !== undefined ? empty : brief(standard, kind)}`;
+  return [holds, limits].filter((text) => text !== "").join("; ");
+}

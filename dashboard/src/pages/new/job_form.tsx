@@ -1,0 +1,123 @@
+// The form itself: its fields or its text, what they would become, and the way to submit it.
+
+import { useEffect, useState } from "preact/hooks";
+import type { Me } from "../../api/types.ts";
+import { Choice } from "../../parts/choice.tsx";
+import { Notice } from "../../parts/notice.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { go, param } from "../../url.ts";
+import { Fields } from "./fields.tsx";
+import { afterEdit, type Content, type Form, useDraft, useOutlook } from "./form.ts";
+import { Origin, showField } from "./origin.tsx";
+import { Outlook } from "./outlook.tsx";
+import styles from "./page.module.css";
+import { NOTHING_WRONG, type Placed, placed, told } from "./problems.ts";
+import type { Field } from "./schema.ts";
+import { Source } from "./source.tsx";
+import type { Start } from "./start.ts";
+import { useSubmission } from "./submission.ts";
+import { useSuggestions } from "./suggestions.ts";
+import { Errors, Trouble } from "./trouble.tsx";
+import { position, wordsOf } from "./words.ts";
+
+interface Props {
+  fields: readonly Field[];
+  start: Start;
+  advice: string;
+  me: Me | undefined;
+}
+
+export function JobForm({ fields, start, advice, me }: Props) {
+  const maySubmit = me !== undefined && me.scope !== "read";
+  const [draft, setDraft, writeDraft] = useDraft(start.draft, start.job !== undefined);
+  const [isReadable, setReadable] = useState(true);
+  const view = param("view", "form");
+  const suggestions = useSuggestions(me);
+  const previewed = useOutlook(draft, maySubmit);
+  const submission = useSubmission(draft, ({ id }) => {
+    writeDraft(); // so that "back" leads to the form as it was sent
+    go(`/jobs/${id}`);
+  });
+  const problem = submission.problem ?? previewed.problem;
+  const wrong = problem === undefined ? NOTHING_WRONG : placed(problem.errors, fields);
+  const content: Content = { fields, draft, previewed, wrong, advised: start.advised };
+  const form: Form = { ...content, edit: (field, value) => setDraft(afterEdit(content, field, value)) };
+  const isText = view.value === "json";
+  const first = firstWrong(wrong);
+  useEffect(() => {
+    if (submission.problem !== undefined && first !== undefined && !isText) showField(first);
+  }, [submission.problem]);
+
+  return (
+    <form
+      class={styles["page"]}
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (maySubmit && (isReadable || !isText)) submission.submit();
+      }}
+    >
+      <header class={styles["header"]}>
+        <h1>New job</h1>
+        <Choice
+          label="How to write it"
+          value={isText ? "json" : "form"}
+          options={[
+            ["form", "Form"],
+            ["json", "JSON"],
+          ]}
+          onChange={view.set}
+        />
+        <a href="/new">Start over</a>
+      </header>
+      <div class={styles["notices"]}>
+        <Origin start={start} number={advice} />
+        {me?.scope === "read" && (
+          <Notice kind="warn" title="You may not submit">
+            Your token has the scope read. Ask an admin for one with the scope submit.
+          </Notice>
+        )}
+        <Trouble problem={problem} errors={isText ? [] : wrong.others} isSubmitted={submission.problem !== undefined} />
+      </div>
+      <div class={styles["main"]}>
+        {isText ? (
+          <Panel title="The job">
+            <Source draft={draft} onDraft={setDraft} onReadable={setReadable} />
+            <Errors errors={problem?.errors ?? []} />
+          </Panel>
+        ) : (
+          <Fields form={form} suggestions={suggestions} />
+        )}
+      </div>
+      <aside class={styles["aside"]} aria-label="What would run">
+        <div class={styles["actions"]}>
+          <button
+            type="submit"
+            class="primary"
+            disabled={!maySubmit || submission.isSending || (isText && !isReadable)}
+          >
+            {submission.isSending ? "Submitting…" : "Submit"}
+          </button>
+          <p class={styles["verdict"]} role="status">
+            {isText ? "" : verdict(wrong, fields, first)}
+          </p>
+        </div>
+        <Outlook previewed={previewed} mayAsk={me === undefined || maySubmit} />
+      </aside>
+    </form>
+  );
+}
+
+function firstWrong(wrong: Placed): string | undefined {
+  return [...wrong.byPath.keys()].sort((one, other) => position(one) - position(other))[0];
+}
+
+function verdict(wrong: Placed, fields: readonly Field[], first: string | undefined): string {
+  if (first === undefined) return "";
+  const count = wrong.byPath.size;
+  const what = `${wordsOf(first).label}: ${told(
+    wrong.byPath.get(first) ?? [],
+    fields.find(({ path }) => path === first),
+  )}`;
+  return count === 1 ? what : `${count} fields to change. ${what}`;
+}

@@ -1,0 +1,62 @@
+// Where a form comes from: the job that it is a clone of, and the advice that was laid over it.
+
+import { Notice } from "../../parts/notice.tsx";
+import { idOf } from "./field.tsx";
+import styles from "./page.module.css";
+import type { Start } from "./start.ts";
+import { wordsOf } from "./words.ts";
+
+interface Props {
+  start: Start;
+  /** The number of the advice that was asked for; "" for none. */
+  number: string;
+}
+
+export function Origin({ start: { job, advice, advised }, number }: Props) {
+  if (job === undefined) return null;
+  const link = (
+    <a href={`/jobs/${job.id}`}>
+      {job.name} <span class="mono">({job.id})</span>
+    </a>
+  );
+  if (advice === undefined) {
+    return (
+      <Notice>
+        <p>
+          From {link}. What differs from the defaults is marked as changed.
+          {number !== "" && ` Its advice ${number} is not given any more, so nothing was changed.`}
+        </p>
+      </Notice>
+    );
+  }
+  return (
+    <Notice kind="good" title={`Advice ${advice.number}: ${advice.what}`}>
+      <div class={styles["advice"]}>
+        <p>
+          {advice.why} <b>{advice.gain.text}</b>
+        </p>
+        <p>
+          From {link}, with{" "}
+          {advised.map((path, index) => (
+            <span key={path}>
+              {index > 0 && ", "}
+              <button type="button" class={styles["jump"]} onClick={() => showField(path)}>
+                {wordsOf(path).label}
+              </button>
+            </span>
+          ))}{" "}
+          changed.
+        </p>
+      </div>
+    </Notice>
+  );
+}
+
+/** Bring a field into view, whatever it is folded in, and go there. */
+export function showField(path: string): void {
+  const field = document.getElementById(idOf(path));
+  const group = field?.closest("details");
+  if (group) group.open = true;
+  field?.focus();
+  field?.scrollIntoView({ block: "center" });
+}

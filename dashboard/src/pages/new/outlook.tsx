@@ -1,0 +1,107 @@
+// What the draft would become: the plan with every figure, what it is expected to take, and what speaks against it.
+
+import type { Plan, Preview } from "../../api/types.ts";
+import { number } from "../../format.ts";
+import { Notice } from "../../parts/notice.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import styles from "./outlook.module.css";
+import type { Previewed } from "./preview.ts";
+import { Expected } from "./quote.tsx";
+
+export function Outlook({ previewed, mayAsk }: { previewed: Previewed; mayAsk: boolean }) {
+  const { preview, problem, isPending } = previewed;
+  return (
+    <div class={styles["outlook"]} data-old={isPending || problem !== undefined} aria-busy={isPending}>
+      <Panel title="Plan" tools={<State previewed={previewed} />}>
+        {preview === undefined ? <p class="muted">{instead(mayAsk, previewed)}</p> : <Figures plan={preview.plan} />}
+      </Panel>
+      {preview !== undefined && (
+        <>
+          <Warnings preview={preview} />
+          <Expected quote={preview.quote} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function instead(mayAsk: boolean, { problem, isPending }: Previewed): string {
+  if (!mayAsk) return "A plan is worked out for tokens that may submit.";
+  if (problem !== undefined) return "There is a plan when the fields fit together.";
+  return isPending ? "Working it out…" : "Choose a dataset to see what would run.";
+}
+
+function State({ previewed: { preview, problem, isPending } }: { previewed: Previewed }) {
+  if (preview === undefined || (problem === undefined && !isPending)) return null;
+  return <span class={styles["state"]}>{isPending ? "working it out…" : "of what was right last"}</span>;
+}
+
+function Warnings({ preview: { warnings } }: { preview: Preview }) {
+  if (warnings === undefined || warnings.length === 0) return null;
+  return (
+    <Notice
+      kind="warn"
+      title={warnings.length === 1 ? "Before you submit" : `${warnings.length} things before you submit`}
+    >
+      <ul class={styles["warnings"]}>
+        {warnings.map((warning) => (
+          <li key={warning}>{sentence(warning)}</li>
+        ))}
+      </ul>
+    </Notice>
+  );
+}
+
+function Figures({ plan }: { plan: Plan }) {
+  const { gpus, per_gpu_batch, global_batch, base_learning_rate, lr_factor, learning_rate } = plan;
+  return (
+    <dl class={styles["figures"]}>
+      <Figure
+        name="Global batch"
+        value={number(global_batch)}
+        how={`${gpus} × ${number(per_gpu_batch)} of ${gpus === 1 ? "one GPU" : "each GPU"}`}
+      />
+      <Figure
+        name="Learning rate"
+        value={number(learning_rate)}
+        how={lr_factor === 1 ? "not scaled" : `${number(base_learning_rate)} × ${number(lr_factor)}`}
+      />
+      <Figure
+        name="Steps of an epoch"
+        value={number(plan.steps_per_epoch)}
+        how={samples(plan.train_samples, "train")}
+      />
+      <Figure
+        name="Epochs at most"
+        value={number(plan.epochs)}
+        how={plan.warmup_epochs > 0 ? `${plan.warmup_epochs} of warm-up` : "no warm-up"}
+      />
+      <Figure
+        name="Validation steps"
+        value={number(plan.validation_steps)}
+        how={samples(plan.validation_samples, "validation")}
+      />
+      <Figure name="Test samples" value={number(plan.test_samples)} how="looked at once, at the end" />
+    </dl>
+  );
+}
+
+function Figure({ name, value, how }: { name: string; value: string; how: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        <b>{value}</b>
+        <span>{how}</span>
+      </dd>
+    </div>
+  );
+}
+
+function samples(count: number | null | undefined, part: string): string {
+  return count === null || count === undefined ? "known when the data is opened" : `${number(count)} ${part} samples`;
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}

@@ -1,0 +1,56 @@
+// Labels: pairs of texts, one a row. A pair without a key is not sent yet.
+
+import { useState } from "preact/hooks";
+import styles from "./controls.module.css";
+import type { ControlProps } from "./controls.tsx";
+import { isObject, same } from "./draft.ts";
+import { objectOf, type Pair, textOf } from "./text.ts";
+
+export function Pairs({ id, label, value, about, isInvalid, onEdit }: ControlProps) {
+  const [own, setOwn] = useState<readonly Pair[]>();
+  const shown: readonly Pair[] = isObject(value) ? Object.entries(value).map(([key, each]) => [key, textOf(each)]) : [];
+  const pairs = own !== undefined && same(objectOf(own), objectOf(shown)) ? own : shown;
+
+  function set(next: readonly Pair[]): void {
+    setOwn(next);
+    onEdit(objectOf(next));
+  }
+  const replace = (index: number, pair: Pair): void =>
+    set(pairs.map((before, each) => (each === index ? pair : before)));
+
+  return (
+    <fieldset id={id} class={styles["pairs"]} aria-label={label} aria-describedby={about} tabIndex={-1}>
+      {pairs.map(([key, text], index) => (
+        <div class={styles["pair"]} key={index}>
+          <input
+            aria-label={`Key of label ${index + 1}`}
+            placeholder="key"
+            value={key}
+            spellcheck={false}
+            aria-invalid={isInvalid}
+            onInput={(event) => replace(index, [event.currentTarget.value, text])}
+          />
+          <input
+            aria-label={`Value of label ${index + 1}`}
+            placeholder="value"
+            value={text}
+            spellcheck={false}
+            aria-invalid={isInvalid}
+            onInput={(event) => replace(index, [key, event.currentTarget.value])}
+          />
+          <button
+            type="button"
+            class="plain"
+            aria-label={`Remove label ${index + 1}`}
+            onClick={() => set(pairs.filter((_, each) => each !== index))}
+          >
+            <span aria-hidden="true">✕</span>
+          </button>
+        </div>
+      ))}
+      <button type="button" class={styles["add"]} onClick={() => set([...pairs, ["", ""]])}>
+        Add a label
+      </button>
+    </fieldset>
+  );
+}

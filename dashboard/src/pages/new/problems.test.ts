@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DOCUMENT } from "./document.fixture.ts";
+import { placed, told } from "./problems.ts";
+import { fieldsOf } from "./schema.ts";
+
+const FIELDS = fieldsOf(DOCUMENT);
+const error = (field: string, received?: string) => ({
+  field,
+  message: "is wrong",
+  ...(received === undefined ? {} : { received }),
+});
+
+function pathOf(field: string): string | undefined {
+  return [...placed([error(field)], FIELDS).byPath.keys()][0];
+}
+
+test("each error stands at the field that it is said of", () => {
+  assert.equal(pathOf("batch_size"), "batch_size");
+  assert.equal(pathOf("dataset"), "dataset.source");
+  assert.equal(pathOf("dataset.image_size.0"), "dataset.image_size");
+  assert.equal(pathOf("early_stopping"), "early_stopping");
+  assert.equal(pathOf("early_stopping.patience"), "early_stopping.patience");
+  assert.equal(pathOf("labels.a.b.[key]"), "labels");
+});
+
+test("an error of no field is kept", () => {
+  assert.deepEqual(
+    placed([error("foo"), error("")], FIELDS).others.map(({ field }) => field),
+    ["foo", ""],
+  );
+});
+
+test("what is allowed is said once, with what came", () => {
+  const field = (path: string) => FIELDS.find((each) => each.path === path) ?? assert.fail(path);
+  assert.equal(told([error("batch_size", "0")], field("batch_size")), "is wrong. It was 0.");
+  assert.equal(told([error("dataset")], field("dataset.source")), "is wrong.");
+  assert.equal(told([error("foo")]), "is wrong.");
+  assert.equal(told([error("labels.a b.[key]", "a b")], field("labels")), "a b: is wrong. It was a b.");
+  assert.equal(told([error("dataset.image_size.1", "0")], field("dataset.image_size")), "width: is wrong. It was 0.");
+  assert.equal(told([error("dataset.augment.0", "x")], field("dataset.augment")), "is wrong. It was x.");
+  const either = [
+    { field: "dataset.validation", message: "less than 1", received: "3" },
+    { field: "dataset.validation", message: "a string", received: "3" },
+  ];
+  assert.equal(told(either, field("dataset.validation")), "less than 1; or a string. It was 3.");
+});

@@ -1,0 +1,95 @@
+// What a job is expected to take, from comparable past ones: a mean, what they lie between, and which they are.
+
+import type { Quote, Range } from "../../api/types.ts";
+import { duration, number, percent } from "../../format.ts";
+import { Panel } from "../../parts/panel.tsx";
+import styles from "./outlook.module.css";
+import { lowered } from "./text.ts";
+
+const BASIS: Record<Quote["basis"], string> = {
+  same_spec: "the same spec, but for names and rates",
+  same_batch_and_gpus: "the same work with the same batch on as many GPUs",
+  scaled: "the same work with other batches or GPUs, scaled",
+};
+
+type Figure = Range | number | null;
+type Write = (value: number) => string;
+type Row = readonly [name: string, figure: Figure, write: Write];
+
+export function Expected({ quote }: { quote: Quote | null | undefined }) {
+  if (quote === null || quote === undefined) {
+    return (
+      <Panel title="Expected">
+        <p class="muted">No past job did comparable work, so nothing is said about time.</p>
+      </Panel>
+    );
+  }
+  const rows: readonly Row[] = [
+    ["Training", quote.wall_s, (value) => duration(value)],
+    ["Set-up", quote.setup_s, (value) => duration(value)],
+    ["GPU-hours", quote.gpu_hours, (value) => number(value, 3)],
+    ["Samples per second", quote.samples_per_s, (value) => number(value, 3)],
+    ["Speed-up over one GPU", quote.speedup, times],
+    ["Efficiency", quote.efficiency, (value) => percent(value)],
+    ["Gain over half as many GPUs", quote.doubling_gain, (value) => `${times(value)} of 2`],
+  ];
+  const unknown = rows.filter(([, figure]) => figure === null).map(([name]) => lowered(name));
+  return (
+    <Panel title="Expected">
+      <Basis quote={quote} />
+      <table class={styles["rows"]}>
+        <caption class="spoken">Expected figures</caption>
+        <tbody>
+          {rows.map(([name, figure, write]) => (
+            <Line key={name} name={name} figure={figure} write={write} />
+          ))}
+        </tbody>
+      </table>
+      {unknown.length > 0 && <p class={styles["unknown"]}>Not known: {unknown.join(", ")}.</p>}
+    </Panel>
+  );
+}
+
+const SHOWN = 3;
+
+function Basis({ quote: { basis, jobs, epochs } }: { quote: Quote }) {
+  return (
+    <div class={styles["basis"]}>
+      <p>
+        From {jobs.length === 1 ? "a past job" : `${jobs.length} past jobs`}: {BASIS[basis]} (
+        {jobs.slice(0, SHOWN).map((id, index) => (
+          <span key={id}>
+            {index > 0 && ", "}
+            <a href={`/jobs/${id}`} class="mono">
+              {id}
+            </a>
+          </span>
+        ))}
+        {jobs.length > SHOWN && ", …"}).
+      </p>
+      <p>{epochs === null ? "How many epochs it takes is not known, so no time is." : `Reckoned with ${epochs}.`}</p>
+    </div>
+  );
+}
+
+function Line({ name, figure, write }: { name: string; figure: Figure; write: Write }) {
+  if (figure === null) return null;
+  const [low, high] = typeof figure === "number" ? ["", ""] : [write(figure.low), write(figure.high)];
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      <td>
+        {write(typeof figure === "number" ? figure : figure.mean)}
+        {low !== high && (
+          <small>
+            {low} to {high}
+          </small>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function times(factor: number): string {
+  return `${number(factor, 3)} ×`;
+}

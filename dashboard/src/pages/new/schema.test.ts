@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DOCUMENT } from "./document.fixture.ts";
+import { fieldsOf } from "./schema.ts";
+
+const FIELDS = new Map(fieldsOf(DOCUMENT).map((field) => [field.path, field]));
+
+test("every kind of field is found, and the fields of the parts", () => {
+  const kinds = Object.fromEntries([...FIELDS.values()].map(({ path, kind }) => [path, kind]));
+  assert.deepEqual(kinds, {
+    name: "text",
+    "dataset.source": "text",
+    "dataset.image_size": "sizes",
+    "dataset.validation": "text_or_number",
+    "dataset.augment": "choices",
+    "model.name": "text",
+    "model.freeze_base": "flag",
+    "model.dropout": "number",
+    batch_size: "integer",
+    learning_rate: "number",
+    min_gpus: "integer",
+    optimizer: "choice",
+    early_stopping: "part",
+    "early_stopping.patience": "integer",
+    labels: "pairs",
+    probe: "part",
+    "probe.smallest": "integer",
+  });
+});
+
+test("defaults are those of the schema; what has to be given has none", () => {
+  assert.equal(FIELDS.get("batch_size")?.standard, 32);
+  assert.equal(FIELDS.get("dataset.source")?.standard, undefined);
+  assert.equal(FIELDS.get("model.name")?.standard, "lenet5");
+  assert.deepEqual(FIELDS.get("early_stopping")?.standard, {});
+  assert.equal(FIELDS.get("probe")?.standard, null);
+  assert.equal(FIELDS.get("min_gpus")?.isNullable, true);
+});
+
+test("limits are said in words", () => {
+  assert.equal(FIELDS.get("batch_size")?.limits, "1 to 1,048,576");
+  assert.equal(FIELDS.get("learning_rate")?.limits, "above 0, at most 1,000");
+  assert.equal(FIELDS.get("model.dropout")?.limits, "at least 0, below 1");
+  assert.equal(FIELDS.get("dataset.validation")?.limits, "above 0, below 1");
+  assert.equal(FIELDS.get("dataset.image_size")?.limits, "1 to 4,096");
+  assert.equal(FIELDS.get("name")?.limits, "");
+});

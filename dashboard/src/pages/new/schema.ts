@@ -1,0 +1,126 @@
+// The fields of a spec as the api's own schema has them: what kind each is, its default and its limits.
+// The form is made from this, so that a new field, range or choice of the api needs no second place to be written.
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+export type JsonObject = { readonly [name: string]: Json };
+
+/** What of JSON Schema the api uses. */
+export interface Schema {
+  readonly $ref?: string;
+  readonly type?: string;
+  readonly anyOf?: readonly Schema[];
+  readonly enum?: readonly string[];
+  readonly default?: Json;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly prefixItems?: readonly Schema[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly exclusiveMaximum?: number;
+}
+
+export interface OpenApi {
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+}
+
+/** `part` switches an object on or off, `sizes` is a fixed row of integers, `pairs` is an object of strings. */
+export type Kind =
+  | "text"
+  | "integer"
+  | "number"
+  | "text_or_number"
+  | "flag"
+  | "choice"
+  | "choices"
+  | "sizes"
+  | "pairs"
+  | "part";
+
+export interface Field {
+  /** Dotted, as the api names it in errors: dataset.image_size. */
+  readonly path: string;
+  readonly kind: Kind;
+  /** Undefined where it has to be given. Of a part `{}` is "on". */
+  readonly standard: Json | undefined;
+  readonly isNullable: boolean;
+  readonly options: readonly string[];
+  /** In words: "1 to 4,096". Empty where there are none. */
+  readonly limits: string;
+}
+
+/** The field for which a plain string may stand for the whole object, by the object. */
+export const SHORTHAND: Readonly<Record<string, string>> = { dataset: "source", model: "name" };
+
+// The document leaves defaults of whole objects out, as generators of clients cannot make them.
+const STANDARDS: Readonly<Record<string, Json>> = { "model.name": "lenet5" };
+
+/** Every field of a spec in the order of the schema; those of its parts behind the part's own. */
+export function fieldsOf(document: OpenApi): Field[] {
+  const { schemas } = document.components;
+  const spec = schemas["Spec"] ?? {};
+  return Object.entries(spec.properties ?? {}).flatMap(([name, property]) => {
+    const part = partOf(property, schemas);
+    if (part === undefined) return [fieldOf(name, property, spec)];
+    const isNullable = allows(property, "null");
+    const isOn = property.default !== null;
+    const own: Field = { ...PLAIN, path: name, kind: "part", standard: isOn ? {} : null, isNullable };
+    const inner = Object.entries(part.properties ?? {}).map(([key, each]) => fieldOf(`${name}.${key}`, each, part));
+    return isNullable ? [own, ...inner] : inner;
+  });
+}
+
+const PLAIN = { isNullable: false, options: [], limits: "" } as const;
+
+function partOf(property: Schema, schemas: OpenApi["components"]["schemas"]): Schema | undefined {
+  const ref = [property, ...(property.anyOf ?? [])].find((branch) => branch.$ref !== undefined)?.$ref;
+  return ref === undefined ? undefined : schemas[ref.slice(ref.lastIndexOf("/") + 1)];
+}
+
+function fieldOf(path: string, property: Schema, parent: Schema): Field {
+  const isRequired = parent.required?.includes(path.slice(path.lastIndexOf(".") + 1)) ?? false;
+  return {
+    path,
+    kind: kindOf(property),
+    standard: STANDARDS[path] ?? (isRequired ? undefined : (property.default ?? null)),
+    isNullable: allows(property, "null"),
+    options: property.enum ?? property.items?.enum ?? [],
+    limits: limitsOf(property),
+  };
+}
+
+function allows(property: Schema, type: string): boolean {
+  return property.type === type || (property.anyOf?.some((branch) => branch.type === type) ?? false);
+}
+
+function kindOf(property: Schema): Kind {
+  if (property.enum !== undefined) return "choice";
+  if (allows(property, "array")) return property.items?.enum === undefined ? "sizes" : "choices";
+  if (allows(property, "object")) return "pairs";
+  if (allows(property, "boolean")) return "flag";
+  if (allows(property, "integer")) return "integer";
+  if (allows(property, "number")) return allows(property, "string") ? "text_or_number" : "number";
+  return "text";
+}
+
+function limitsOf(property: Schema): string {
+  const branches = [property, ...(property.anyOf ?? [])].flatMap((branch) => [branch, ...(branch.prefixItems ?? [])]);
+  const limited = branches.find(
+    (branch) => (branch.minimum ?? branch.exclusiveMinimum ?? branch.maximum ?? branch.exclusiveMaximum) !== undefined,
+  );
+  if (limited === undefined) return "";
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = limited;
+  if (minimum !== undefined && maximum !== undefined) return `${figure(minimum)} to ${figure(maximum)}`;
+  const bounds = [
+    minimum === undefined ? "" : `at least ${figure(minimum)}`,
+    exclusiveMinimum === undefined ? "" : `above ${figure(exclusiveMinimum)}`,
+    maximum === undefined ? "" : `at most ${figure(maximum)}`,
+    exclusiveMaximum === undefined ? "" : `below ${figure(exclusiveMaximum)}`,
+  ];
+  return bounds.filter((bound) => bound !== "").join(", ");
+}
+
+function figure(value: number): string {
+  return value.toLocaleString("en", { maximumSignificantDigits: 15 });
+}

@@ -1,0 +1,51 @@
+// The draft as the text that would be sent, for who would rather write or paste it. It and the form are one.
+
+import { type Draft, parsed, same } from "./draft.ts";
+import styles from "./source.module.css";
+import { useText } from "./use_text.ts";
+
+interface Props {
+  draft: Draft;
+  onDraft: (draft: Draft) => void;
+  /** Told with every text whether it can be read. */
+  onReadable: (isReadable: boolean) => void;
+}
+
+export function Source({ draft, onDraft, onReadable }: Props) {
+  // A text that is no draft yet changes nothing, and stays as it is.
+  const says = (text: string): boolean => same(parsed(text) ?? draft, draft);
+  const { text, type } = useText(JSON.stringify(draft, null, 2), says, (next) => {
+    const read = parsed(next);
+    onReadable(read !== undefined);
+    if (read !== undefined) onDraft(read);
+  });
+  const trouble = parsed(text) === undefined ? troubleIn(text) : "";
+  return (
+    <div class={styles["source"]}>
+      <label for="spec-source">
+        Spec <span class="muted">as JSON; what it does not name has its default</span>
+      </label>
+      <textarea
+        id="spec-source"
+        spellcheck={false}
+        rows={Math.max(14, text.split("\n").length + 1)}
+        value={text}
+        aria-invalid={trouble !== ""}
+        aria-describedby="spec-source-trouble"
+        onInput={(event) => type(event.currentTarget.value)}
+      />
+      <p id="spec-source-trouble" class={styles["trouble"]} role="status">
+        {trouble}
+      </p>
+    </div>
+  );
+}
+
+function troubleIn(text: string): string {
+  try {
+    JSON.parse(text);
+    return "A spec is an object: { … }";
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

@@ -1,0 +1,44 @@
+// What a form begins with: nothing, or the spec of a job with a piece of its advice laid over it.
+
+import type { Problem } from "../../api/client.ts";
+import { usePolled } from "../../api/polled.ts";
+import type { Advice, Job, Listed } from "../../api/types.ts";
+import { at, type Draft, differences, merged, pathsOf, same } from "./draft.ts";
+import type { Field, JsonObject } from "./schema.ts";
+
+export interface Start {
+  readonly draft: Draft;
+  /** The job that it begins with. */
+  readonly job?: Job;
+  readonly advice?: Advice;
+  /** The fields in which the advice differs from the job. */
+  readonly advised: readonly string[];
+}
+
+interface Asked {
+  readonly start: Start | undefined;
+  readonly problem: Problem | undefined;
+}
+
+const ONCE = { every_s: Number.POSITIVE_INFINITY };
+
+/** `clone` is a job's id, `advice` the number of a piece of its advice; both "" for an empty form. */
+export function useStart(clone: string, advice: string, fields: readonly Field[] | undefined): Asked {
+  const job = usePolled<Job>(clone === "" ? null : `/v1/jobs/${encodeURIComponent(clone)}`, ONCE);
+  const isAdvised = clone !== "" && advice !== "";
+  const list = usePolled<Listed<Advice>>(isAdvised ? `/v1/jobs/${encodeURIComponent(clone)}/advice` : null, ONCE);
+  if (fields === undefined) return { start: undefined, problem: undefined };
+  if (clone === "") return { start: { draft: {}, advised: [] }, problem: undefined };
+  if (job.data === undefined || (isAdvised && list.data === undefined))
+    return { start: undefined, problem: job.problem ?? list.problem };
+  const chosen = list.data?.items.find(({ number }) => String(number) === advice);
+  return { start: startOf(job.data, chosen, fields), problem: undefined };
+}
+
+export function startOf(job: Job, advice: Advice | undefined, fields: readonly Field[]): Start {
+  const spec = job.spec as JsonObject;
+  if (advice === undefined) return { draft: differences(spec, fields), job, advised: [] };
+  const change = advice.change as JsonObject;
+  const advised = pathsOf(change, fields).filter((path) => !same(at(change, path), at(spec, path)));
+  return { draft: differences(merged(spec, change), fields), job, advice, advised };
+}

@@ -1,0 +1,74 @@
+// What there is to choose from on this service: datasets, networks, weights, projects.
+
+import { usePolled } from "../../api/polled.ts";
+import type { DatasetLine, Job, Listed, Me, Model, Project } from "../../api/types.ts";
+import { short } from "../../format.ts";
+import type { Option } from "./combobox.tsx";
+
+const ONCE = { every_s: Number.POSITIVE_INFINITY };
+const RECENT = 30; // jobs, each of some kilobytes
+
+/** By the path of the field. */
+export type Suggestions = Readonly<Record<string, readonly Option[]>>;
+
+export function useSuggestions(me: Me | undefined): Suggestions {
+  const datasets = usePolled<Listed<DatasetLine>>("/v1/datasets?limit=500", ONCE).data?.items ?? [];
+  const models = usePolled<Listed<Model>>("/v1/models?limit=500", ONCE).data?.items ?? [];
+  const projects = usePolled<Listed<Project>>("/v1/projects?limit=500", ONCE).data?.items ?? [];
+  const jobs = usePolled<Listed<Job>>(`/v1/jobs?limit=${RECENT}`, ONCE).data?.items ?? [];
+  return {
+    "dataset.source": [...datasets.map(ofDataset), ...recent(jobs, new Set(datasets.map(({ name }) => name)))],
+    "model.name": models.map(ofModel),
+    "model.weights": [
+      { value: "none", detail: "From scratch" },
+      { value: "imagenet", detail: "Where the network has them" },
+      ...jobs.filter(({ status }) => status === "succeeded").map(ofJob),
+    ],
+    project: projects.filter((project) => mayUse(project, me)).map(ofProject),
+  };
+}
+
+export function ofDataset(dataset: DatasetLine): Option {
+  const { trainable, shape, classes, status, error, description } = dataset;
+  const state = status === "validating" ? "is being validated" : status === "invalid" ? `invalid: ${error}` : "";
+  const facts = [
+    state,
+    trainable === null ? "" : `${short(trainable)} samples`,
+    shape === null ? "" : `of ${shape.join("×")}`,
+    classes === null ? "" : `in ${classes} classes`,
+  ];
+  const told = facts.filter((fact) => fact !== "").join(" ");
+  return { value: dataset.name, detail: [told, description].filter((text) => text !== "").join(". ") };
+}
+
+/** What recent jobs trained on, besides the registered names. */
+export function recent(jobs: readonly Pick<Job, "name" | "spec">[], known: ReadonlySet<string>): Option[] {
+  const found = new Map<string, Option>();
+  for (const { name, spec } of jobs) {
+    const source = (spec["dataset"] as { source?: unknown } | undefined)?.source;
+    if (typeof source !== "string" || known.has(source) || found.has(source)) continue;
+    found.set(source, { value: source, detail: `As in ${name}` });
+  }
+  return [...found.values()];
+}
+
+function ofModel({ name, description, imagenet, least_size }: Model): Option {
+  const size = least_size !== undefined && least_size > 1 ? `; images of ${least_size} pixels at least` : "";
+  return { value: name, detail: `${description}${imagenet ? "; has ImageNet weights" : ""}${size}` };
+}
+
+function ofJob({ id, name, spec }: Job): Option {
+  const model = (spec["model"] as { name?: string } | undefined)?.name ?? "";
+  return { value: `job:${id}`, detail: `${name}, ${model}` };
+}
+
+function ofProject({ name, description, usage, max_slots, max_queued }: Project): Option {
+  const slots = max_slots === null ? `${usage.slots} slots in use` : `${usage.slots} of ${max_slots} slots in use`;
+  const queued = max_queued === null ? `${usage.queued} queued` : `${usage.queued} of ${max_queued} queued`;
+  return { value: name, detail: [description, slots, queued].filter((text) => text !== "").join(", ") };
+}
+
+function mayUse(project: Project, me: Me | undefined): boolean {
+  if (project.archived_at !== null) return false;
+  return project.is_open || me?.scope === "admin" || project.members.includes(me?.user ?? "");
+}

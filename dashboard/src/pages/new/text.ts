@@ -1,0 +1,56 @@
+// Values as people type them, and what they typed as values. What cannot be read is sent as it is: the api says what is
+// wrong with it, and what it takes.
+
+import type { Field, Json } from "./schema.ts";
+
+const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
+
+/** The value that a text stands for; undefined where nothing was typed. */
+export function typed(kind: Field["kind"], text: string): Json | undefined {
+  const bare = text.trim();
+  if (bare === "") return undefined;
+  const isFigure = kind !== "text" && NUMBER.test(bare) && Number.isFinite(Number(bare));
+  return isFigure ? Number(bare) : bare;
+}
+
+/** A value as one would type it. */
+export function textOf(value: Json | undefined): string {
+  if (value === undefined || value === null) return "";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** A value in a word or two, for a summary: 96 × 96, on, 3 labels. */
+export function brief(value: Json | undefined, kind: Field["kind"]): string {
+  if (kind === "part") return value === null ? "off" : "on";
+  if (value === undefined || value === null) return "none";
+  if (typeof value === "boolean") return value ? "on" : "off";
+  if (kind === "sizes" && Array.isArray(value)) return value.map(textOf).join(" × ");
+  if (kind === "choices" && Array.isArray(value))
+    return value.map((item) => textOf(item).replaceAll("_", " ")).join(", ") || "none";
+  if (kind === "pairs" && typeof value === "object")
+    return (
+      Object.entries(value)
+        .map(([key, each]) => `${key}:${textOf(each)}`)
+        .join(", ") || "none"
+    );
+  return textOf(value);
+}
+
+/** A name within a sentence: GPUs stay GPUs. */
+export function lowered(name: string): string {
+  return name.replace(/^[A-Z](?=[a-z -])/, (letter) => letter.toLowerCase());
+}
+
+/** A row of sizes with one of them set; null where none is left. */
+export function withSize(value: Json | undefined, index: number, size: Json | undefined): Json {
+  const before = Array.isArray(value) ? value : [];
+  const sizes: Json[] = [0, 1].map((each) => (each === index ? (size ?? null) : (before[each] ?? null)));
+  return sizes.every((each) => each === null) ? null : sizes;
+}
+
+export type Pair = readonly [key: string, value: string];
+
+/** Pairs as an object; those without a key are not there yet. */
+export function objectOf(pairs: readonly Pair[]): { [name: string]: string } {
+  return Object.fromEntries(pairs.filter(([key]) => key !== ""));
+}
