@@ -27,8 +27,18 @@ ENV UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy UV_NO_PROGRESS=1 VIRTUAL_ENV=/o
 RUN uv venv --python /usr/local/bin/python /opt/hora \
  && echo /opt/app > "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/hora.pth"
 
-FROM environment AS app
+# The dashboard by itself, before the Python: only a change of its own builds it again.
+FROM environment AS dashboard
 COPY requirements/build.txt requirements/
+RUN --mount=type=cache,target=/var/cache/uv \
+    uv venv --python /usr/local/bin/python /opt/build \
+ && uv pip sync --python /opt/build --require-hashes requirements/build.txt
+COPY hatch_build.py .
+COPY dashboard dashboard
+RUN --mount=type=cache,target=/root/.npm \
+    /opt/build/bin/python hatch_build.py
+
+FROM dashboard AS app
 COPY pyproject.toml README.md LICENSE ./
 COPY api api
 COPY hora hora
@@ -37,7 +47,7 @@ COPY migrations migrations
 COPY trainer trainer
 COPY worker worker
 RUN --mount=type=cache,target=/var/cache/uv \
-    uv build --wheel --require-hashes --build-constraints requirements/build.txt --out-dir dist \
+    uv build --wheel --no-build-isolation --python /opt/build --out-dir dist \
  && uv pip install --no-deps --target /opt/app dist/*.whl \
  && python -m compileall -q /opt/app
 
