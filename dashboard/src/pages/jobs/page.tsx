@@ -1,3 +1,54 @@
+// All jobs: what runs, how far it is and how well it learns. Filtered, sorted, selected, compared and cancelled from here.
+
+import { useMemo, useState } from "preact/hooks";
+import { Waiting } from "../../parts/notice.tsx";
+import { query, setParams } from "../../url.ts";
+import type { Outcome } from "./cancelling.ts";
+import { JobListView } from "./job_list.tsx";
+import { Nothing } from "./nothing.tsx";
+import styles from "./page.module.css";
+import { Outcomes } from "./selected.tsx";
+import { Toolbar } from "./toolbar.tsx";
+import { useCurves, useListing } from "./use_listing.ts";
+import { useMarks } from "./use_marks.ts";
+import { isFiltered, paramsOf, type View, viewOf } from "./view.ts";
+
 export function JobsPage() {
-  return <p>JobsPage</p>;
+  const view = useMemo(() => viewOf(query.value), [query.value]);
+  const { listing, isOld, problem } = useListing(view);
+  const curves = useCurves(view.metric);
+  const list = listing.list.value;
+  const rows = list?.rows ?? NO_ROWS;
+  const marks = useMarks(rows);
+  const [cancelling, setCancelling] = useState<{ outcomes: readonly Outcome[]; isOver: boolean } | null>(null);
+  return (
+    <div class={styles["page"]}>
+      <h1 class="spoken">Jobs</h1>
+      <Toolbar view={view} rows={rows} onChange={change} />
+      {cancelling !== null && <Outcomes {...cancelling} onClose={() => setCancelling(null)} />}
+      {problem !== undefined && <Waiting problem={problem} what="jobs" />}
+      {list === null ? (
+        problem === undefined && <Waiting problem={undefined} what="jobs" />
+      ) : rows.length === 0 && list.next === null && !isOld ? (
+        <Nothing isFiltered={isFiltered(view)} onChange={change} />
+      ) : (
+        <JobListView
+          listing={listing}
+          list={list}
+          isOld={isOld}
+          view={view}
+          curves={curves}
+          marks={marks}
+          onChange={change}
+          onOutcomes={(outcomes, isOver) => setCancelling(outcomes && { outcomes, isOver })}
+        />
+      )}
+    </div>
+  );
+}
+
+const NO_ROWS: readonly never[] = [];
+
+function change(by: Partial<View>): void {
+  setParams(paramsOf(by));
 }

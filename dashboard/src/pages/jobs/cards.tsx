@@ -1,0 +1,97 @@
+// The jobs as cards, where the page has no room for the columns of a table.
+
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import { number } from "../../format.ts";
+import type { InView } from "../../parts/window.ts";
+import styles from "./cards.module.css";
+import { Duration, JobCurve, JobStatus, Name, Progress, type Shown, When } from "./cells.tsx";
+import type { Curve } from "./curves.ts";
+import { figuresOf } from "./figures.ts";
+import type { Row } from "./row.ts";
+import type { Marks } from "./use_marks.ts";
+
+export const CARD_PX = 116;
+
+interface Props {
+  rows: readonly Row[];
+  inView: InView;
+  metric: string;
+  curves: ReadonlyMap<string, Curve>;
+  marks: Marks;
+  onLabel: (label: string) => void;
+}
+
+export function Cards({ rows, inView: { first, end }, metric, curves, marks, onLabel }: Props) {
+  return (
+    <ul
+      aria-label="Jobs"
+      style={{ paddingTop: `${first * CARD_PX}px`, paddingBottom: `${(rows.length - end) * CARD_PX}px` }}
+    >
+      {rows.slice(first, end).map((row) => (
+        <Card
+          key={row.id}
+          row={row}
+          metric={metric}
+          curve={curves.get(row.id)}
+          isSelected={marks.selection.has(row.id)}
+          toggle={marks.toggle}
+          onLabel={onLabel}
+        />
+      ))}
+    </ul>
+  );
+}
+
+interface CardProps extends Shown {
+  isSelected: boolean;
+  toggle: Marks["toggle"];
+}
+
+function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): ComponentChildren {
+  return useMemo(() => {
+    const { best } = figuresOf(curve?.y ?? [], metric);
+    const shown = { row, metric, curve, onLabel };
+    return (
+      <li data-job={row.id} class={`${styles["card"]} ${isSelected ? styles["selected"] : ""}`}>
+        <div class={styles["line"]}>
+          <input
+            type="checkbox"
+            aria-label={`Select ${row.name} ${row.id}`}
+            checked={isSelected}
+            onClick={() => toggle(row, false)}
+          />
+          <span class={styles["rest"]}>
+            <Name {...shown} />
+          </span>
+          <span class="muted">
+            <When at={row.created_at} />
+          </span>
+        </div>
+        <div class={styles["line"]}>
+          <JobStatus row={row} />
+          <span class={styles["rest"]}>
+            <Progress row={row} />
+          </span>
+        </div>
+        <div class={styles["line"]}>
+          <JobCurve metric={metric} curve={curve} />
+          {best !== null && (
+            <span>
+              <span class="muted">best</span> {number(best)}
+            </span>
+          )}
+          <span class={styles["facts"]}>
+            {number(row.gpus)} GPU{row.gpus === 1 ? "" : "s"} · {row.owner}
+            {row.started_at !== null && (
+              <>
+                {" "}
+                · <Duration row={row} />
+              </>
+            )}
+          </span>
+        </div>
+      </li>
+    );
+  }, [row, metric, curve, isSelected, toggle, onLabel]);
+}

@@ -1,0 +1,165 @@
+// What stands in the cells of a job, in rows and in cards.
+
+import type { ComponentChildren } from "preact";
+import { Sparkline } from "../../charts/sparkline.tsx";
+import { ago, duration, moment, number, secondsBetween, short, UNKNOWN } from "../../format.ts";
+import { Meter } from "../../parts/meter.tsx";
+import { isTerminal, StatusBadge } from "../../parts/status.tsx";
+import styles from "./cells.module.css";
+import { now } from "./clock.ts";
+import type { ColumnId } from "./columns.ts";
+import type { Curve } from "./curves.ts";
+import { type Figures, figuresOf, inWords } from "./figures.ts";
+import { type Row, shareOf } from "./row.ts";
+
+export interface Shown {
+  readonly row: Row;
+  readonly metric: string;
+  readonly curve: Curve | undefined;
+  readonly onLabel: (label: string) => void;
+}
+
+/** What stands in a column. */
+export function cellOf(column: ColumnId, shown: Shown): ComponentChildren {
+  const { row, curve, metric } = shown;
+  switch (column) {
+    case "status":
+      return <JobStatus row={row} />;
+    case "name":
+      return <Name {...shown} />;
+    case "progress":
+      return <Progress row={row} />;
+    case "curve":
+      return <JobCurve metric={metric} curve={curve} />;
+    case "best":
+      return <BestAndLast {...figuresOf(curve?.y ?? [], metric)} />;
+    case "gpus":
+      return row.gpus;
+    case "batch":
+      return <span title={`${number(row.per_gpu_batch)} per GPU`}>{number(row.global_batch)}</span>;
+    case "rate":
+      return number(row.learning_rate, 3);
+    case "throughput":
+      return row.samples_per_s ? short(row.samples_per_s) : UNKNOWN;
+    case "duration":
+      return <Duration row={row} />;
+    case "created":
+      return <When at={row.created_at} />;
+    case "started":
+      return <When at={row.started_at} />;
+    case "ended":
+      return <When at={row.ended_at} />;
+    case "owner":
+    case "project":
+    case "dataset":
+    case "model":
+      return <span title={row[column]}>{row[column]}</span>;
+    case "priority":
+      return row.priority;
+  }
+}
+
+export function JobStatus({ row }: { row: Row }) {
+  return (
+    <span class={styles["status"]} title={row.error ?? undefined}>
+      <StatusBadge
+        status={row.status}
+        reason={row.end_reason}
+        cancelRequestedAt={row.cancel_requested_at}
+        pausedAt={row.paused_at}
+      />
+    </span>
+  );
+}
+
+export function Name({ row, onLabel }: Shown) {
+  return (
+    <span class={styles["name"]}>
+      <a href={`/jobs/${row.id}`} title={row.name}>
+        {row.name}
+      </a>
+      <span class={styles["more"]}>
+        <span class={styles["id"]}>{row.id}</span>
+        <Labels row={row} onLabel={onLabel} />
+      </span>
+    </span>
+  );
+}
+
+function Labels({ row, onLabel }: Pick<Shown, "row" | "onLabel">) {
+  return row.labels.map((label) => (
+    <button
+      key={label}
+      type="button"
+      class={styles["label"]}
+      title={`Only jobs with the label ${label}`}
+      onClick={() => onLabel(label)}
+    >
+      {label}
+    </button>
+  ));
+}
+
+export function Progress({ row }: { row: Row }) {
+  if (row.waiting !== null)
+    return (
+      <span class={styles["waiting"]} title={row.waiting}>
+        {row.waiting}
+      </span>
+    );
+  if (row.attempt === 0) return UNKNOWN;
+  // A batch probe has steps, and no epochs.
+  const [unit, done] =
+    row.epochs === null
+      ? ["steps", `${number(row.step)}/${number(row.steps)}`]
+      : ["epochs", `${number(row.epoch)}/${number(row.epochs)}`];
+  if (isTerminal(row.status))
+    return (
+      <span>
+        {done} <span class="muted">{unit}</span>
+      </span>
+    );
+  const left = row.eta_s === null ? "" : `${duration(row.eta_s)} left`;
+  return (
+    <span class={styles["progress"]}>
+      <Meter share={shareOf(row)} label={`Progress of ${row.name}`} text={`${done} ${unit} ${left}`} />
+      <span>
+        {done} <span class="muted">{left}</span>
+      </span>
+    </span>
+  );
+}
+
+function BestAndLast({ best, last }: Figures) {
+  if (last === null) return UNKNOWN;
+  return (
+    <span class={styles["two"]}>
+      <span>{number(best)}</span>
+      <span class="muted">{number(last)}</span>
+    </span>
+  );
+}
+
+export function JobCurve({ metric, curve }: { metric: string; curve: Curve | undefined }) {
+  if (curve === undefined || curve.y.length === 0) return null;
+  const text = inWords(metric, figuresOf(curve.y, metric));
+  return (
+    <span title={text}>
+      <Sparkline x={curve.x} y={curve.y} label={text} />
+    </span>
+  );
+}
+
+export function Duration({ row }: { row: Row }) {
+  const at = row.started_at !== null && row.ended_at === null ? now.value : 0;
+  return duration(wholeIfLive(secondsBetween(row.started_at, row.ended_at, at), row));
+}
+
+/** A time that counts on shows no tenths. */
+function wholeIfLive(seconds: number | null, row: Row): number | null {
+  return seconds === null || row.ended_at !== null ? seconds : Math.max(0, Math.floor(seconds));
+}
+
+export function When({ at }: { at: string | null }) {
+  return <time title={moment(at)}>{ago(at, now.value)}</time>;
+}

@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { COLUMNS, chosenColumns, columnsOf, standardColumns } from "./columns.ts";
+
+test("a wide page shows more columns than a narrow one, and in the same order", () => {
+  const narrow = standardColumns(800);
+  const wide = standardColumns(1440);
+  assert.deepEqual(narrow, ["status", "name", "progress", "created"]);
+  assert.deepEqual(
+    wide.filter((id) => narrow.includes(id)),
+    narrow,
+  );
+  assert.ok(wide.includes("throughput") && !wide.includes("project"));
+});
+
+test("the columns of a page have room on it", () => {
+  for (const page_px of [760, 860, 950, 1060, 1120, 1190, 1260, 1340, 1440]) {
+    const shown = columnsOf(standardColumns(page_px), "val_accuracy");
+    const width_px = shown.reduce((sum, column) => sum + column.width_px, 38 + 2 * 16 + 15);
+    assert.ok(width_px <= page_px, `${width_px} px of columns on a page of ${page_px} px`);
+  }
+});
+
+test("chosen columns come in the order of the table, with the name among them", () => {
+  assert.deepEqual(chosenColumns("owner,status"), ["status", "name", "owner"]);
+});
+
+test("nothing stored, or nothing that is a column, is no choice", () => {
+  assert.equal(chosenColumns(null), null);
+  assert.equal(chosenColumns(""), null);
+  assert.equal(chosenColumns("colour"), null);
+});
+
+test("the best value can be sorted by where the api has it for all jobs", () => {
+  const sortOf = (metric: string) => columnsOf(["best"], metric)[0]?.sort;
+  assert.equal(sortOf("val_loss"), "val_loss");
+  assert.equal(sortOf("val_accuracy"), "val_accuracy");
+  assert.equal(sortOf("loss"), undefined);
+});
+
+test("the curve is titled with its metric", () => {
+  assert.equal(columnsOf(["name", "curve"], "loss")[1]?.title, "loss");
+});
+
+test("no column is there twice", () => {
+  assert.equal(new Set(COLUMNS.map(({ id }) => id)).size, COLUMNS.length);
+});

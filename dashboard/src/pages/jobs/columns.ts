@@ -1,0 +1,90 @@
+// The columns of the table: which there are, and which are shown where nobody chose others.
+
+import { isBestLeast } from "./figures.ts";
+import type { Sort } from "./view.ts";
+
+export interface Column {
+  readonly id: string;
+  readonly title: string;
+  readonly width_px: number;
+  /** What the api sorts by for it. */
+  readonly sort?: Sort;
+  readonly isFigure?: boolean;
+  /** What the title does not say. */
+  readonly hint?: string;
+  /** The width of the page from which on it is shown unless somebody chose; without it, only where chosen. */
+  readonly from_px?: number;
+}
+
+/** In their order from left to right. The name takes the room that the others leave. */
+export const COLUMNS = [
+  { id: "status", title: "Status", width_px: 152, from_px: 0 },
+  { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
+  { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time that is left", from_px: 0 },
+  { id: "curve", title: "Metric", width_px: 112, hint: "Epoch by epoch, over all ranks", from_px: 860 },
+  { id: "best", title: "Best / last", width_px: 98, isFigure: true, from_px: 950 },
+  { id: "gpus", title: "GPUs", width_px: 62, sort: "gpus", isFigure: true, from_px: 1120 },
+  {
+    id: "batch",
+    title: "Batch",
+    width_px: 66,
+    sort: "batch_size",
+    isFigure: true,
+    hint: "Global: of all GPUs together",
+    from_px: 1190,
+  },
+  {
+    id: "rate",
+    title: "Rate",
+    width_px: 74,
+    sort: "learning_rate",
+    isFigure: true,
+    hint: "The learning rate after scaling",
+    from_px: 1260,
+  },
+  {
+    id: "throughput",
+    title: "Samples/s",
+    width_px: 96,
+    sort: "train_samples_per_s",
+    isFigure: true,
+    hint: "Of the training as a whole; while it runs, of the newest step",
+    from_px: 1440,
+  },
+  { id: "duration", title: "Duration", width_px: 104, sort: "duration", isFigure: true, from_px: 1060 },
+  { id: "owner", title: "Owner", width_px: 80, from_px: 1340 },
+  { id: "created", title: "Created", width_px: 94, sort: "created_at", isFigure: true, from_px: 0 },
+  { id: "project", title: "Project", width_px: 100 },
+  { id: "dataset", title: "Dataset", width_px: 130 },
+  { id: "model", title: "Model", width_px: 110 },
+  { id: "priority", title: "Priority", width_px: 82, sort: "priority", isFigure: true },
+  { id: "started", title: "Started", width_px: 98, sort: "started_at", isFigure: true },
+  { id: "ended", title: "Ended", width_px: 98, sort: "ended_at", isFigure: true },
+] as const satisfies readonly Column[];
+
+export type ColumnId = (typeof COLUMNS)[number]["id"];
+
+/** The columns that a page of this width has room for, those first that people look for first. */
+export function standardColumns(page_px: number): ColumnId[] {
+  return COLUMNS.filter((column: Column) => (column.from_px ?? Number.POSITIVE_INFINITY) <= page_px).map(
+    ({ id }) => id,
+  );
+}
+
+/** The columns that were chosen, as they were stored; null where none were. The name is always one of them. */
+export function chosenColumns(stored: string | null): ColumnId[] | null {
+  const names = stored?.split(",") ?? [];
+  const chosen = COLUMNS.filter(({ id }) => id === "name" || names.includes(id)).map(({ id }) => id);
+  return chosen.length > 1 ? chosen : null;
+}
+
+/** The columns of these ids, with what the metric says about them. */
+export function columnsOf(ids: readonly ColumnId[], metric: string): (Column & { readonly id: ColumnId })[] {
+  return COLUMNS.filter(({ id }) => ids.includes(id)).map((column) => {
+    if (column.id === "curve") return { ...column, title: metric };
+    if (column.id !== "best") return column;
+    const hint = `The ${isBestLeast(metric) ? "least" : "greatest"} ${metric} of all epochs, and the newest`;
+    if (metric !== "val_accuracy" && metric !== "val_loss") return { ...column, hint };
+    return { ...column, sort: metric, hint: `${hint}. Sorted by that of the epoch whose weights were kept` };
+  });
+}

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Ask, Curves, missing, stateOf } from "./curves.ts";
+import { idsOf, rowWith } from "./row.fixture.ts";
+
+const LIVE = rowWith({ id: "a", status: "running", attempt: 1, epoch: 3 });
+const ENDED = rowWith({ id: "b", status: "succeeded", attempt: 1, revision: 9, ended_at: "2030-01-01T00:01:00Z" });
+
+function curve(job: string, y: number[]) {
+  const series = [{ name: "loss", rank: -1, x: y.map((_, index) => index), y, bands: [] }];
+  return { id: job, series };
+}
+
+test("the curve of a live job is read again with every epoch, that of an ended one with its revision", () => {
+  const known = new Map([LIVE, ENDED].map((row) => [row.id, { state: stateOf(row), x: [], y: [] }]));
+  assert.deepEqual(missing([LIVE, ENDED], known), []);
+  const now = [
+    { ...LIVE, step: 99, revision: 7 },
+    { ...ENDED, epoch: 4 },
+  ];
+  assert.deepEqual(missing(now, known), []);
+  assert.equal(
+    idsOf(
+      missing(
+        [
+          { ...LIVE, epoch: 4 },
+          { ...ENDED, revision: 10 },
+        ],
+        known,
+      ),
+    ),
+    "ab",
+  );
+  assert.equal(idsOf(missing([{ ...LIVE, ended_at: "2030-01-01T00:01:00Z" }], known)), "a");
+});
+
+test("a job that was never launched has no curve", () => {
+  assert.deepEqual(missing([rowWith({ attempt: 0 })], new Map()), []);
+});
+
+test("the curves of all rows in view are read with one request, in one order", async () => {
+  const paths: string[] = [];
+  const ask: Ask = async (path) => {
+    paths.push(path);
+    return { status: 200, data: { jobs: [curve("a", [3, 2]), { id: "b", series: [] }] }, etag: null };
+  };
+  const curves = new Curves("loss", ask);
+  curves.want([ENDED, LIVE]);
+  await curves.load();
+  assert.deepEqual(paths, ["/v1/metrics?job=a&job=b&name=loss&rank=-1&axis=epoch&max_points=40"]);
+  assert.deepEqual(curves.known.value.get("a")?.y, [3, 2]);
+  assert.deepEqual(curves.known.value.get("b")?.y, []);
+  await curves.load();
+  assert.equal(paths.length, 1);
+  curves.close();
+});
+
+test("a curve that has not changed is not sent again, and stays", async () => {
+  const etags: (string | null)[] = [];
+  const ask: Ask = async (_, etag) => {
+    etags.push(etag);
+    const isKnown = etag === "W/1";
+    return { status: isKnown ? 304 : 200, data: { jobs: isKnown ? [] : [curve("a", [3, 2])] }, etag: "W/1" };
+  };
+  const curves = new Curves("loss", ask);
+  curves.want([LIVE]);
+  await curves.load();
+  curves.want([{ ...LIVE, epoch: 4 }]);
+  await curves.load();
+  assert.deepEqual(etags, [null, "W/1"]);
+  assert.deepEqual(curves.known.value.get("a"), { state: "1/4", x: [0, 1], y: [3, 2] });
+  curves.close();
+});
+
+test("curves that could not be read are wanted still", async () => {
+  let isAway = true;
+  const ask: Ask = async () => {
+    if (isAway) throw new Error("away");
+    return { status: 200, data: { jobs: [curve("a", [1])] }, etag: null };
+  };
+  const curves = new Curves("loss", ask);
+  curves.want([LIVE]);
+  await curves.load();
+  assert.equal(curves.known.value.size, 0);
+  isAway = false;
+  await curves.load();
+  assert.deepEqual(curves.known.value.get("a")?.y, [1]);
+  curves.close();
+});

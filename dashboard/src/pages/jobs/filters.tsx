@@ -1,0 +1,155 @@
+// Which jobs are shown: by status, owner, project and labels; and what of it is in use, as chips that take it away again.
+
+import type { ComponentChildren } from "preact";
+import { useId, useMemo, useRef, useState } from "preact/hooks";
+import { usePolled } from "../../api/polled.ts";
+import type { Status } from "../../api/types.ts";
+import type { Row } from "./row.ts";
+import styles from "./toolbar.module.css";
+import { isFiltered, NO_FILTER, STATUSES, type View } from "./view.ts";
+
+export interface Filtering {
+  view: View;
+  /** The jobs that are loaded: their owners and labels can be chosen. */
+  rows: readonly Row[];
+  onChange: (change: Partial<View>) => void;
+}
+
+export function Statuses({ view, onChange }: Omit<Filtering, "rows">) {
+  const toggle = (status: Status): void => {
+    const rest = view.statuses.filter((other) => other !== status);
+    onChange({ statuses: rest.length < view.statuses.length ? rest : [...rest, status] });
+  };
+  return (
+    <fieldset class={styles["statuses"]}>
+      <legend class="spoken">Status, any of these</legend>
+      {STATUSES.map((status) => (
+        <button key={status} type="button" aria-pressed={view.statuses.includes(status)} onClick={() => toggle(status)}>
+          {status}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+export function Whose({ view, rows, onChange }: Filtering) {
+  const owners = useKnown(rows, ownerOf, view.owner);
+  const projects = usePolled<{ items: { name: string }[] }>("/v1/projects", { every_s: Number.POSITIVE_INFINITY });
+  const names = useKnown(projects.data?.items ?? NONE, nameOf, view.project);
+  return (
+    <>
+      <Select all="All owners" value={view.owner} options={owners} onChange={(owner) => onChange({ owner })} />
+      {names.length > 1 && (
+        <Select all="All projects" value={view.project} options={names} onChange={(project) => onChange({ project })} />
+      )}
+      <LabelField rows={rows} onChange={(label) => onChange({ labels: [...new Set([...view.labels, label])] })} />
+    </>
+  );
+}
+
+const NONE: readonly never[] = [];
+const ownerOf = (row: Row): string => row.owner;
+const nameOf = (project: { name: string }): string => project.name;
+
+/** All the values that came along while the page was open: with a filter on, its rows have only one. */
+function useKnown<T>(items: readonly T[], read: (item: T) => string, chosen: string): string[] {
+  const known = useRef(new Set<string>()).current;
+  return useMemo(() => {
+    for (const item of items) known.add(read(item));
+    if (chosen !== "") known.add(chosen);
+    return [...known].sort();
+  }, [items, read, chosen, known]);
+}
+
+interface SelectProps {
+  /** What it says while nothing is chosen. */
+  all: string;
+  value: string;
+  options: readonly string[];
+  onChange: (value: string) => void;
+}
+
+function Select({ all, value, options, onChange }: SelectProps) {
+  return (
+    <select
+      aria-label={all.replace("All ", "Only of these ")}
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    >
+      <option value="">{all}</option>
+      {options.map((option) => (
+        <option key={option} value={option}>
+          {option}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function LabelField({ rows, onChange }: { rows: readonly Row[]; onChange: (label: string) => void }) {
+  const id = useId();
+  const [labels, setLabels] = useState<string[]>([]);
+  const [isWrong, setWrong] = useState(false);
+  const add = (input: HTMLInputElement): void => {
+    const label = input.value.trim();
+    const isLabel = /^[^:]+:/.test(label);
+    setWrong(label !== "" && !isLabel);
+    if (!isLabel) return;
+    input.value = "";
+    onChange(label);
+  };
+  return (
+    <>
+      <input
+        type="text"
+        class={styles["label"]}
+        list={id}
+        aria-label="Label, as key:value"
+        placeholder="Label key:value"
+        aria-invalid={isWrong}
+        onFocus={() => setLabels([...new Set(rows.flatMap((row) => row.labels))].sort().slice(0, 500))}
+        onChange={(event) => add(event.currentTarget)}
+      />
+      <datalist id={id}>
+        {labels.map((label) => (
+          <option key={label} value={label} />
+        ))}
+      </datalist>
+    </>
+  );
+}
+
+/** What is filtered by that no other control shows, and the way out of all of it. */
+export function FiltersInUse({ view, onChange }: Omit<Filtering, "rows">) {
+  const study = usePolled<{ name: string }>(view.study === "" ? null : `/v1/studies/${view.study}`, {
+    every_s: Number.POSITIVE_INFINITY,
+  });
+  if (!isFiltered(view)) return null;
+  return (
+    <div class={styles["chips"]}>
+      {view.labels.map((label) => (
+        <Chip key={label} onRemove={() => onChange({ labels: view.labels.filter((other) => other !== label) })}>
+          {label}
+        </Chip>
+      ))}
+      {view.study !== "" && (
+        <Chip onRemove={() => onChange({ study: "" })}>study {study.data?.name ?? view.study}</Chip>
+      )}
+      <button type="button" class={`plain ${styles["clear"]}`} onClick={() => onChange(NO_FILTER)}>
+        Clear filters
+      </button>
+    </div>
+  );
+}
+
+function Chip({ onRemove, children }: { onRemove: () => void; children: ComponentChildren }) {
+  return (
+    <span class={styles["chip"]}>
+      {children}
+      <button type="button" onClick={onRemove}>
+        <span aria-hidden="true">×</span>
+        <span class="spoken">Without this filter</span>
+      </button>
+    </span>
+  );
+}

@@ -1,0 +1,110 @@
+// The jobs that are loaded, as a table or as cards, with what is below them: how many there are, and what is selected.
+
+import { useCallback, useMemo } from "preact/hooks";
+import type { Problem } from "../../api/problem.ts";
+import { number } from "../../format.ts";
+import type { Outcome } from "./cancelling.ts";
+import { CARD_PX, Cards } from "./cards.tsx";
+import { columnsOf } from "./columns.ts";
+import type { Curves } from "./curves.ts";
+import styles from "./job_list.module.css";
+import type { JobList } from "./list.ts";
+import type { Listing } from "./listing.ts";
+import { Selected } from "./selected.tsx";
+import { HEADER_PX, ROW_PX, Table } from "./table.tsx";
+import { columnIds, isNarrow } from "./use_columns.ts";
+import { useKeys } from "./use_keys.ts";
+import type { Marks } from "./use_marks.ts";
+import { useScroller } from "./use_scroller.ts";
+import { NEWEST_FIRST, type View } from "./view.ts";
+
+interface Props {
+  listing: Listing;
+  list: JobList;
+  isOld: boolean;
+  view: View;
+  curves: Curves;
+  marks: Marks;
+  onChange: (change: Partial<View>) => void;
+  onOutcomes: (outcomes: readonly Outcome[] | null, isOver: boolean) => void;
+}
+
+export function JobListView({ listing, list, isOld, view, curves, marks, onChange, onOutcomes }: Props) {
+  const { rows } = list;
+  const row_px = isNarrow.value ? CARD_PX : ROW_PX;
+  const { ref, inView } = useScroller(listing, curves, rows, row_px);
+  useKeys(rows, marks, { scroller: ref, row_px, header_px: isNarrow.value ? 0 : HEADER_PX });
+  const ids = columnIds.value;
+  const columns = useMemo(() => columnsOf(ids, view.metric), [ids, view.metric]);
+  const onLabel = useCallback(
+    (label: string) => onChange({ labels: [...new Set([...view.labels, label])] }),
+    [onChange, view.labels],
+  );
+  const shared = { rows, inView, metric: view.metric, curves: curves.known.value, marks, onLabel };
+  return (
+    <section class={styles["panel"]} aria-label="Jobs" aria-busy={isOld}>
+      <NewJobs
+        count={listing.newCount.value}
+        isNewestFirst={view.order === NEWEST_FIRST}
+        onShow={() => {
+          if (view.order !== NEWEST_FIRST) onChange({ order: NEWEST_FIRST });
+          ref.current?.scrollTo({ top: 0 });
+        }}
+      />
+      <div class={`${styles["scroller"]} ${isOld ? styles["old"] : ""}`} ref={ref}>
+        {isNarrow.value ? (
+          <Cards {...shared} />
+        ) : (
+          <Table
+            {...shared}
+            total={list.next === null ? rows.length : null}
+            columns={columns}
+            order={view.order}
+            onOrder={(order) => onChange({ order })}
+          />
+        )}
+      </div>
+      <footer class={styles["footer"]}>
+        {marks.selection.size > 0 ? (
+          <Selected selection={marks.selection} onSelect={marks.select} onOutcomes={onOutcomes} />
+        ) : (
+          <Extent list={list} tail={listing.tail.value} onMore={() => void listing.more()} />
+        )}
+        <span class={styles["keys"]} aria-hidden="true">
+          <kbd>j</kbd> <kbd>k</kbd> move · <kbd>x</kbd> select · <kbd>Enter</kbd> open · <kbd>/</kbd> search
+        </span>
+      </footer>
+    </section>
+  );
+}
+
+function NewJobs({ count, isNewestFirst, onShow }: { count: number; isNewestFirst: boolean; onShow: () => void }) {
+  const jobs = count === 1 ? "1 new job" : `${number(count)} new jobs`;
+  return (
+    <div class={styles["news"]} aria-live="polite">
+      {count > 0 && (
+        <button type="button" class="primary" onClick={onShow}>
+          {isNewestFirst ? `↑ ${jobs}` : `${jobs}: show newest first`}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** How many jobs there are, or how many of them are loaded. */
+function Extent({ list, tail, onMore }: { list: JobList; tail: "idle" | "loading" | Problem; onMore: () => void }) {
+  const count = list.rows.length;
+  if (list.next === null) return <span>{count === 1 ? "1 job" : `${number(count)} jobs`}</span>;
+  if (typeof tail === "string")
+    return (
+      <span>{tail === "loading" ? `${number(count)} jobs, loading more…` : `${number(count)} jobs, and more`}</span>
+    );
+  return (
+    <span>
+      {number(count)} jobs; no more could be loaded: {tail.title}{" "}
+      <button type="button" onClick={onMore}>
+        Try again
+      </button>
+    </span>
+  );
+}

@@ -1,0 +1,38 @@
+// What a key does in the list of jobs.
+
+export type Action = "next" | "previous" | "select" | "open" | "search" | "clear";
+
+const ACTIONS: Readonly<Record<string, Action>> = {
+  j: "next",
+  ArrowDown: "next",
+  k: "previous",
+  ArrowUp: "previous",
+  x: "select",
+  Enter: "open",
+  "/": "search",
+  Escape: "clear",
+};
+
+export interface Pressed {
+  readonly key: string;
+  readonly ctrlKey: boolean;
+  readonly metaKey: boolean;
+  readonly altKey: boolean;
+  readonly defaultPrevented: boolean;
+}
+
+/** The action of a key; null where it belongs to the browser, or to the control of the kind `within` that has the focus. */
+export function actionOf(pressed: Pressed, within: string): Action | null {
+  if (pressed.defaultPrevented || pressed.ctrlKey || pressed.metaKey || pressed.altKey) return null;
+  const action = ACTIONS[pressed.key] ?? null;
+  if (["text", "search", "select-one", "textarea", "dialog"].includes(within)) return null;
+  const isOfControl = within === "a" || within === "button" || within === "submit";
+  return action === "open" && isOfControl ? null : action; // Enter follows a link, and presses a button
+}
+
+/** The kind of control that an element is, or is within: the type of an input, or the name of the element. */
+export function controlOf(element: Element): string {
+  const control = element.closest("dialog, input, select, textarea, button, a");
+  if (control === null) return "";
+  return "type" in control && control.type ? String(control.type) : control.localName;
+}

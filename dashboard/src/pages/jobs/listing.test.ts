@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Problem } from "../../api/problem.ts";
+import type { Job, Listed } from "../../api/types.ts";
+import { Listing } from "./listing.ts";
+import { idsOf, jobWith } from "./row.fixture.ts";
+import { EVERYTHING, type View } from "./view.ts";
+
+function page(ids: string, next: string | null, changes: Partial<Job> = {}): Listed<Job> {
+  return { items: [...ids].map((id) => jobWith({ id, ...changes })), next_cursor: next };
+}
+
+function opened(view: Partial<View>, head: Listed<Job>, answers: Record<string, Listed<Job> | Job> = {}) {
+  const asked: string[] = [];
+  const listing = new Listing(
+    { ...EVERYTHING, ...view },
+    {
+      read: async <T>(path: string) => {
+        asked.push(path);
+        const found = Object.entries(answers).find(([end]) => path.endsWith(end));
+        if (found === undefined) throw new Problem(0, "away", "The api does not answer");
+        return found[1] as T;
+      },
+      pollHead: () => asked.push("head"),
+    },
+  );
+  listing.takeHead(head);
+  return { listing, asked };
+}
+
+function shown(listing: Listing): string {
+  return idsOf(listing.list.value?.rows ?? []);
+}
+
+const LATER = "2030-01-02T00:00:00Z";
+
+test("new jobs appear at once where the first row is in view", () => {
+  const { listing } = opened({}, page("ba", null));
+  listing.takeHead(page("cba", null));
+  assert.equal(shown(listing), "cba");
+  assert.equal(listing.newCount.value, 0);
+});
+
+test("rows that somebody reads do not move: new ones are counted, and come when the first row is in view again", () => {
+  const { listing } = opened({}, page("ba", "x"));
+  listing.setAtTop(false);
+  listing.takeHead(page("dcb", "y", { name: "renamed", revision: 2 }));
+  assert.equal(shown(listing), "ba");
+  assert.equal(listing.list.value?.rows[0]?.name, "renamed");
+  assert.equal(listing.newCount.value, 2);
+  listing.setAtTop(true);
+  assert.equal(shown(listing), "dcba");
+  assert.equal(listing.newCount.value, 0);
+});
+
+test("the next page is loaded once, however often it is asked for", async () => {
+  const { listing, asked } = opened({}, page("dc", "x"), { "cursor=x": page("ba", null) });
+  await Promise.all([listing.more(), listing.more()]);
+  await listing.more();
+  assert.equal(shown(listing), "dcba");
+  assert.equal(asked.length, 1);
+});
+
+test("a page that does not come is told of, and can be asked for again", async () => {
+  const answers: Record<string, Listed<Job>> = {};
+  const { listing } = opened({}, page("dc", "x"), answers);
+  await listing.more();
+  assert.equal((listing.tail.value as Problem).isAway, true);
+  answers["cursor=x"] = page("ba", null);
+  await listing.more();
+  assert.equal(listing.tail.value, "idle");
+  assert.equal(shown(listing), "dcba");
+});
+
+test("a state is shown in place", () => {
+  const { listing } = opened({}, page("ba", null));
+  listing.takeState(jobWith({ id: "a", status: "running", revision: 2 }));
+  listing.takeProgress({ id: "a", progress: { epoch: 2, step: 5 } });
+  listing.takeNews();
+  const row = listing.list.value?.rows[1];
+  assert.deepEqual([row?.status, row?.epoch], ["running", 2]);
+  listing.close();
+});
+
+test("a job that leaves the statuses that are wanted leaves the list", () => {
+  const { listing } = opened({ statuses: ["running"] }, page("ba", null, { status: "running" }));
+  listing.takeState(jobWith({ id: "a", status: "failed", revision: 2 }));
+  listing.takeNews();
+  assert.equal(shown(listing), "b");
+  listing.close();
+});
+
+test("in another order than that of their submission, new jobs are counted as they are told of", () => {
+  const { listing } = opened({ order: "name", statuses: ["queued"] }, page("ba", "x"));
+  listing.takeState(jobWith({ id: "c", created_at: LATER }));
+  listing.takeState(jobWith({ id: "d", created_at: LATER, status: "running" }));
+  listing.takeState(jobWith({ id: "e", created_at: "2029-01-01T00:00:00Z" }));
+  listing.takeNews();
+  assert.equal(listing.newCount.value, 1);
+  listing.close();
+});
+
+test("nobody can tell from the stream whether a new job matches a search", () => {
+  const { listing } = opened({ order: "name", search: "lenet" }, page("ba", "x"));
+  listing.takeState(jobWith({ id: "c", created_at: LATER }));
+  listing.takeNews();
+  assert.equal(listing.newCount.value, 0);
+  listing.close();
+});
+
+test("news of jobs that are not loaded have the first page read, once for many", (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { listing, asked } = opened({}, page("ba", "x"));
+  for (const id of "cde") {
+    listing.takeState(jobWith({ id, created_at: LATER }));
+    listing.takeNews();
+  }
+  context.mock.timers.tick(2000);
+  assert.deepEqual(asked, ["head"]);
+  listing.close();
+});

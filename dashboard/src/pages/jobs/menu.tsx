@@ -1,0 +1,49 @@
+// A button that opens a small panel below it. Esc, a click elsewhere, or leaving it closes it.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import styles from "./menu.module.css";
+
+interface Props {
+  title: string;
+  /** How much of what is inside is in use; 0 is not shown. */
+  count?: number;
+  /** At which edge of the button the panel stands. */
+  side?: "left" | "right";
+  children: ComponentChildren;
+}
+
+export function Menu({ title, count = 0, side = "left", children }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const place = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (!isOpen) return;
+    const press = (event: Event): void => {
+      if (!place.current?.contains(event.target as Node)) setOpen(false);
+    };
+    const close = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape") return;
+      event.preventDefault(); // else it would also clear what is selected
+      setOpen(false);
+      button.current?.focus();
+    };
+    addEventListener("pointerdown", press);
+    addEventListener("focusin", press);
+    addEventListener("keydown", close, { capture: true });
+    return () => {
+      removeEventListener("pointerdown", press);
+      removeEventListener("focusin", press);
+      removeEventListener("keydown", close, { capture: true });
+    };
+  }, [isOpen]);
+  return (
+    <div class={styles["menu"]} ref={place}>
+      <button type="button" ref={button} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {title}
+        {count > 0 && <span class={styles["count"]}>{count}</span>} <span aria-hidden="true">▾</span>
+      </button>
+      {isOpen && <div class={`${styles["panel"]} ${styles[side]}`}>{children}</div>}
+    </div>
+  );
+}

@@ -1,0 +1,149 @@
+// What a row of the table shows of a job, and no more of it: with its spec and plan a job is 4 kB, and there are thousands.
+
+import type { EndReason, Job, Progress, Status } from "../../api/types.ts";
+
+export interface Row {
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly project: string;
+  readonly labels: readonly string[];
+  readonly status: Status;
+  readonly end_reason: EndReason | null;
+  readonly error: string | null;
+  readonly paused_at: string | null;
+  readonly cancel_requested_at: string | null;
+  /** Of a queued job: its place in the queue, and why it waits. */
+  readonly waiting: string | null;
+  readonly attempt: number;
+  readonly epoch: number;
+  readonly epochs: number | null;
+  readonly step: number;
+  readonly steps: number | null;
+  readonly eta_s: number | null;
+  /** While it runs that of the newest step, then that of the training as a whole. */
+  readonly samples_per_s: number | null;
+  readonly dataset: string;
+  readonly model: string;
+  readonly gpus: number;
+  readonly global_batch: number | null;
+  readonly per_gpu_batch: number | null;
+  readonly learning_rate: number | null;
+  readonly priority: number;
+  readonly created_at: string;
+  readonly started_at: string | null;
+  readonly ended_at: string | null;
+  readonly revision: number;
+  /** The cursor of the page that brought it; null for the first one. Behind it the job can be read again with others. */
+  readonly page: string | null;
+}
+
+/** What `GET /v1/events` tells of a job that changed. */
+export type ToldState = Pick<
+  Job,
+  | "id"
+  | "name"
+  | "owner"
+  | "project"
+  | "labels"
+  | "status"
+  | "end_reason"
+  | "attempt"
+  | "paused_at"
+  | "cancel_requested_at"
+  | "created_at"
+  | "started_at"
+  | "ended_at"
+  | "revision"
+>;
+
+/** What it tells of one that runs. */
+export type ToldProgress = Pick<Job, "id" | "progress">;
+
+export function rowOf(job: Job, page: string | null = null): Row {
+  return {
+    id: job.id,
+    name: job.name,
+    owner: job.owner,
+    project: job.project,
+    labels: labelsOf(job.labels),
+    status: job.status,
+    end_reason: job.end_reason,
+    error: job.error,
+    paused_at: job.paused_at,
+    cancel_requested_at: job.cancel_requested_at,
+    waiting: waitingOf(job),
+    attempt: job.attempt,
+    ...progressOf(job.progress),
+    samples_per_s: job.summary?.train_samples_per_s ?? figure(job.progress, "samples_per_s"),
+    dataset: namedIn(job.spec["dataset"], "source"),
+    model: namedIn(job.spec["model"], "name"),
+    gpus: job.gpus,
+    global_batch: figure(job.plan, "global_batch"),
+    per_gpu_batch: figure(job.plan, "per_gpu_batch"),
+    learning_rate: figure(job.plan, "learning_rate"),
+    priority: job.priority,
+    created_at: job.created_at,
+    started_at: job.started_at,
+    ended_at: job.ended_at,
+    revision: job.revision,
+    page,
+  };
+}
+
+/** The row after its job changed. Why it waits or failed, and what it came to, has to be read. */
+export function withState(row: Row, told: ToldState): Row {
+  return {
+    ...row,
+    labels: labelsOf(told.labels),
+    status: told.status,
+    end_reason: told.end_reason,
+    waiting: told.status === "queued" ? row.waiting : null,
+    attempt: told.attempt,
+    paused_at: told.paused_at,
+    cancel_requested_at: told.cancel_requested_at,
+    started_at: told.started_at,
+    ended_at: told.ended_at,
+    eta_s: told.ended_at === null ? row.eta_s : null,
+    revision: told.revision,
+  };
+}
+
+export function withProgress(row: Row, progress: Progress): Row {
+  return {
+    ...row,
+    ...progressOf(progress),
+    samples_per_s: figure(progress, "samples_per_s") ?? row.samples_per_s,
+  };
+}
+
+/** How much of a job is done, 0..1; null while nobody knows. */
+export function shareOf({ step, steps, epoch, epochs }: Row): number | null {
+  if (steps) return step / steps;
+  return epochs ? epoch / epochs : null;
+}
+
+function progressOf(progress: Progress): Pick<Row, "epoch" | "epochs" | "step" | "steps" | "eta_s"> {
+  const { epoch, epochs = null, step, steps = null, eta_s = null } = progress;
+  return { epoch, epochs, step, steps, eta_s };
+}
+
+function labelsOf(labels: Job["labels"]): string[] {
+  return Object.entries(labels).map(([key, value]) => `${key}:${value}`);
+}
+
+function waitingOf({ waiting }: Job): string | null {
+  if (waiting === null) return null;
+  return waiting.position === null ? waiting.reason : `#${waiting.position} · ${waiting.reason}`;
+}
+
+function figure(of: Readonly<Record<string, unknown>>, name: string): number | null {
+  const value = of[name];
+  return typeof value === "number" ? value : null;
+}
+
+/** A dataset or a model is written as its name, or as an object that has it. */
+function namedIn(value: unknown, field: string): string {
+  if (typeof value !== "object" || value === null) return typeof value === "string" ? value : "";
+  return String((value as Record<string, unknown>)[field] ?? "");
+}

@@ -1,0 +1,45 @@
+// The search of the list. What is typed goes to the address a moment after the last letter.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import styles from "./toolbar.module.css";
+
+const TYPED_MS = 250;
+
+export function Search({ value, onChange }: { value: string; onChange: (text: string) => void }) {
+  const [text, setText] = useState(value);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const sent = useRef(value);
+  useEffect(() => {
+    if (value === sent.current) return; // else somebody else changed it: "back", or all filters taken away
+    sent.current = value;
+    setText(value);
+  }, [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const send = (typed: string): void => {
+    clearTimeout(timer.current);
+    sent.current = typed.trim();
+    onChange(typed);
+  };
+  const type = (typed: string): void => {
+    setText(typed);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => send(typed), TYPED_MS);
+  };
+  return (
+    <input
+      type="search"
+      class={styles["search"]}
+      value={text}
+      maxLength={200}
+      placeholder="Search jobs, owners, labels"
+      aria-label="Search jobs"
+      aria-keyshortcuts="/"
+      data-key="/"
+      onInput={(event) => type(event.currentTarget.value)}
+      onKeyDown={(event) => {
+        if (event.key === "Enter") send(text);
+        if (event.key === "Escape") event.currentTarget.blur();
+      }}
+    />
+  );
+}

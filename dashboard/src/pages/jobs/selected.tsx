@@ -1,0 +1,139 @@
+// What can be done with the jobs that are selected: compare them, and cancel those that are live.
+
+import { useState } from "preact/hooks";
+import { post } from "../../api/client.ts";
+import { Confirm } from "../../parts/dialog.tsx";
+import { Notice } from "../../parts/notice.tsx";
+import { isTerminal } from "../../parts/status.tsx";
+import { cancelled, type Outcome } from "./cancelling.ts";
+import type { Row } from "./row.ts";
+import styles from "./selected.module.css";
+import { NOTHING, type Selection } from "./selection.ts";
+
+const MOST_COMPARED = 200;
+const NAMED = 8;
+
+interface Props {
+  selection: Selection;
+  onSelect: (selection: Selection) => void;
+  /** Tells of those that were asked to end, so far; null takes that away. */
+  onOutcomes: (outcomes: readonly Outcome[] | null, isOver: boolean) => void;
+}
+
+export function Selected({ selection, onSelect, onOutcomes }: Props) {
+  const [isAsking, setAsking] = useState(false);
+  const live = [...selection.values()].filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
+  const answer = async (isYes: boolean): Promise<void> => {
+    setAsking(false);
+    if (!isYes) return;
+    onOutcomes([], false);
+    const outcomes = await cancelled(
+      live,
+      (id) => post(`/v1/jobs/${id}/cancel`),
+      (some) => onOutcomes(some, false),
+    );
+    onOutcomes(outcomes, true);
+    onSelect(new Map(outcomes.filter(({ refusal }) => refusal !== null).map(({ row }) => [row.id, row])));
+  };
+  return (
+    <div class={styles["selected"]} role="group" aria-label="Selected jobs">
+      <strong>{selection.size} selected</strong>
+      <Compare ids={[...selection.keys()]} />
+      <button
+        type="button"
+        class="danger"
+        disabled={live.length === 0}
+        title={live.length === 0 ? "None of them is live" : undefined}
+        onClick={() => setAsking(true)}
+      >
+        Cancel…
+      </button>
+      <button type="button" class="plain" onClick={() => onSelect(NOTHING)}>
+        Clear
+      </button>
+      {isAsking && (
+        <Question live={live} ended={selection.size - live.length} onAnswer={(isYes) => void answer(isYes)} />
+      )}
+    </div>
+  );
+}
+
+function Compare({ ids }: { ids: readonly string[] }) {
+  const problem =
+    ids.length < 2 ? "Select two or more" : ids.length > MOST_COMPARED ? `At most ${MOST_COMPARED} at once` : undefined;
+  if (problem !== undefined)
+    return (
+      <button type="button" disabled title={problem}>
+        Compare
+      </button>
+    );
+  return (
+    <a class={styles["compare"]} href={`/compare?jobs=${ids.join(",")}`}>
+      Compare
+    </a>
+  );
+}
+
+interface QuestionProps {
+  live: readonly Row[];
+  ended: number;
+  onAnswer: (isYes: boolean) => void;
+}
+
+function Question({ live, ended, onAnswer }: QuestionProps) {
+  const jobs = live.length === 1 ? "this job" : `these ${live.length} jobs`;
+  return (
+    <Confirm
+      title={`Cancel ${jobs}?`}
+      action={live.length === 1 ? "Cancel it" : `Cancel ${live.length}`}
+      onAnswer={onAnswer}
+    >
+      <ul class={styles["names"]}>
+        {live.slice(0, NAMED).map((row) => (
+          <li key={row.id}>
+            {row.name} <span class="muted mono">{row.id}</span>
+          </li>
+        ))}
+        {live.length > NAMED && <li class="muted">and {live.length - NAMED} more</li>}
+      </ul>
+      <p>
+        What has not started never will; what runs is stopped within seconds, and keeps what it has saved.
+        {ended > 0 &&
+          ` The other ${ended} selected ${ended === 1 ? "has" : "have"} ended, or been asked already, and ${ended === 1 ? "stays as it is" : "stay as they are"}.`}
+      </p>
+    </Confirm>
+  );
+}
+
+/** What became of the jobs that were to be cancelled. */
+export function Outcomes({
+  outcomes,
+  isOver,
+  onClose,
+}: {
+  outcomes: readonly Outcome[];
+  isOver: boolean;
+  onClose: () => void;
+}) {
+  const refused = outcomes.filter(({ refusal }) => refusal !== null);
+  const asked = outcomes.length - refused.length;
+  const title = isOver
+    ? `${asked} asked to end${refused.length > 0 ? `, ${refused.length} refused` : ""}`
+    : `Cancelling: ${outcomes.length} so far…`;
+  return (
+    <Notice kind={refused.length > 0 ? "bad" : isOver ? "good" : "plain"} title={title}>
+      <ul class={styles["names"]}>
+        {refused.map(({ row, refusal }) => (
+          <li key={row.id}>
+            <a href={`/jobs/${row.id}`}>{row.name}</a> <span class="mono">{row.id}</span>: {refusal}
+          </li>
+        ))}
+      </ul>
+      {isOver && (
+        <button type="button" onClick={onClose}>
+          Close
+        </button>
+      )}
+    </Notice>
+  );
+}

@@ -1,0 +1,158 @@
+// The jobs as a table, of which only the rows in view are there.
+
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import type { InView } from "../../parts/window.ts";
+import { cellOf, type Shown } from "./cells.tsx";
+import type { Column, ColumnId } from "./columns.ts";
+import type { Curve } from "./curves.ts";
+import type { Row } from "./row.ts";
+import { extentOf } from "./selection.ts";
+import styles from "./table.module.css";
+import type { Marks } from "./use_marks.ts";
+import { nextOrder, type Order } from "./view.ts";
+
+export const ROW_PX = 42;
+export const HEADER_PX = 34;
+const SELECT_PX = 38;
+
+type Columns = readonly (Column & { readonly id: ColumnId })[];
+
+interface Props {
+  rows: readonly Row[];
+  /** How many there are in all; null while nobody knows. */
+  total: number | null;
+  inView: InView;
+  columns: Columns;
+  order: Order;
+  metric: string;
+  curves: ReadonlyMap<string, Curve>;
+  marks: Marks;
+  onOrder: (order: Order) => void;
+  onLabel: (label: string) => void;
+}
+
+export function Table({ rows, total, inView, columns, order, metric, curves, marks, onOrder, onLabel }: Props) {
+  const { first, end } = inView;
+  const width = columns.reduce((sum, { width_px }) => sum + width_px, SELECT_PX);
+  return (
+    <table class={styles["table"]} style={{ minWidth: `${width}px` }} aria-rowcount={total === null ? -1 : total + 1}>
+      <colgroup>
+        <col style={{ width: `${SELECT_PX}px` }} />
+        {columns.map(({ id, width_px }) => (
+          <col key={id} style={id === "name" ? {} : { width: `${width_px}px` }} />
+        ))}
+      </colgroup>
+      <thead>
+        <tr style={{ height: `${HEADER_PX}px` }} aria-rowindex={1}>
+          <th scope="col" class={styles["select"]}>
+            <SelectAll rows={rows} marks={marks} />
+          </th>
+          {columns.map((column) => (
+            <Header key={column.id} column={column} order={order} onOrder={onOrder} />
+          ))}
+        </tr>
+      </thead>
+      <Space rows={first} />
+      <tbody>
+        {rows.slice(first, end).map((row, index) => (
+          <TableRow
+            key={row.id}
+            row={row}
+            index={first + index}
+            columns={columns}
+            metric={metric}
+            curve={curves.get(row.id)}
+            isSelected={marks.selection.has(row.id)}
+            isActive={marks.activeId === row.id}
+            toggle={marks.toggle}
+            onLabel={onLabel}
+          />
+        ))}
+      </tbody>
+      <Space rows={rows.length - end} />
+    </table>
+  );
+}
+
+/** The room of rows that are not there. */
+function Space({ rows }: { rows: number }) {
+  if (rows <= 0) return null;
+  return (
+    <tbody aria-hidden="true">
+      <tr style={{ height: `${rows * ROW_PX}px` }} />
+    </tbody>
+  );
+}
+
+function SelectAll({ rows, marks }: Pick<Props, "rows" | "marks">) {
+  const extent = extentOf(marks.selection, rows);
+  return (
+    <input
+      type="checkbox"
+      aria-label="Select all that are shown"
+      checked={extent === "all"}
+      indeterminate={extent === "some"}
+      onChange={marks.toggleAll}
+    />
+  );
+}
+
+function Header({ column, order, onOrder }: { column: Column } & Pick<Props, "order" | "onOrder">) {
+  const { title, sort, isFigure, hint } = column;
+  const kind = isFigure ? "figure" : undefined;
+  if (sort === undefined)
+    return (
+      <th scope="col" class={kind} title={hint ?? title}>
+        {title}
+      </th>
+    );
+  const isSorted = order === sort || order === `-${sort}`;
+  const direction = order.startsWith("-") ? "descending" : "ascending";
+  return (
+    <th scope="col" class={kind} aria-sort={isSorted ? direction : undefined} title={hint}>
+      <button type="button" onClick={() => onOrder(nextOrder(order, sort))}>
+        {title}
+        <span aria-hidden="true">{isSorted ? (direction === "ascending" ? " ↑" : " ↓") : ""}</span>
+      </button>
+    </th>
+  );
+}
+
+interface RowProps extends Shown {
+  index: number;
+  columns: Columns;
+  isSelected: boolean;
+  isActive: boolean;
+  toggle: Marks["toggle"];
+}
+
+/** Drawn anew only where something of it changed: the table as a whole is drawn with every step of a scroll. */
+function TableRow(props: RowProps): ComponentChildren {
+  const { row, index, columns, metric, curve, isSelected, isActive, toggle, onLabel } = props;
+  return useMemo(
+    () => (
+      <tr
+        data-job={row.id}
+        class={isActive ? styles["active"] : undefined}
+        aria-rowindex={index + 2}
+        aria-selected={isSelected}
+      >
+        <td class={styles["select"]}>
+          <input
+            type="checkbox"
+            aria-label={`Select ${row.name} ${row.id}`}
+            checked={isSelected}
+            onClick={(event) => toggle(row, event.shiftKey)}
+          />
+        </td>
+        {columns.map(({ id, isFigure }) => (
+          <td key={id} class={isFigure ? "figure" : undefined}>
+            {cellOf(id, { row, metric, curve, onLabel })}
+          </td>
+        ))}
+      </tr>
+    ),
+    [row, index, columns, metric, curve, isSelected, isActive, toggle, onLabel],
+  );
+}

@@ -1,0 +1,36 @@
+// What the person marks in the list: the rows that are selected, and the one that the keyboard is at.
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { Row } from "./row.ts";
+import { allToggled, extended, NOTHING, type Selection, toggled } from "./selection.ts";
+
+export interface Marks {
+  readonly selection: Selection;
+  /** The id of the row that the keyboard is at. */
+  readonly activeId: string | null;
+  readonly select: (selection: Selection) => void;
+  readonly toggle: (row: Row, isRange: boolean) => void;
+  readonly toggleAll: () => void;
+  readonly setActive: (id: string) => void;
+}
+
+export function useMarks(rows: readonly Row[]): Marks {
+  const [selection, select] = useState<Selection>(NOTHING);
+  const [activeId, setActive] = useState<string | null>(null);
+  const newest = useRef(rows);
+  newest.current = rows;
+  const anchor = useRef<string | null>(null);
+  const actions = useMemo(
+    () => ({
+      toggle: (row: Row, isRange: boolean): void => {
+        const from = anchor.current;
+        select((before) => (isRange ? extended(before, newest.current, from, row) : toggled(before, row)));
+        anchor.current = row.id;
+        setActive(row.id);
+      },
+      toggleAll: () => select((before) => allToggled(before, newest.current)),
+    }),
+    [],
+  );
+  return { selection, activeId, select, setActive, ...actions };
+}

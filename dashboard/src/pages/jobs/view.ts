@@ -1,0 +1,129 @@
+// Which jobs the table shows, in which order and with which metric: what the page's address says, and what the api is asked.
+
+import type { Status } from "../../api/types.ts";
+import { listOf, pathWith } from "../../query.ts";
+
+export const STATUSES: readonly Status[] = ["queued", "launching", "running", "succeeded", "failed", "cancelled"];
+
+/** What the api sorts jobs by. */
+export const SORTS = [
+  "created_at",
+  "started_at",
+  "ended_at",
+  "duration",
+  "name",
+  "priority",
+  "gpus",
+  "batch_size",
+  "learning_rate",
+  "train_samples_per_s",
+  "val_accuracy",
+  "val_loss",
+] as const;
+
+export type Sort = (typeof SORTS)[number];
+export type Order = Sort | `-${Sort}`;
+
+export const NEWEST_FIRST: Order = "-created_at";
+export const METRICS = ["val_accuracy", "val_loss", "accuracy", "loss", "learning_rate", "samples_per_s"] as const;
+
+export interface View {
+  readonly search: string;
+  readonly statuses: readonly Status[];
+  readonly owner: string;
+  readonly project: string;
+  /** Each as `key:value`. */
+  readonly labels: readonly string[];
+  readonly study: string;
+  readonly order: Order;
+  readonly metric: string;
+}
+
+export const EVERYTHING: View = {
+  search: "",
+  statuses: [],
+  owner: "",
+  project: "",
+  labels: [],
+  study: "",
+  order: NEWEST_FIRST,
+  metric: METRICS[0],
+};
+
+export const NO_FILTER: Partial<View> = { search: "", statuses: [], owner: "", project: "", labels: [], study: "" };
+
+/** The view that an address shows. What it says and there is not is left out. */
+export function viewOf(query: string): View {
+  const params = new URLSearchParams(query);
+  const order = params.get("sort") ?? "";
+  return {
+    search: params.get("q") ?? "",
+    statuses: STATUSES.filter((status) => listOf(params.get("status") ?? "").includes(status)),
+    owner: params.get("owner") ?? "",
+    project: params.get("project") ?? "",
+    labels: listOf(params.get("label") ?? "").map(withCommas),
+    study: params.get("study") ?? "",
+    order: isOrder(order) ? order : NEWEST_FIRST,
+    metric: params.get("metric") || EVERYTHING.metric,
+  };
+}
+
+/** The parameters of the address after a change of the view; null for those that go. */
+export function paramsOf(change: Partial<View>): Record<string, string | null> {
+  const params: Record<string, string | null> = {};
+  const { search, statuses, owner, project, labels, study, order, metric } = change;
+  if (search !== undefined) params["q"] = search.trim();
+  if (statuses !== undefined) params["status"] = statuses.join(",");
+  if (owner !== undefined) params["owner"] = owner;
+  if (project !== undefined) params["project"] = project;
+  if (labels !== undefined) params["label"] = labels.map(withoutCommas).join(",");
+  if (study !== undefined) params["study"] = study;
+  if (order !== undefined) params["sort"] = order === EVERYTHING.order ? null : order;
+  if (metric !== undefined) params["metric"] = metric === EVERYTHING.metric ? null : metric;
+  return params;
+}
+
+/** A page of the list; the first one without a cursor. */
+export function listPath(view: View, limit: number, cursor: string | null = null): string {
+  return pathWith("/v1/jobs", {
+    search: view.search,
+    status: view.statuses,
+    owner: view.owner,
+    project: view.project,
+    label: view.labels,
+    study: view.study,
+    sort: view.order,
+    limit,
+    cursor,
+  });
+}
+
+/** The stream that tells of its jobs, and of some more: it knows fewer filters. */
+export function streamPath({ owner, project, labels }: View): string {
+  return pathWith("/v1/events", { owner, project, label: labels });
+}
+
+export function isFiltered(view: View): boolean {
+  return Boolean(view.search || view.statuses.length || view.owner || view.project || view.labels.length || view.study);
+}
+
+/** The order after a click on the header of `sort`: falling first where the greatest is what one looks for. */
+export function nextOrder(order: Order, sort: Sort): Order {
+  const rises: readonly Sort[] = ["name", "val_loss"];
+  const first: Order = rises.includes(sort) ? sort : `-${sort}`;
+  const second: Order = first === sort ? `-${sort}` : sort;
+  return order === first ? second : first;
+}
+
+function isOrder(text: string): text is Order {
+  return (SORTS as readonly string[]).includes(text.replace(/^-/, ""));
+}
+
+/** A label as an item of a list with commas. */
+function withoutCommas(label: string): string {
+  return label.replaceAll("%", "%25").replaceAll(",", "%2C");
+}
+
+function withCommas(item: string): string {
+  return item.replaceAll("%2C", ",").replaceAll("%25", "%");
+}
