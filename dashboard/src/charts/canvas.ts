@@ -1,23 +1,24 @@
-// What draws a chart: uPlot for axes, scales, cursor and selection; our own pen for the lines.
+// What a chart is drawn on. uPlot has the axes and scales, and minds sizes and screens; the lines are drawn by our own pen.
 //
 // uPlot's lines share one array of x, which charts of many runs do not have: each of ours has its own, and is drawn column
-// by column (`trace`). So uPlot is given no points, only the two ends of the axis.
+// by column. So uPlot is given no lines, and neither cursor nor selection, which all charts of a scope share.
 
 import uPlot from "uplot";
 import { colour } from "../theme.ts";
-import { inView, type Line, padded, type Range, trace, yExtent } from "./lines.ts";
-import { pan, type Scope, zoomBy } from "./scope.ts";
-
-export interface Mark {
-  readonly x: number;
-  readonly text: string;
-}
+import styles from "./canvas.module.css";
+import { Gestures } from "./gestures.ts";
+import { type Line, padded, type Range, yExtent } from "./lines.ts";
+import { along, drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
+import type { Scope } from "./scope.ts";
+import { type Counted, distances, figureAt } from "./ticks.ts";
 
 /** What is drawn; it changes more often than the chart itself. */
 export interface Shown {
   readonly lines: readonly Line[];
-  readonly format: (y: number) => string;
-  readonly formatX: (x: number) => string;
+  readonly xName: string;
+  /** How values and places are written; without one, plainly and as finely as the axis needs it. */
+  readonly format?: ((y: number) => string) | undefined;
+  readonly formatX?: ((x: number) => string) | undefined;
   readonly marks: readonly Mark[];
   readonly yFrom?: number | undefined;
   readonly yTo?: number | undefined;
@@ -27,46 +28,55 @@ interface Shape {
   readonly isLog: boolean;
   readonly hasXAxis: boolean;
   readonly height: number;
+  readonly counted: Counted;
+  readonly countedX: Counted;
 }
 
+export const X_AXIS_PX = 24;
 const LEFT_PX = 58; // the same on all charts, so that their axes lie above each other
-const FEW = 60; // points that are shown as such
+const FONT = "11px ui-sans-serif, system-ui, sans-serif";
+const NEAR = "300px"; // of the window: what is as near is drawn with it
 
 export class Canvas {
   readonly #plot: uPlot;
+  readonly #place: HTMLElement;
   readonly #scope: Scope;
   readonly #shape: Shape;
-  readonly #ends: (() => void)[] = [];
-  #shown: Shown = { lines: [], format: String, formatX: String, marks: [] };
+  readonly #ends: (() => void)[];
+  readonly #cursor = layer(styles["cursor"]);
+  readonly #label = layer(styles["label"]);
+  readonly #selection = layer(styles["selection"]);
+  #shown: Shown = { lines: [], xName: "", marks: [] };
+  #isNear = false;
+  #cancel: (() => void) | undefined;
 
   constructor(place: HTMLElement, scope: Scope, shape: Shape) {
+    this.#place = place;
     this.#scope = scope;
     this.#shape = shape;
-    this.#plot = new uPlot(
-      this.#options(place.clientWidth),
-      [
-        [0, 1],
-        [null, null],
-      ],
-      place,
-    );
-    const watcher = new ResizeObserver(() => this.#plot.setSize({ width: place.clientWidth, height: shape.height }));
-    watcher.observe(place);
-    this.#ends.push(
-      () => watcher.disconnect(),
-      scope.range.subscribe(() => this.#rescale()),
-      scope.cursor.subscribe((x) => this.#pointAt(x)),
-      ...this.#panning(),
-    );
+    this.#plot = new uPlot(this.#options(), [[0, 1]], place);
+    this.#cursor.append(this.#label);
+    this.#label.hidden = false;
+    this.#plot.over.append(this.#selection, this.#cursor);
+    new Gestures(this.#plot.over, scope, (stretch) => this.#showSelection(stretch));
+    this.#ends = [
+      this.#watchSize(),
+      this.#watchNearness(),
+      scope.range.subscribe(() => this.redraw()),
+      scope.cursor.subscribe(() => this.#point()),
+      () => this.#cancel?.(),
+    ];
   }
 
   show(shown: Shown): void {
     this.#shown = shown;
-    this.#rescale();
+    this.redraw();
   }
 
+  /** Draw with the next frame; what is out of sight when there is time. */
   redraw(): void {
-    this.#plot.redraw();
+    this.#cancel?.();
+    this.#cancel = (this.#isNear ? withNextFrame : inIdleTime)(() => this.#draw());
   }
 
   destroy(): void {
@@ -74,208 +84,155 @@ export class Canvas {
     this.#plot.destroy();
   }
 
-  #rescale(): void {
+  #watchSize(): () => void {
+    const watcher = new ResizeObserver(() => {
+      const width = this.#place.clientWidth;
+      if (width === 0 || width === this.#plot.width) return;
+      this.#plot.setSize({ width, height: this.#shape.height });
+      this.#point();
+    });
+    watcher.observe(this.#place);
+    return () => watcher.disconnect();
+  }
+
+  #watchNearness(): () => void {
+    const watcher = new IntersectionObserver(
+      (entries) => {
+        this.#isNear = entries.at(-1)?.isIntersecting ?? false;
+        if (this.#isNear && this.#cancel !== undefined) this.redraw(); // it waits for idle time
+      },
+      { rootMargin: NEAR },
+    );
+    watcher.observe(this.#place);
+    return () => watcher.disconnect();
+  }
+
+  #draw(): void {
+    this.#cancel = undefined;
     const range = this.#scope.range.peek();
     if (range === null) return;
-    const [min, max] = range[0] < range[1] ? range : [range[0] - 0.5, range[1] + 0.5];
+    const [least, greatest] = this.#yRange(range);
     this.#plot.batch(() => {
-      this.#plot.setData(
-        [
-          [min, max],
-          [null, null],
-        ],
-        false,
-      );
-      this.#plot.setScale("x", { min, max });
+      this.#plot.setScale("x", { min: range[0], max: range[1] });
+      this.#plot.setScale("y", { min: least, max: greatest });
     });
+    this.#point();
   }
 
-  #pointAt(x: number | null): void {
-    const { scales } = this.#plot;
-    const isInside =
-      x !== null && scales["x"]?.min !== undefined && x >= scales["x"].min && x <= (scales["x"].max as number);
-    this.#plot.setCursor(isInside ? { left: this.#plot.valToPos(x, "x"), top: 0 } : { left: -10, top: -10 }, false);
+  /** Called by uPlot when it has drawn the axes. */
+  #drawInside(): void {
+    const { ctx, bbox: box, scales } = this.#plot;
+    const { min: from, max: to } = scales["x"] ?? {};
+    const { min: least, max: greatest } = scales["y"] ?? {};
+    if (from == null || to == null || least == null || greatest == null) return;
+    const field: Field = {
+      ctx,
+      box,
+      ratio: uPlot.pxRatio,
+      range: [from, to],
+      toX: along(from, to, box.left, box.left + box.width),
+      toY: along(least, greatest, box.top + box.height, box.top, this.#shape.isLog),
+    };
+    drawMarks(field, this.#shown.marks);
+    drawLines(field, this.#shown.lines);
   }
 
-  #options(width: number): uPlot.Options {
+  #yRange(range: Range): Range {
+    const { lines, yFrom, yTo } = this.#shown;
+    const { isLog } = this.#shape;
+    const found = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
+    const [least, greatest] = padded(found, isLog);
+    if (isLog) return [least, greatest];
+    return [
+      yFrom === undefined ? least : Math.min(yFrom, found[0]),
+      yTo === undefined ? greatest : Math.max(yTo, found[1]),
+    ];
+  }
+
+  /** Put the cursor where that of the scope is. */
+  #point(): void {
+    const x = this.#scope.cursor.peek();
+    const range = this.#scope.range.peek();
+    const isInside = x !== null && range !== null && x >= range[0] && x <= range[1];
+    this.#cursor.hidden = !isInside;
+    if (!isInside) return;
+    const share = (x - range[0]) / (range[1] - range[0]);
+    this.#cursor.style.transform = `translateX(${Math.round(share * this.#plot.over.clientWidth)}px)`;
+    this.#label.style.transform = `translateX(-${Math.round(share * 100)}%)`;
+    this.#label.textContent = `${this.#shown.xName} ${this.#figureX(x, (range[1] - range[0]) / this.#plot.over.clientWidth)}`;
+  }
+
+  #showSelection(stretch: readonly [from: number, to: number] | null): void {
+    this.#selection.hidden = stretch === null;
+    if (stretch === null) return;
+    this.#selection.style.left = `${stretch[0]}px`;
+    this.#selection.style.width = `${stretch[1] - stretch[0]}px`;
+  }
+
+  #options(): uPlot.Options {
+    const { height, hasXAxis, isLog, counted, countedX } = this.#shape;
     const axis = {
       stroke: () => colour("muted"),
-      font: "11px ui-sans-serif, system-ui, sans-serif",
+      font: FONT,
       grid: { stroke: () => colour("border"), width: 1 },
       ticks: { show: false },
     };
     return {
-      width,
-      height: this.#shape.height,
-      padding: [6, 8, this.#shape.hasXAxis ? 0 : 6, 0],
+      width: Math.max(1, this.#place.clientWidth),
+      height,
+      padding: [6, 8, hasXAxis ? 0 : 6, 0],
       legend: { show: false },
-      cursor: {
-        y: false,
-        points: { show: false },
-        drag: { x: true, y: false, setScale: false },
-        bind: { dblclick: () => () => this.#all() },
-      },
-      scales: {
-        x: { time: false },
-        y: { distr: this.#shape.isLog ? 3 : 1, range: () => this.#yRange() as [number, number] },
-      },
+      cursor: { show: false },
+      select: { show: false, left: 0, top: 0, width: 0, height: 0 },
+      scales: { x: { time: false }, y: { distr: isLog ? 3 : 1 } },
       axes: [
         {
           ...axis,
-          show: this.#shape.hasXAxis,
-          size: 26,
-          values: (_, ticks) => ticks.map((x) => this.#shown.formatX(x)),
+          size: hasXAxis ? X_AXIS_PX : 0,
+          space: countedX === "seconds" ? 90 : 60,
+          incrs: distances(countedX),
+          values: (_, places, __, ___, distance) => (hasXAxis ? places.map((x) => this.#figureX(x, distance)) : []),
         },
         {
           ...axis,
           size: LEFT_PX,
           space: 28,
-          values: (_, ticks) => ticks.map((y) => (y === null ? "" : this.#shown.format(y))),
+          incrs: distances(counted),
+          values: (_, values, __, ___, distance) => values.map((y) => this.#figureY(y, distance)),
         },
       ],
-      series: [{}, { show: true }],
-      hooks: {
-        draw: [() => this.#draw()],
-        setSelect: [() => this.#zoom()],
-        setCursor: [(plot) => this.#pointed(plot)],
-      },
+      series: [{}],
+      hooks: { draw: [() => this.#drawInside()] },
     };
   }
 
-  #all(): null {
-    this.#scope.zoom.value = null;
-    return null;
+  /** A figure of the axis of values; of one with a log scale uPlot leaves some out. */
+  #figureY(y: number | null, distance: number): string {
+    if (y === null) return "";
+    const { isLog, counted } = this.#shape;
+    return this.#shown.format?.(y) ?? figureAt(y, isLog ? y : distance, counted);
   }
 
-  /** A stretch was selected by dragging. */
-  #zoom(): void {
-    const { left, width } = this.#plot.select;
-    if (width < 4) return;
-    this.#scope.zoom.value = [this.#plot.posToVal(left, "x"), this.#plot.posToVal(left + width, "x")];
-    this.#plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-  }
-
-  /** The pointer moved over this chart: all charts of the scope follow. */
-  #pointed(plot: uPlot): void {
-    const left = plot.cursor.left ?? -1;
-    this.#scope.cursor.value = left < 0 ? null : plot.posToVal(left, "x");
-  }
-
-  #panning(): (() => void)[] {
-    const { over } = this.#plot;
-    const wheel = (event: WheelEvent): void => {
-      const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
-      if (event.ctrlKey || event.metaKey)
-        zoomBy(this.#scope, 1.002 ** event.deltaY, this.#plot.posToVal(event.offsetX, "x"));
-      else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY))
-        pan(this.#scope, sideways / over.clientWidth);
-      else return;
-      event.preventDefault();
-    };
-    const drag = (event: PointerEvent): void => {
-      if (event.shiftKey && event.buttons === 1) pan(this.#scope, -event.movementX / over.clientWidth);
-    };
-    const press = (event: MouseEvent): void => {
-      if (event.shiftKey) event.stopImmediatePropagation(); // Shift pans, and selects nothing
-    };
-    over.addEventListener("wheel", wheel, { passive: false });
-    over.addEventListener("pointermove", drag);
-    over.parentElement?.addEventListener("mousedown", press, { capture: true });
-    return [];
-  }
-
-  #yRange(): Range {
-    const { lines, yFrom, yTo } = this.#shown;
-    const { isLog } = this.#shape;
-    const range = this.#scope.range.peek() ?? [0, 1];
-    const found = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [0, 1]);
-    const [least, greatest] = padded(found, isLog);
-    return [
-      yFrom === undefined || isLog ? least : Math.min(yFrom, found[0]),
-      yTo === undefined ? greatest : Math.max(yTo, found[1]),
-    ];
-  }
-
-  #draw(): void {
-    const { ctx, bbox, scales } = this.#plot;
-    const x = scales["x"];
-    const y = scales["y"];
-    if (x?.min == null || x.max == null || y?.min == null || y.max == null) return;
-    const toX = along(x.min, x.max, bbox.left, bbox.left + bbox.width, (value) => value);
-    const toY = along(
-      y.min,
-      y.max,
-      bbox.top + bbox.height,
-      bbox.top,
-      this.#shape.isLog ? Math.log10 : (value) => value,
-    );
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
-    ctx.lineJoin = "round";
-    this.#drawMarks(ctx, toX);
-    for (const line of this.#shown.lines) this.#drawLine(ctx, line, [x.min, x.max], toX, toY);
-    ctx.restore();
-  }
-
-  #drawLine(ctx: CanvasRenderingContext2D, line: Line, range: Range, toX: Along, toY: Along): void {
-    const view = inView(line.xs, range);
-    ctx.strokeStyle = colour(line.colour);
-    const stroke = (ys: Line["ys"], width: number, alpha: number, dash: readonly number[]): void => {
-      const path = new Path2D();
-      trace(line.xs, ys, view, toX, toY, path);
-      ctx.globalAlpha = alpha;
-      ctx.lineWidth = width * devicePixelRatio;
-      ctx.setLineDash(dash.map((length) => length * devicePixelRatio));
-      ctx.lineCap = dash.length === 0 ? "round" : "butt";
-      ctx.stroke(path);
-      ctx.globalAlpha = 1;
-    };
-    if (line.smooth !== undefined) stroke(line.ys, 1, 0.35, []);
-    stroke(line.smooth ?? line.ys, 1.6, 1, line.dash ?? []);
-    if (view[1] - view[0] <= FEW) this.#drawPoints(ctx, line, view, toX, toY);
-  }
-
-  #drawPoints(
-    ctx: CanvasRenderingContext2D,
-    { xs, ys, colour: name }: Line,
-    view: Range,
-    toX: Along,
-    toY: Along,
-  ): void {
-    ctx.fillStyle = colour(name);
-    for (let i = view[0]; i < view[1]; i++) {
-      const y = toY(ys[i] as number);
-      if (!Number.isFinite(y)) continue;
-      ctx.beginPath();
-      ctx.arc(toX(xs[i] as number), y, 2 * devicePixelRatio, 0, 2 * Math.PI);
-      ctx.fill();
-    }
-  }
-
-  #drawMarks(ctx: CanvasRenderingContext2D, toX: Along): void {
-    const { bbox } = this.#plot;
-    ctx.strokeStyle = ctx.fillStyle = colour("muted");
-    ctx.font = `${10 * devicePixelRatio}px ui-sans-serif, system-ui, sans-serif`;
-    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
-    for (const { x, text } of this.#shown.marks) {
-      const left = Math.round(toX(x));
-      ctx.beginPath();
-      ctx.moveTo(left, bbox.top);
-      ctx.lineTo(left, bbox.top + bbox.height);
-      ctx.stroke();
-      ctx.fillText(text, left + 4 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
-    }
-    ctx.setLineDash([]);
+  #figureX(x: number, distance: number): string {
+    return this.#shown.formatX?.(x) ?? figureAt(x, distance, this.#shape.countedX);
   }
 }
 
-type Along = (value: number) => number;
+/** Something that lies over the lines, and is not there at first. */
+function layer(name: string | undefined): HTMLElement {
+  const element = document.createElement("div");
+  element.className = name ?? "";
+  element.hidden = true;
+  return element;
+}
 
-/** From a stretch of values to a stretch of pixels. */
-function along(from: number, to: number, start: number, end: number, scale: Along): Along {
-  const least = scale(from);
-  const factor = (end - start) / (scale(to) - least);
-  return (value) => start + (scale(value) - least) * factor;
+function withNextFrame(draw: () => void): () => void {
+  const id = requestAnimationFrame(draw);
+  return () => cancelAnimationFrame(id);
+}
+
+function inIdleTime(draw: () => void): () => void {
+  if (typeof requestIdleCallback === "undefined") return withNextFrame(draw);
+  const id = requestIdleCallback(draw);
+  return () => cancelIdleCallback(id);
 }

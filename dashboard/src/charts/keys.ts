@@ -1,7 +1,7 @@
 // What the keyboard does on a chart.
 
 import { indexNearest, type Line } from "./lines.ts";
-import { pan, type Scope, zoomBy } from "./scope.ts";
+import { pan, reveal, type Scope, zoomBy } from "./scope.ts";
 
 /** Do what a key asks for. Returns where the cursor is then, null where there is none; undefined: not a key of charts. */
 export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly Line[]): number | null | undefined {
@@ -13,14 +13,18 @@ export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly L
     case "ArrowRight": {
       const way = event.key === "ArrowLeft" ? -1 : 1;
       if (event.shiftKey) pan(scope, way * 0.2);
-      else scope.cursor.value = stepped(lines, at, way, scope.cursor.peek() === null);
+      else point(scope, stepped(lines, at, way, scope.cursor.peek() === null));
       break;
     }
+    case "PageUp":
+    case "PageDown":
+      point(scope, within(range, at + (event.key === "PageUp" ? 0.1 : -0.1) * (range[1] - range[0])));
+      break;
     case "Home":
-      scope.cursor.value = range[0];
+      point(scope, range[0]);
       break;
     case "End":
-      scope.cursor.value = range[1];
+      point(scope, range[1]);
       break;
     case "+":
     case "=":
@@ -40,14 +44,19 @@ export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly L
   return scope.cursor.peek();
 }
 
-/** The next point of the line with the most of them. */
+function point(scope: Scope, x: number): void {
+  reveal(scope, x);
+  scope.cursor.value = x;
+}
+
+function within([least, greatest]: readonly [number, number], x: number): number {
+  return Math.min(greatest, Math.max(least, x));
+}
+
+/** The next place at which the line with the most points has one; the nearest one to begin with. */
 function stepped(lines: readonly Line[], at: number, way: 1 | -1, isFirst: boolean): number {
-  const densest = lines.reduce<Line | undefined>(
-    (best, line) => (line.xs.length > (best?.xs.length ?? 0) ? line : best),
-    undefined,
-  );
-  if (densest === undefined) return at;
-  const now = indexNearest(densest.xs, at);
-  const next = isFirst ? now : Math.min(densest.xs.length - 1, Math.max(0, now + way));
-  return densest.xs[next] as number;
+  const xs = lines.reduce<Line["xs"]>((most, line) => (line.xs.length > most.length ? line.xs : most), []);
+  let next = indexNearest(xs, at);
+  if (!isFirst) while (xs[next] !== undefined && (xs[next] as number) * way <= at * way) next += way;
+  return xs[Math.min(xs.length - 1, Math.max(0, next))] ?? at;
 }

@@ -16,15 +16,13 @@ interface Props {
 const MANY = 12; // more lines than these are told apart in a table beside the chart
 
 export function Legend({ lines, hidden, scope, format, onToggle }: Props) {
-  if (lines.length > MANY) return null;
-  const cursor = scope.cursor.value;
+  if (lines.length > MANY) return <Spread {...{ lines, scope, format }} />;
   return (
     <ul class={styles["legend"]}>
       {lines.map((line) => {
         const inside = (
           <>
-            <Swatch colour={line.colour} dash={line.dash} /> {line.name}{" "}
-            <output class={styles["value"]}>{format(valueAt(line, cursor))}</output>
+            <Swatch colour={line.colour} dash={line.dash} /> {line.name} <Value {...{ line, scope, format }} />
           </>
         );
         return (
@@ -45,6 +43,33 @@ export function Legend({ lines, hidden, scope, format, onToggle }: Props) {
         );
       })}
     </ul>
+  );
+}
+
+interface ValueProps {
+  line: Line;
+  scope: Scope;
+  format: (y: number) => string;
+}
+
+/** A value that follows the cursor without anything else being rendered anew. */
+function Value({ line, scope, format }: ValueProps) {
+  return <span class={styles["value"]}>{format(valueAt(line, scope.cursor.value))}</span>;
+}
+
+/** Of many lines, from where to where they lie. */
+function Spread({ lines, scope, format }: Pick<Props, "lines" | "scope" | "format">) {
+  const cursor = scope.cursor.value;
+  const values = lines.map((line) => valueAt(line, cursor)).filter(Number.isFinite);
+  return (
+    <span class={styles["entry"]}>
+      {lines.length} lines
+      {values.length > 0 && (
+        <span class={styles["value"]}>
+          {format(values.reduce((a, b) => Math.min(a, b)))} to {format(values.reduce((a, b) => Math.max(a, b)))}
+        </span>
+      )}
+    </span>
   );
 }
 

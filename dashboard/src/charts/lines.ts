@@ -22,14 +22,19 @@ export type Range = readonly [from: number, to: number];
 
 /** The index of the last x that is at most `x`; -1 where there is none. */
 export function indexUpTo(xs: Numbers, x: number): number {
+  return countOf(xs, (one) => one <= x) - 1;
+}
+
+/** How many of these at their start are as asked, of which no later one is. */
+function countOf(xs: Numbers, isOne: (x: number) => boolean): number {
   let low = 0;
   let high = xs.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((xs[middle] as number) <= x) low = middle + 1;
+    if (isOne(xs[middle] as number)) low = middle + 1;
     else high = middle;
   }
-  return low - 1;
+  return low;
 }
 
 /** The index of the x that is nearest to `x`; -1 of no points. */
@@ -57,18 +62,26 @@ export function xExtent(lines: readonly Line[]): Range | null {
   return least <= greatest ? [least, greatest] : null;
 }
 
-/** From the least to the greatest value within a range of x; null without any. `above` leaves out what is not above it. */
+/**
+ * From the least to the greatest value within a range of x; null without any. Where no point lies within, the lines that
+ * pass through count by their ends. `above` leaves out what is not above it.
+ */
 export function yExtent(lines: readonly Line[], range: Range, above = Number.NEGATIVE_INFINITY): Range | null {
+  return (
+    extentOf(lines, above, ({ xs }) => [countOf(xs, (x) => x < range[0]), countOf(xs, (x) => x <= range[1])]) ??
+    extentOf(lines, above, ({ xs }) => inView(xs, range))
+  );
+}
+
+function extentOf(lines: readonly Line[], above: number, which: (line: Line) => Range): Range | null {
   let least = Number.POSITIVE_INFINITY;
   let greatest = Number.NEGATIVE_INFINITY;
-  for (const { xs, ys } of lines) {
-    for (
-      let i = indexUpTo(xs, range[0] - Number.EPSILON * Math.abs(range[0])), end = indexUpTo(xs, range[1]) + 1;
-      i < end;
-      i++
-    ) {
+  for (const line of lines) {
+    const { ys } = line;
+    const [first, end] = which(line);
+    for (let i = first; i < end; i++) {
       const y = ys[i] as number;
-      if (i < 0 || (xs[i] as number) < range[0] || !(y > above)) continue;
+      if (!(y > above && y < Number.POSITIVE_INFINITY)) continue;
       if (y < least) least = y;
       if (y > greatest) greatest = y;
     }
@@ -78,64 +91,10 @@ export function yExtent(lines: readonly Line[], range: Range, above = Number.NEG
 
 /** A range with a margin, so that no line lies on the frame; of a single value, with room around it. */
 export function padded([least, greatest]: Range, isLog: boolean): Range {
-  if (isLog) return [least / 1.2, greatest * 1.2];
+  if (isLog) {
+    const margin = Math.max(1.1, (greatest / least) ** 0.06);
+    return [least / margin, greatest * margin];
+  }
   const margin = greatest > least ? (greatest - least) * 0.06 : Math.abs(greatest) * 0.1 || 1;
   return [least - margin, greatest + margin];
-}
-
-/** What draws a path: the browser's Path2D, or a test. */
-export interface Pen {
-  moveTo(x: number, y: number): void;
-  lineTo(x: number, y: number): void;
-}
-
-/**
- * Draw the points of `view`. Where several share a column of pixels its first, least, greatest and last are drawn: a
- * hundred thousand points cost as little as the columns have, and a spike of a single point is never lost.
- */
-export function trace(
-  xs: Numbers,
-  ys: Numbers,
-  view: Range,
-  toX: (x: number) => number,
-  toY: (y: number) => number,
-  pen: Pen,
-): void {
-  let column = Number.NaN;
-  let first = 0;
-  let least = 0;
-  let greatest = 0;
-  let last = 0;
-  let isDown = false;
-  const flush = (): void => {
-    if (Number.isNaN(column)) return;
-    if (isDown) pen.lineTo(column, first);
-    else pen.moveTo(column, first);
-    if (least !== greatest) {
-      pen.lineTo(column, least);
-      pen.lineTo(column, greatest);
-      pen.lineTo(column, last);
-    } else if (!isDown) pen.lineTo(column, first); // a round end makes a dot of a lonely point
-    isDown = true;
-    column = Number.NaN;
-  };
-  for (let i = view[0]; i < view[1]; i++) {
-    const y = toY(ys[i] as number);
-    if (!Number.isFinite(y)) {
-      flush();
-      isDown = false;
-      continue;
-    }
-    const x = Math.round(toX(xs[i] as number) * 2) / 2;
-    if (x !== column) {
-      flush();
-      column = x;
-      first = least = greatest = last = y;
-      continue;
-    }
-    last = y;
-    if (y < least) least = y;
-    if (y > greatest) greatest = y;
-  }
-  flush();
 }

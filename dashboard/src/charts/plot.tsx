@@ -1,20 +1,19 @@
 // A chart of lines: title and legend above, the lines below, and a table of the same for who cannot see them.
 //
-// All charts of a `Scope` have one axis and one cursor. Drag to zoom, double click for all of it; Ctrl and wheel zoom,
-// Shift and drag or a sideways wheel pan. With the keyboard: arrows move the cursor (with Shift they pan), + and - zoom,
-// Esc or 0 shows all.
+// All charts of a `Scope` have one axis and one cursor; `gestures.ts` and `keys.ts` say what mouse, fingers and keyboard do.
 
-import { useSignalEffect } from "@preact/signals";
+import { computed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
-import { number } from "../format.ts";
 import { theme } from "../theme.ts";
-import { Canvas, type Mark } from "./canvas.ts";
+import { Canvas, type Shown } from "./canvas.ts";
 import { cursorKeys } from "./keys.ts";
-import { Legend } from "./legend.tsx";
-import { indexUpTo, type Line, xExtent } from "./lines.ts";
+import { Legend, valueAt } from "./legend.tsx";
+import { type Line, xExtent } from "./lines.ts";
+import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
 import { report, type Scope } from "./scope.ts";
 import { PointTable } from "./table.tsx";
+import { type Counted, written } from "./ticks.ts";
 
 export interface PlotProps {
   title: string;
@@ -25,9 +24,12 @@ export interface PlotProps {
   formatX?: (x: number) => string;
   format?: (y: number) => string;
   isLog?: boolean;
+  /** What values and places are counted in: the axes have round figures of it. */
+  counted?: Counted;
+  countedX?: Counted;
   /** The axis reaches at least over these. */
-  yFrom?: number;
-  yTo?: number;
+  yFrom?: number | undefined;
+  yTo?: number | undefined;
   /** Vertical lines with a word: a restart, the best epoch. */
   marks?: readonly Mark[];
   height?: number;
@@ -40,87 +42,124 @@ export interface PlotProps {
   empty?: string;
 }
 
-const NONE: ReadonlySet<string> = new Set();
+const NO_KEYS: ReadonlySet<string> = new Set();
+const NO_MARKS: readonly Mark[] = [];
 
 export function Plot(props: PlotProps) {
-  const { title, lines, scope, xName, format = number, formatX = number, height = 200, hidden = NONE } = props;
-  const key = useId();
-  const place = useRef<HTMLDivElement>(null);
-  const canvas = useRef<Canvas | undefined>(undefined);
-  const [spoken, setSpoken] = useState("");
+  const { title, lines, scope, xName, height = 200, hidden = NO_KEYS } = props;
+  const { format, formatX } = formats(props);
+  const [isTableOpen, setTableOpen] = useState(false);
+  const table = useId();
   const shown = useMemo(() => lines.filter((line) => !hidden.has(line.key)), [lines, hidden]);
   const hasPoints = shown.some((line) => line.xs.length > 0);
-
-  useEffect(() => {
-    report(scope, key, xExtent(shown));
-    return () => report(scope, key, null);
-  }, [scope, key, shown]);
-
-  useEffect(() => {
-    const element = place.current;
-    if (element === null || !hasPoints) return;
-    const made = new Canvas(element, scope, { isLog: props.isLog ?? false, hasXAxis: props.hasXAxis ?? true, height });
-    canvas.current = made;
-    return () => {
-      canvas.current = undefined;
-      made.destroy();
-    };
-  }, [scope, props.isLog, props.hasXAxis, height, hasPoints]);
-
-  useEffect(() => {
-    canvas.current?.show({
-      lines: shown,
-      format,
-      formatX,
-      marks: props.marks ?? [],
-      yFrom: props.yFrom,
-      yTo: props.yTo,
-    });
-  });
-  useSignalEffect(() => {
-    void theme.value;
-    canvas.current?.redraw();
-  });
-
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const x = cursorKeys(event, scope, shown);
-    if (x === undefined) return;
-    event.preventDefault();
-    setSpoken(x === null ? "" : `${xName} ${formatX(x)}: ${said(shown, x, format)}`);
-  };
-
+  useExtent(scope, shown);
   return (
     <figure class={styles["plot"]} aria-label={title}>
       <figcaption class={styles["caption"]}>
         <span class={styles["title"]}>{title}</span>
         <Legend lines={lines} hidden={hidden} scope={scope} format={format} onToggle={props.onToggle} />
+        {hasPoints && (
+          <button
+            type="button"
+            class={styles["table"]}
+            aria-expanded={isTableOpen}
+            aria-controls={isTableOpen ? table : undefined}
+            aria-label={`Table of ${title}`}
+            onClick={() => setTableOpen(!isTableOpen)}
+          >
+            Table
+          </button>
+        )}
       </figcaption>
       {hasPoints ? (
-        <div
-          ref={place}
-          class={styles["place"]}
-          style={{ height }}
-          role="slider"
-          tabIndex={0}
-          aria-label={`Cursor of ${title}`}
-          aria-valuemin={scope.range.value?.[0] ?? 0}
-          aria-valuemax={scope.range.value?.[1] ?? 0}
-          aria-valuenow={scope.cursor.value ?? scope.range.value?.[1] ?? 0}
-          aria-valuetext={spoken || "arrows move the cursor"}
-          onKeyDown={onKeyDown}
-        />
+        <Drawing {...props} shown={shown} height={height} />
       ) : (
         <p class={styles["empty"]} style={{ height }}>
-          {props.empty ?? "No data yet"}
+          {lines.length > 0 && shown.length === 0 ? "All lines are hidden" : (props.empty ?? "No data yet")}
         </p>
       )}
-      {hasPoints && (
-        <PointTable title={title} lines={shown} scope={scope} xName={xName} format={format} formatX={formatX} />
+      {hasPoints && isTableOpen && (
+        <div id={table}>
+          <PointTable title={title} lines={shown} scope={scope} xName={xName} format={format} formatX={formatX} />
+        </div>
       )}
     </figure>
   );
 }
 
-function said(lines: readonly Line[], x: number, format: (y: number) => string): string {
-  return lines.map(({ name, xs, ys }) => `${name} ${format(ys[indexUpTo(xs, x)] ?? Number.NaN)}`).join(", ");
+function formats({ format, formatX, counted = "tens", countedX = "tens" }: PlotProps) {
+  return { format: format ?? written(counted), formatX: formatX ?? written(countedX) };
+}
+
+/** Tell the scope how far a chart reaches, as long as it is there. */
+function useExtent(scope: Scope, lines: readonly Line[]): void {
+  const chart = useId();
+  useEffect(() => report(scope, chart, xExtent(lines)), [scope, chart, lines]);
+  useEffect(() => () => report(scope, chart, null), [scope, chart]);
+}
+
+type DrawingProps = PlotProps & { shown: readonly Line[]; height: number };
+
+function Drawing({ shown, ...props }: DrawingProps) {
+  const { title, scope, xName, height } = props;
+  const { format, formatX } = formats(props);
+  const place = useCanvas(props, shown);
+  const spoken = useSignal("arrows move the cursor");
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const x = cursorKeys(event, scope, shown);
+    if (x === undefined) return;
+    event.preventDefault();
+    if (x === null) spoken.value = "no cursor";
+    else {
+      const values = shown.map((line) => `${line.name} ${format(valueAt(line, x))}`);
+      spoken.value = `${xName} ${formatX(x)}: ${values.join(", ")}`;
+    }
+  };
+  // Signals, so that a moving cursor changes attributes and renders nothing.
+  const [least, greatest, now] = useMemo(() => {
+    const end = computed(() => scope.range.value?.[1] ?? 0);
+    return [computed(() => scope.range.value?.[0] ?? 0), end, computed(() => scope.cursor.value ?? end.value)];
+  }, [scope]);
+  return (
+    <div
+      ref={place}
+      class={styles["place"]}
+      style={{ height }}
+      role="slider"
+      tabIndex={0}
+      aria-label={`Cursor of ${title}`}
+      aria-valuemin={least}
+      aria-valuemax={greatest}
+      aria-valuenow={now}
+      aria-valuetext={spoken}
+      onKeyDown={onKeyDown}
+    />
+  );
+}
+
+/** Where a canvas is kept that shows these lines. */
+function useCanvas(props: Omit<DrawingProps, "shown">, lines: readonly Line[]) {
+  const { scope, height, xName, format, formatX, yFrom, yTo } = props;
+  const { isLog = false, hasXAxis = true, counted = "tens", countedX = "tens", marks = NO_MARKS } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const canvas = useRef<Canvas>(undefined);
+  const shape = useMemo(
+    () => ({ isLog, hasXAxis, height, counted, countedX }),
+    [isLog, hasXAxis, height, counted, countedX],
+  );
+  const what: Shown = useMemo(
+    () => ({ lines, xName, format, formatX, marks, yFrom, yTo }),
+    [lines, xName, format, formatX, marks, yFrom, yTo],
+  );
+  useEffect(() => {
+    const made = new Canvas(place.current as HTMLDivElement, scope, shape);
+    canvas.current = made;
+    return () => made.destroy();
+  }, [scope, shape]);
+  useEffect(() => canvas.current?.show(what), [scope, shape, what]);
+  useSignalEffect(() => {
+    void theme.value;
+    canvas.current?.redraw();
+  });
+  return place;
 }

@@ -14,11 +14,19 @@ export interface Scope {
   readonly extents: Signal<ReadonlyMap<string, Range>>;
 }
 
+const SHORTEST = 1e-6; // of all that there is
+
 /** A new one. `zoom` is given where the page keeps it in its address. */
 export function newScope(zoom: Signal<Range | null> = signal(null)): Scope {
   const extents = signal<ReadonlyMap<string, Range>>(new Map());
-  const range = computed(() => zoom.value ?? union(extents.value.values()));
+  const range = computed(() => zoom.value ?? widened(union(extents.value.values())));
   return { cursor: signal(null), zoom, range, extents };
+}
+
+/** What lies at a share of the axis: 0 at its left end, 1 at its right one. */
+export function placeAt(scope: Scope, share: number): number {
+  const [from, to] = scope.range.peek() ?? [0, 1];
+  return from + share * (to - from);
 }
 
 /** Say how far a chart reaches; null where it has no points, or is gone. */
@@ -34,23 +42,42 @@ export function report(scope: Scope, chart: string, extent: Range | null): void 
 /** Move the stretch in view by a share of its length, but not beyond the points. */
 export function pan(scope: Scope, share: number): void {
   const all = union(scope.extents.peek().values());
-  const now = scope.range.peek();
+  const now = scope.zoom.peek();
   if (all === null || now === null) return;
   const length = now[1] - now[0];
   const from = Math.min(Math.max(now[0] + share * length, all[0]), Math.max(all[0], all[1] - length));
-  scope.zoom.value = [from, from + length];
+  if (from !== now[0]) scope.zoom.value = [from, from + length];
 }
 
 /** Make the stretch in view shorter (`factor` below 1) or longer around a place on the axis. */
 export function zoomBy(scope: Scope, factor: number, around: number): void {
-  const all = union(scope.extents.peek().values());
   const now = scope.range.peek();
-  if (all === null || now === null) return;
-  const from = Math.max(all[0], around - (around - now[0]) * factor);
-  const to = Math.min(all[1], around + (now[1] - around) * factor);
-  const shortest = Math.max((all[1] - all[0]) * 1e-6, Number.EPSILON * Math.abs(all[1]) * 8);
+  if (now !== null) zoomTo(scope, around - (around - now[0]) * factor, around + (now[1] - around) * factor);
+}
+
+/** Look at a stretch: at no more than there is, and at no less than can be drawn. */
+export function zoomTo(scope: Scope, start: number, end: number): void {
+  const all = union(scope.extents.peek().values());
+  if (all === null) return;
+  const from = Math.max(all[0], start);
+  const to = Math.min(all[1], end);
+  const shortest = Math.max((all[1] - all[0]) * SHORTEST, Number.EPSILON * Math.abs(all[1]) * 8);
   if (from <= all[0] && to >= all[1]) scope.zoom.value = null;
   else if (to - from >= shortest) scope.zoom.value = [from, to];
+}
+
+/** Bring a place into view that lies outside of the stretch. */
+export function reveal(scope: Scope, x: number): void {
+  const now = scope.zoom.peek();
+  if (now === null) return;
+  const length = now[1] - now[0];
+  if (x < now[0]) pan(scope, (x - now[0]) / length - 0.1);
+  else if (x > now[1]) pan(scope, (x - now[1]) / length + 0.1);
+}
+
+/** Of a single place, with room around it. */
+function widened(range: Range | null): Range | null {
+  return range !== null && range[0] === range[1] ? [range[0] - 0.5, range[1] + 0.5] : range;
 }
 
 function union(extents: Iterable<Range>): Range | null {

@@ -1,6 +1,5 @@
-// The points of a chart as a table, for screen readers and for who wants the figures. Built only while it is open.
+// The points of a chart as a table, for screen readers and for who wants the figures.
 
-import { useState } from "preact/hooks";
 import { indexNearest, indexUpTo, type Line } from "./lines.ts";
 import type { Scope } from "./scope.ts";
 import styles from "./table.module.css";
@@ -14,33 +13,23 @@ interface Props {
   formatX: (x: number) => string;
 }
 
-const ROWS = 50;
+const ROWS = 50; // as many as one reads; zoom in for more
 
-export function PointTable(props: Props) {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <details class={styles["details"]} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>Table of {props.title}</summary>
-      {isOpen && <Rows {...props} />}
-    </details>
-  );
-}
-
-function Rows({ title, lines, scope, xName, format, formatX }: Props) {
+export function PointTable({ title, lines, scope, xName, format, formatX }: Props) {
   const range = scope.range.value;
-  const longest = lines.reduce((best, line) => (line.xs.length > best.xs.length ? line : best));
   if (range === null) return null;
-  const first = Math.max(0, indexUpTo(longest.xs, range[0]));
-  const last = indexUpTo(longest.xs, range[1]);
+  const longest = lines.reduce((best, line) => (line.xs.length > best.xs.length ? line : best)).xs;
+  const first = Math.max(0, indexUpTo(longest, range[0]));
+  const last = indexUpTo(longest, range[1]);
   const stride = Math.max(1, (last - first) / (ROWS - 1));
-  const rows = Array.from({ length: Math.floor((last - first) / stride) + 1 }, (_, i) =>
-    Math.round(first + i * stride),
-  );
+  const count = last < first ? 0 : Math.floor((last - first) / stride) + 1;
+  const rows = Array.from({ length: count }, (_, i) => longest[Math.round(first + i * stride)] as number);
+  const reach = (range[1] - range[0]) / Math.max(1, count);
   return (
     <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={`Points of ${title}`}>
       <table>
         <caption class="spoken">
-          {title}, {rows.length} of {last - first + 1} points in view
+          {title}, {count} of {last - first + 1} places in view
         </caption>
         <thead>
           <tr>
@@ -53,21 +42,24 @@ function Rows({ title, lines, scope, xName, format, formatX }: Props) {
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => {
-            const x = longest.xs[row] as number;
-            return (
-              <tr key={row}>
-                <th scope="row">{formatX(x)}</th>
-                {lines.map((line) => (
-                  <td key={line.key} class="figure">
-                    {format(line.ys[indexNearest(line.xs, x)] ?? Number.NaN)}
-                  </td>
-                ))}
-              </tr>
-            );
-          })}
+          {rows.map((x, row) => (
+            <tr key={row}>
+              <th scope="row">{formatX(x)}</th>
+              {lines.map((line) => (
+                <td key={line.key} class="figure">
+                  {format(valueNear(line, x, reach))}
+                </td>
+              ))}
+            </tr>
+          ))}
         </tbody>
       </table>
     </div>
   );
+}
+
+/** The value of the point nearest to a place; NaN where the line has none as near as `reach`. */
+function valueNear({ xs, ys }: Line, x: number, reach: number): number {
+  const nearest = indexNearest(xs, x);
+  return Math.abs((xs[nearest] ?? Number.NaN) - x) <= reach ? (ys[nearest] as number) : Number.NaN;
 }

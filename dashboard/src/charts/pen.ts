@@ -1,0 +1,159 @@
+// Draws lines and marks on a canvas. Used by `canvas.ts`, which knows where the axes are.
+
+import { colour } from "../theme.ts";
+import { inView, type Line, type Range } from "./lines.ts";
+import { type Pen, trace } from "./trace.ts";
+
+export interface Mark {
+  readonly x: number;
+  readonly text: string;
+}
+
+/** Where on a canvas the lines lie, in its own pixels. */
+export interface Field {
+  readonly ctx: CanvasRenderingContext2D;
+  readonly box: { readonly left: number; readonly top: number; readonly width: number; readonly height: number };
+  readonly range: Range;
+  readonly toX: Along;
+  readonly toY: Along;
+  /** Pixels of the canvas to one of the page. */
+  readonly ratio: number;
+}
+
+export type Along = (value: number) => number;
+
+const FEW = 60;
+const FAINT = 0.3;
+
+/** From a stretch of values to a stretch of pixels. */
+export function along(from: number, to: number, start: number, end: number, isLog = false): Along {
+  const scale = isLog ? Math.log10 : (value: number) => value;
+  const least = scale(from);
+  const factor = (end - start) / (scale(to) - least);
+  return (value) => start + (scale(value) - least) * factor;
+}
+
+export function drawLines(field: Field, lines: readonly Line[]): void {
+  const { ctx, box } = field;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(box.left, box.top, box.width, box.height);
+  ctx.clip();
+  for (const { smooth, ...line } of lines) if (smooth !== undefined) drawLine(field, line, 1, FAINT);
+  for (const line of lines) {
+    drawLine(field, line.smooth === undefined ? line : { ...line, ys: line.smooth }, 1.5, 1, line.dash);
+    drawPoints(field, line);
+  }
+  ctx.restore();
+}
+
+function drawLine(
+  field: Field,
+  { xs, ys, colour: name }: Line,
+  width: number,
+  alpha: number,
+  dash?: Line["dash"],
+): void {
+  const { ctx, range, ratio, toX, toY } = field;
+  ctx.strokeStyle = ctx.fillStyle = colour(name);
+  ctx.globalAlpha = alpha;
+  const pen = new CanvasPen(
+    ctx,
+    width * ratio,
+    (dash ?? []).map((length) => length * ratio),
+  );
+  trace(xs, ys, inView(xs, range), toX, toY, Math.max(1, Math.round(ratio)), pen);
+  pen.end();
+  ctx.globalAlpha = 1;
+}
+
+const AT_ONCE = 16; // sides of a path: a long one that crosses itself takes browsers much longer than its pieces
+
+class CanvasPen implements Pen {
+  readonly #ctx: CanvasRenderingContext2D;
+  readonly #dash: readonly number[];
+  #count = 0;
+  #length = 0;
+  #x = 0;
+  #y = 0;
+
+  constructor(ctx: CanvasRenderingContext2D, width: number, dash: readonly number[]) {
+    this.#ctx = ctx;
+    this.#dash = dash;
+    ctx.lineWidth = width;
+    ctx.lineJoin = "round";
+    ctx.lineCap = dash.length === 0 && ctx.globalAlpha === 1 ? "round" : "butt";
+    ctx.setLineDash([...dash]);
+    ctx.lineDashOffset = 0;
+    ctx.beginPath();
+  }
+
+  moveTo(x: number, y: number): void {
+    this.#ctx.moveTo(x, y);
+    this.#x = x;
+    this.#y = y;
+  }
+
+  lineTo(x: number, y: number): void {
+    this.#ctx.lineTo(x, y);
+    if (this.#dash.length > 0) this.#length += Math.hypot(x - this.#x, y - this.#y);
+    this.#x = x;
+    this.#y = y;
+    this.#count += 1;
+    if (this.#count < AT_ONCE) return;
+    this.end();
+    this.#ctx.lineDashOffset = this.#length; // the dashes go on where they were
+    this.#ctx.beginPath();
+    this.#ctx.moveTo(x, y);
+  }
+
+  bar(x: number, from: number, to: number): void {
+    const width = this.#ctx.lineWidth;
+    this.#ctx.fillRect(x - width / 2, from, width, to - from);
+  }
+
+  end(): void {
+    this.#ctx.stroke();
+    this.#count = 0;
+  }
+}
+
+/** Few points are shown as such. */
+function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, colour: name }: Line): void {
+  const [first, end] = inView(xs, range);
+  if (end - first > FEW) return;
+  ctx.fillStyle = colour(name);
+  ctx.globalAlpha = smooth === undefined ? 1 : FAINT;
+  for (let i = first; i < end; i++) {
+    const y = toY(ys[i] as number);
+    if (!Number.isFinite(y)) continue;
+    ctx.beginPath();
+    ctx.arc(toX(xs[i] as number), y, 2 * ratio, 0, 2 * Math.PI);
+    ctx.fill();
+  }
+  ctx.globalAlpha = 1;
+}
+
+/** Vertical lines with a word at each, where it does not run into the one before. */
+export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonly Mark[]): void {
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colour("muted");
+  ctx.font = `${10 * ratio}px ui-sans-serif, system-ui, sans-serif`;
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([3 * ratio, 3 * ratio]);
+  let taken = box.left;
+  for (const { x, text } of marks.toSorted((a, b) => a.x - b.x)) {
+    if (x < range[0] || x > range[1]) continue;
+    const left = Math.round(toX(x));
+    ctx.beginPath();
+    ctx.moveTo(left, box.top);
+    ctx.lineTo(left, box.top + box.height);
+    ctx.stroke();
+    const { width } = ctx.measureText(text);
+    const start = left + width + 6 * ratio > box.left + box.width ? left - width - 4 * ratio : left + 4 * ratio;
+    if (start < taken) continue;
+    ctx.fillText(text, start, box.top + 9 * ratio);
+    taken = start + width + 4 * ratio;
+  }
+  ctx.restore();
+}

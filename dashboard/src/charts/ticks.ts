@@ -1,0 +1,63 @@
+// Where an axis has its figures, and how finely they are written.
+
+import { bytes, duration, number } from "../format.ts";
+
+/** What a quantity is counted in: tens; bytes, by powers of two; seconds, by minutes, hours and days. */
+export type Counted = "tens" | "bytes" | "seconds";
+
+const HOUR_S = 3600;
+const DAY_S = 86_400;
+const SECONDS = [
+  ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800],
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR_S),
+  ...[1, 2, 7, 14, 28, 56, 112, 365].map((days) => days * DAY_S),
+];
+
+/** The distances that the figures of an axis may have, ascending. */
+export function distances(counted: Counted): number[] {
+  if (counted === "bytes") return Array.from({ length: 61 }, (_, power) => 2 ** power);
+  return counted === "seconds" ? [...tens(-6, 0), ...SECONDS] : tens(-15, 18);
+}
+
+/** 1, 2 and 5 times each power of ten. */
+function tens(from: number, to: number): number[] {
+  return Array.from({ length: to - from }, (_, i) => [1, 2, 5].map((digit) => Number(`${digit}e${from + i}`))).flat();
+}
+
+/** A value by itself. */
+export function written(counted: Counted): (value: number) => string {
+  return { tens: number, bytes, seconds: duration }[counted];
+}
+
+/** A figure of an axis, as finely as neighbours at this distance differ. */
+export function figureAt(value: number, distance: number, counted: Counted = "tens"): string {
+  if (counted === "bytes") return bytes(value);
+  if (counted === "seconds") return timeAt(value, distance);
+  const size = Math.abs(value);
+  return size !== 0 && (size < 1e-4 || size >= 1e9) ? number(value, 3) : decimal(value, distance);
+}
+
+const UNITS = [
+  [DAY_S, "d"],
+  [HOUR_S, "h"],
+  [60, "min"],
+] as const;
+
+/** A length of time in all of the units that it takes: 1 h 2 min, 5 min 12.5 s. */
+function timeAt(seconds: number, distance: number): string {
+  const parts: string[] = [];
+  let rest = Math.abs(seconds) + Math.min(distance, 1) * 1e-6; // not one less by rounding
+  for (const [size, unit] of UNITS) {
+    const count = Math.floor(rest / size);
+    if (count > 0) parts.push(`${count} ${unit}`);
+    rest -= count * size;
+    if (distance >= size) rest = 0;
+  }
+  if (rest >= distance / 2 || parts.length === 0) parts.push(`${decimal(rest, distance)} s`);
+  return (seconds < 0 ? "-" : "") + parts.join(" ");
+}
+
+function decimal(value: number, distance: number): string {
+  const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(distance) + 1e-9)));
+  return value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+}
