@@ -1,0 +1,121 @@
+"""Pictures of every page over the scene: `make screenshots`, or `python -m tests.browser.screenshots`.
+
+All of them go to `screenshots/`: light and dark, 1440x900 and 390x844, each page in its whole height. Those that the
+documents show go to `docs/screenshots/`, as high as the window and with few colours, so that they stay small.
+With `--url` and `--token` they are taken of a stack that has the scene already; else that takes four minutes first.
+"""
+
+import argparse
+import io
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from bench.chromium import chromium, signed_in
+from hora.service import Service
+from hora.stack import Stack
+from tests.browser.scene import fill, team_at
+
+ROOT = Path(__file__).parents[2]
+ALL, KEPT = ROOT / "screenshots", ROOT / "docs" / "screenshots"
+SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+SETTLED_MS = 1500  # after what a page says first: curves come with the next answer
+COLOURS = 128
+_SPEC = '{"dataset":"digits","batch_size":64,"learning_rate":0.002,"gpus":2,"lr_scaling":"sqrt"}'
+
+
+@dataclass(frozen=True)
+class View:
+    """A page, and a text that it shows when it has what it is about. `{name}` is the id of that job or study."""
+
+    path: str
+    ready: str
+    document: str = ""  # which of its pictures the documents show
+    is_signed_in: bool = True
+
+
+VIEWS: Mapping[str, View] = {
+    "jobs": View("/", "long run", "light-wide dark-narrow"),
+    "job": View("/jobs/{lenet5 on two}", "Advice", "dark-wide"),
+    "job-live": View("/jobs/{long run}", "running"),
+    "job-restarted": View("/jobs/{mlp on two - restarted}", "succeeded"),
+    "job-failed": View("/jobs/{line camera 3}", "bad data"),
+    "job-logs": View("/jobs/{lenet5 on two}?tab=logs", "rank"),
+    "job-spec": View("/jobs/{lenet5 on two}?tab=spec", "learning rate"),
+    "job-probe": View("/jobs/{which batch}", "succeeded"),
+    "compare": View("/compare?jobs={mlp b32},{mlp b128},{mlp sgd},{mlp dropout}", "Runs side by side", "light-wide"),
+    "studies": View("/studies", "digits scaling"),
+    "study": View("/studies/{digits scaling}", "digits scaling", "light-wide"),
+    "hosts": View("/hosts", "long run"),
+    "new": View(f"/new?spec={_SPEC}", "GPU-hours"),
+    "sign-in": View("/", "Token", is_signed_in=False),
+}
+
+
+def take(browser: Browser, service: Service, names: list[str]) -> None:
+    """Take the pictures of these views."""
+    ids = {job["name"]: job["id"] for job in service.jobs()}
+    ids |= {study["name"]: study["id"] for study in service.studies()}
+    session = signed_in(browser, service)
+    for scheme in ("light", "dark"):
+        for size, (width, height) in SIZES.items():
+            for name in names:
+                view, told = VIEWS[name], f"{scheme}-{size}"
+                context = browser.new_context(
+                    base_url=service.url, color_scheme=scheme, viewport={"width": width, "height": height},
+                    storage_state=session if view.is_signed_in else None,
+                )  # fmt: skip
+                page = context.new_page()
+                page.goto(_filled_in(view.path, ids))
+                _picture(page, view, f"{name}-{told}", is_kept=told in view.document.split())
+                context.close()
+
+
+def _filled_in(path: str, ids: Mapping[str, str]) -> str:
+    for name, known in ids.items():
+        path = path.replace(f"{{{name}}}", known)
+    return path
+
+
+def _picture(page: Page, view: View, name: str, *, is_kept: bool) -> None:
+    page.get_by_text(view.ready).first.wait_for()
+    page.wait_for_timeout(SETTLED_MS)
+    ALL.mkdir(exist_ok=True)
+    page.screenshot(path=ALL / f"{name}.png", full_page=True)
+    if is_kept:
+        KEPT.mkdir(exist_ok=True)
+        with Image.open(io.BytesIO(page.screenshot())) as image:
+            image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(KEPT / f"{name}.png", optimize=True)
+
+
+@contextmanager
+def _scene() -> Iterator[Service]:
+    with tempfile.TemporaryDirectory(prefix="hora-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with Stack(folder / "home", port=0, slots=2) as stack, team_at(stack.url, stack.token) as team:
+            fill(team)
+            yield team.admin
+
+
+def main() -> int:
+    """Take what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots", description=__doc__)
+    parser.add_argument("view", nargs="*", help=f"of: {', '.join(VIEWS)}")
+    parser.add_argument("--url")
+    parser.add_argument("--token")
+    arguments = parser.parse_args()
+    service = _scene() if arguments.url is None else Service(arguments.url, arguments.token)
+    with service as connection, chromium() as browser:
+        take(browser, connection, arguments.view or list(VIEWS))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""The pages over rows that nobody ran, with an api alone: signing in, many jobs, hostile texts, an outage."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from sqlalchemy import update
+
+from bench.many_jobs import store_jobs
+from bench.telemetry import a_job
+from hora.service import Service
+from hora.stack import Stack
+from jobs.database import engine_for, sessions_for
+from jobs.ingest import LogRow, MetricRow, store_logs, store_metrics
+from jobs.tables import Job
+from tests.browser.conftest import Troubles
+from tests.waiting import until
+
+API_ALONE = ("database", "broker", "migrations", "api")
+JOBS, STEPS, SPIKE_AT = 10_000, 100_000, 77_777
+ANSWER_MS = 20_000  # what a page may take on a machine that does other things as well
+LONG, HOSTILE = "long00000000", "hostile00000"
+MARKUP = "<img src=x onerror=window.isTaken=1>"
+_NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with Stack(session_folder / "page", port=0, parts=API_ALONE) as stack:
+        store_jobs(stack.database_url, prefix="e", status="succeeded", count=JOBS)
+        engine = engine_for(stack.database_url)
+        with sessions_for(engine).begin() as session:
+            for job_id in (LONG, HOSTILE):
+                a_job(session, job_id, gpus=1)
+            session.execute(update(Job).values(started_at=_NOW).where(Job.id.in_([LONG, HOSTILE])))
+            named = {"name": MARKUP, "owner": MARKUP, "labels": {MARKUP: MARKUP}, "status": "failed", "error": MARKUP}
+            ended = {"ended_at": _NOW + timedelta(seconds=1), "end_reason": "bad_data", "progress": None}
+            session.execute(update(Job).values(**named, **ended).where(Job.id == HOSTILE))
+            store_logs(session, [LogRow(HOSTILE, 1, rank, _NOW, MARKUP) for rank in (-1, 0)])
+            store_metrics(session, [_point(step) for step in range(1, STEPS + 1)])
+        engine.dispose()
+        yield stack
+
+
+def _point(step: int) -> MetricRow:
+    """A loss that stays where it is, but for one step; the last one tells itself apart."""
+    value = {SPIKE_AT: 2.0, STEPS: 0.125}.get(step, 0.5)
+    return MetricRow(LONG, "loss", 0, step, 1, step // 1000 + 1, _NOW + timedelta(milliseconds=step), value)
+
+
+@pytest.fixture
+def stranger(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page]:
+    """A page of somebody who has no session."""
+    context = browser.new_context(base_url=site.url)
+    page = context.new_page()
+    troubles.watch(page)
+    troubles.allowed.append("401")
+    yield page
+    context.close()
+    assert troubles.unexpected() == []
+
+
+def test_a_token_lets_one_in_and_a_wrong_one_does_not(stranger: Page, site: Stack) -> None:
+    stranger.goto("/hosts")
+    token = stranger.get_by_label("Token")
+    token.fill("not the token")
+    token.press("Enter")
+    expect(stranger.get_by_role("alert")).to_contain_text("unknown, has expired or was revoked")
+    token.fill(site.token)
+    stranger.get_by_role("button", name="Sign in").click()
+    expect(stranger.get_by_title("Signed in with the scope")).to_be_visible()
+    expect(stranger).to_have_url(f"{site.url}/hosts")
+
+
+def test_a_link_lets_nobody_in_twice(stranger: Page, service: Service) -> None:
+    link = service.login_link()["url"]
+    stranger.goto(link)
+    expect(stranger.get_by_title("Signed in with the scope")).to_be_visible()
+    stranger.context.clear_cookies()
+    stranger.goto(link)
+    expect(stranger.get_by_role("status")).to_contain_text("This link lets nobody in")
+    expect(stranger.get_by_label("Token")).to_be_visible()
+
+
+def test_ten_thousand_jobs_scroll_with_as_many_rows_as_fit(page: Page) -> None:
+    page.goto("/")
+    rows = page.get_by_role("row")
+    expect(rows.nth(10)).to_be_visible()
+    page.get_by_role("region", name="Jobs").hover()
+    oldest = page.get_by_role("link", name=f"name-{JOBS % 1000}", exact=True).and_(page.locator(f"[href$=e{JOBS:010}]"))
+
+    def scrolled_to_the_end() -> bool:
+        page.mouse.wheel(0, 50_000)
+        assert rows.count() < 100, "rows that nobody sees are in the document"
+        return oldest.is_visible()
+
+    until(scrolled_to_the_end, within_s=120, what="the oldest job")
+
+
+def test_a_view_of_the_table_is_in_its_address(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("searchbox", name="Search jobs").fill("name-7")
+    page.get_by_role("button", name="failed").click()
+    page.get_by_role("button", name="succeeded").click()
+    page.get_by_role("columnheader", name="Name").get_by_role("button").click()
+    expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "ascending")
+    first = page.get_by_role("row").nth(1)
+    oldest = f"e{JOBS - 1000 + 7:010}"
+    expect(first).to_contain_text(oldest, timeout=ANSWER_MS)
+    address = page.url
+    page.reload()
+    expect(first).to_contain_text(oldest, timeout=ANSWER_MS)
+    assert page.url == address
+    expect(page.get_by_role("button", name="failed")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("searchbox", name="Search jobs")).to_have_value("name-7")
+
+
+def test_the_keyboard_leads_from_the_table_to_a_job_and_to_its_log(page: Page) -> None:
+    page.goto("/?q=telemetry")
+    expect(page.get_by_role("link", name="telemetry")).to_be_visible(timeout=ANSWER_MS)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"/jobs/{LONG}$"))
+    logs = page.get_by_role("link", name="Logs", exact=True)
+    expect(logs).to_be_visible(timeout=ANSWER_MS)
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if logs.evaluate("link => link === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"/jobs/{LONG}\\?tab=logs$"))
+    expect(page.get_by_role("region", name="Logs")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "path", [f"/?q={HOSTILE}", f"/jobs/{HOSTILE}", f"/jobs/{HOSTILE}?tab=logs", f"/compare?jobs={HOSTILE},{LONG}"]
+)
+def test_what_others_wrote_is_only_ever_text(page: Page, path: str) -> None:
+    page.goto(path)
+    expect(page.get_by_role("main").get_by_text(MARKUP).and_(page.locator(":not(option)")).first).to_be_visible(
+        timeout=ANSWER_MS
+    )
+    expect(page.locator("img[src=x]")).to_have_count(0)
+    assert page.evaluate("window.isTaken") is None
+
+
+def test_an_outage_of_the_api_is_told_and_ends_by_itself(
+    page: Page, site: Stack, service: Service, troubles: Troubles
+) -> None:
+    troubles.allowed += ["net::ERR_", "502", "503"]
+    page.goto("/")
+    rows = page.get_by_role("row")
+    expect(rows.nth(5)).to_be_visible(timeout=ANSWER_MS)
+    page.evaluate("window.isTheSame = true")
+    os.kill(site.pid_of("api"), signal.SIGKILL)
+    notice = page.get_by_text("The api does not answer")
+    expect(notice).to_be_visible(timeout=ANSWER_MS)
+    expect(rows.nth(5)).to_be_visible()
+    expect(notice).to_be_hidden(timeout=60_000)
+    job = service.submit({"dataset": "digits", "name": "after the outage"})
+    expect(page.get_by_role("link", name=job["name"])).to_be_visible(timeout=ANSWER_MS)
+    assert page.evaluate("window.isTheSame"), "the page was loaded anew"

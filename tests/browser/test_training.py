@@ -1,0 +1,175 @@
+"""The pages over real jobs: one is submitted, watched and cancelled; others are compared, studied and found wanting."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, StorageState, expect
+
+from hora.service import Service
+from hora.stack import Stack
+from tests.browser.axe import serious_issues
+from tests.browser.conftest import WIDE
+from tests.browser.scene import BAD_DATA
+from tests.waiting import until
+
+STARTED_MS = 90_000  # TensorFlow starts in 5 s on a core of its own
+ANSWER_MS = 20_000
+ENDLESS = '{"model":"mlp","batch_size":8,"epochs":100000,"early_stopping":null}'
+STUDY = {
+    "name": "ranks",
+    "base": {"dataset": "digits", "model": "mlp", "epochs": 8, "early_stopping": None},
+    "grid": {"gpus": [1, 2]},
+}
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with Stack(session_folder / "site", port=0, slots=2) as stack:
+        yield stack
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Jobs that have ended: of a study on one and on two ranks, and one that failed before its first step."""
+
+    study: str
+    one: str
+    two: str
+    failed: str
+
+
+@pytest.fixture(scope="module")
+def scene(service: Service) -> Scene:
+    failed = service.submit(BAD_DATA)["id"]
+    study = service.submit_study(STUDY)["id"]
+    service.wait(failed, timeout_s=120)
+    cells = service.wait_study(study, timeout_s=120)["cells"]
+    return Scene(study, *(cell["jobs"][0]["id"] for cell in cells), failed=failed)
+
+
+def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page) -> None:
+    page.goto(f"/new?spec={ENDLESS}")
+    page.evaluate("window.isTheSame = true")
+    _submit(page)
+    expect(page.get_by_text("running").first).to_be_visible(timeout=STARTED_MS)
+    cursors = page.get_by_role("slider", name=re.compile("^Cursor of "))
+    for chart in ("loss", "CPU"):
+        grows(cursors.and_(page.get_by_label(re.compile(chart))).first)
+    in_step(cursors)
+    page.get_by_role("link", name="Logs").click()
+    lines = page.get_by_role("region", name="Log lines")
+    expect(lines).to_contain_text("rank 0 of 1 started", timeout=ANSWER_MS)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    expect(lines).to_contain_text("leaving: cancelled", timeout=ANSWER_MS)
+    expect(page.get_by_text("cancelled", exact=True).first).to_be_visible(timeout=ANSWER_MS)
+    assert page.evaluate("window.isTheSame"), "the page was loaded anew"
+
+
+def _submit(page: Page) -> None:
+    """Fill in the form of a new job; a wrong batch is told at its field meanwhile."""
+    page.get_by_role("combobox", name="Dataset").fill("digits")
+    batch = page.get_by_role("textbox", name="Batch size")
+    batch.fill("0")
+    expect(batch).to_have_attribute("aria-invalid", "true", timeout=ANSWER_MS)
+    expect(batch).to_have_accessible_description(re.compile("greater than or equal to 1.*It was 0"))
+    batch.fill("8")
+    expect(batch).to_have_attribute("aria-invalid", "false")
+    expect(page.get_by_role("region", name="Plan")).to_contain_text("168", timeout=ANSWER_MS)  # steps of 8 samples
+    page.get_by_role("button", name="Submit").click()
+    expect(page).to_have_url(re.compile(r"/jobs/[0-9a-z]{12}$"), timeout=ANSWER_MS)
+
+
+def grows(cursor: Locator) -> None:
+    """Wait until the chart of this cursor reaches further than it did."""
+    expect(cursor).to_be_visible(timeout=ANSWER_MS)
+    reach = cursor.get_attribute("aria-valuemax")
+    assert reach is not None
+    expect(cursor).not_to_have_attribute("aria-valuemax", reach, timeout=ANSWER_MS)
+
+
+def in_step(cursors: Locator) -> None:
+    """Point at the middle of the first chart: all have their cursor there."""
+    cursors.first.hover()
+
+    def at() -> set[str | None]:
+        return {cursor.get_attribute("aria-valuenow") for cursor in cursors.all()}
+
+    until(lambda: len(at()) == 1, what="one place of all cursors")
+    (middle,) = at()
+    assert middle != cursors.first.get_attribute("aria-valuemax")
+
+
+def test_two_runs_are_chosen_in_the_table_and_compared(page: Page, scene: Scene) -> None:
+    page.goto("/")
+    for job_id in (scene.one, scene.two):
+        page.get_by_role("checkbox", name=re.compile(job_id)).check(timeout=ANSWER_MS)
+    page.get_by_role("link", name="Compare").and_(page.locator("[href*=jobs]")).click()
+    expect(page).to_have_url(re.compile(f"/compare\\?jobs={scene.one},{scene.two}$"))
+    drawn = page.get_by_role("figure", name="val loss")
+    expect(drawn.get_by_role("listitem")).to_have_count(2, timeout=ANSWER_MS)
+    page.get_by_role("button", name="learning rate", exact=True).first.click()
+    expect(page.get_by_role("figure", name="learning rate")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("figure", name="learning rate")).to_be_visible(timeout=ANSWER_MS)
+    sides = page.get_by_role("region", name="Table of runs")
+    expect(sides.get_by_role("row", name=re.compile("^gpus"))).to_contain_text("2")
+
+
+def test_a_study_is_opened_from_the_list_and_says_what_a_second_rank_brought(page: Page, scene: Scene) -> None:
+    page.goto("/studies")
+    page.get_by_role("link", name="ranks").click(timeout=ANSWER_MS)
+    expect(page).to_have_url(re.compile(f"/studies/{scene.study}$"))
+    expect(page.get_by_text("speed-up").first).to_be_visible(timeout=ANSWER_MS)
+
+
+def test_a_job_that_failed_early_says_why_before_anything_else(page: Page, scene: Scene) -> None:
+    page.goto(f"/jobs/{scene.failed}")
+    first = page.get_by_role("main").get_by_role("region").first
+    expect(first).to_have_accessible_name("Why it failed", timeout=ANSWER_MS)
+    expect(first).to_contain_text("those of the training data (16, 16, 3)")
+    expect(first.get_by_role("region", name="Last lines of the log")).to_contain_text("leaving: bad_data")
+    expect(page.get_by_role("slider")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_any_page(
+    browser: Browser, site: Stack, session: StorageState, scene: Scene, scheme: str
+) -> None:
+    context = browser.new_context(
+        base_url=site.url, storage_state=session, viewport=WIDE, color_scheme=scheme, bypass_csp=True
+    )
+    page, found = context.new_page(), []
+    for path, ready in _every_page(scene):
+        page.goto(path)
+        page.get_by_text(ready).first.wait_for()
+        found += [f"{path}: {issue}" for issue in serious_issues(page)]
+    context.close()
+    assert found == []
+
+
+def test_no_page_scrolls_sideways_on_a_phone(
+    browser: Browser, site: Stack, session: StorageState, scene: Scene
+) -> None:
+    context = browser.new_context(base_url=site.url, storage_state=session, viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    for path, ready in _every_page(scene):
+        page.goto(path)
+        page.get_by_text(ready).first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    context.close()
+
+
+def _every_page(scene: Scene) -> list[tuple[str, str]]:
+    """Addresses, and a text that is there when the page has what it is about."""
+    return [
+        ("/", "ranks"), (f"/jobs/{scene.two}", "Advice"), (f"/jobs/{scene.two}?tab=logs", "rank 0 of 2 started"),
+        (f"/jobs/{scene.two}?tab=spec", "Batch size"), (f"/jobs/{scene.two}?tab=artifacts", "model.keras"),
+        (f"/jobs/{scene.two}?tab=events", "submitted"), (f"/jobs/{scene.failed}", "Why it failed"),
+        (f"/compare?jobs={scene.one},{scene.two}", "Runs side by side"), ("/studies", "ranks"),
+        (f"/studies/{scene.study}", "speed-up"), ("/hosts", "free"),
+        ('/new?spec={"dataset":"digits"}', "Global batch"),
+    ]  # fmt: skip
