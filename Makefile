@@ -12,7 +12,7 @@ NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 export UV_NO_PROGRESS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard demo test up down types check format chaos fuzz bench compose-test lock clean prerequisites
+.PHONY: help setup dashboard demo test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -73,6 +73,9 @@ fuzz: setup ## Send the api whatever fits its OpenAPI document, and much that do
 bench: setup .venv-peers/ready ## Measure Hora beside other ways of doing the same (an hour; one: python -m bench NAME)
 	$(BIN)/python -m bench
 
+screenshots: setup ## Take pictures of every page of the dashboard into screenshots/ (six minutes; needs Chromium)
+	$(BIN)/python -m tests.browser.screenshots
+
 compose-test: setup ## Bring docker-compose.yml up in podman or docker and run a job in it
 	tests/compose/run
 
@@ -91,7 +94,7 @@ lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml and requirement
 
 clean: ## Remove what these targets created here; a running stack and its state stay
 	rm -rf .venv .venv-peers .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
-		dashboard/node_modules dashboard/src/api/schema.d.ts api/dashboard
+		dashboard/node_modules dashboard/src/api/schema.d.ts api/dashboard screenshots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 prerequisites:
