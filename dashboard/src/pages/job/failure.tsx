@@ -11,8 +11,15 @@ import { meaningOf } from "./reasons.ts";
 const LOOKED_AT = 200; // lines, in which those of the ranks are looked for
 const SHOWN = 20;
 
-export function Failure({ job, advice }: { job: Job; advice: Listed<Advice> | undefined }) {
-  const { data } = usePolled<LogView>(`/v1/jobs/${job.id}/logs?tail=${LOOKED_AT}`, {
+interface Props {
+  job: Job;
+  advice: Listed<Advice> | undefined;
+  /** Without the last lines, where the log itself is shown, or something else that one came for. */
+  isBrief: boolean;
+}
+
+export function Failure({ job, advice, isBrief }: Props) {
+  const { data } = usePolled<LogView>(isBrief ? null : `/v1/jobs/${job.id}/logs?tail=${LOOKED_AT}`, {
     every_s: Number.POSITIVE_INFINITY,
   });
   const meaning = meaningOf(job.end_reason as EndReason);

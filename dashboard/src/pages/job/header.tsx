@@ -82,6 +82,9 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 
 function WaitingLine({ job }: { job: Job }) {
   const { position, reason } = job.waiting as NonNullable<Job["waiting"]>;
+  if (job.paused_at !== null) {
+    return <p class={styles["waiting"]}>Paused since {moment(job.paused_at)}: it waits until somebody resumes it.</p>;
+  }
   return (
     <p class={styles["waiting"]} role="status">
       {position !== null && <strong>{ordinal(position)} in the queue: </strong>}
@@ -108,7 +111,7 @@ function toldProgress(progress: Progress, ofProbe: boolean): string {
   const { samples_per_s: samplesPerS, per_gpu_batch: batch } = progress as Record<string, unknown>;
   const of = (total: number | null | undefined): string => (total ? ` of ${number(total)}` : "");
   return [
-    ofProbe ? `${step}${of(steps)} batches` : `epoch ${epoch ?? 0}${of(epochs)}`,
+    ofProbe ? `${step}${of(steps)} batches` : `epoch ${number(epoch ?? 0)}${of(epochs)}`,
     ofProbe ? (typeof batch === "number" ? `now ${batch} per GPU` : "") : `step ${number(step ?? 0)}${of(steps)}`,
     typeof samplesPerS === "number" ? `${short(samplesPerS)} samples/s` : "",
     typeof etaS === "number" ? `${duration(etaS)} left` : "",

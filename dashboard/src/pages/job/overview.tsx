@@ -26,16 +26,16 @@ export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advi
           {data === undefined ? (
             <Waiting problem={problem} what="the analysis" />
           ) : (
-            <>
-              <LedgerPanel ledger={data.ledger} unit={unitOf(data)} isComplete={data.complete} />
-              <FindingsPanel analysis={data} />
-            </>
+            <LedgerPanel ledger={data.ledger} unit={unitOf(data)} isComplete={data.complete} />
           )}
-          {advice.data === undefined ? (
-            <ProblemNotice problem={advice.problem} />
-          ) : (
-            <AdvicePanel job={job.id} items={advice.data.items} isLive={isLive} />
-          )}
+          <div class={styles["column"]}>
+            {advice.data === undefined ? (
+              <ProblemNotice problem={advice.problem} />
+            ) : (
+              <AdvicePanel job={job.id} items={advice.data.items} isLive={isLive} />
+            )}
+            {data !== undefined && <FindingsPanel analysis={data} />}
+          </div>
         </div>
       )}
     </>
@@ -47,9 +47,7 @@ function Charts({ job }: { job: Job }) {
   if (job.attempt === 0) {
     return (
       <Notice title="No data">
-        {job.ended_at === null
-          ? "It waits for its slots; curves come with its first steps."
-          : "It ended before it was launched."}
+        {job.ended_at === null ? "Curves come with its first steps." : "It ended before it was launched."}
       </Notice>
     );
   }

@@ -27,7 +27,7 @@ const TABS = [
 const tab = param("tab", "overview");
 
 export function JobPage({ id }: { id: string }) {
-  const { job, events, problem, refresh } = useJob(id);
+  const { job, events, problem, refresh } = useJob(id, tab.value === "events");
   const name = job?.name;
   useEffect(() => {
     if (name !== undefined) document.title = `${name} · Hora`;
@@ -35,7 +35,10 @@ export function JobPage({ id }: { id: string }) {
   if (problem?.status === 404) {
     return (
       <Notice kind="warn" title={`There is no job ${id}`}>
-        It may have been removed, or the address is not complete. <a href="/">To the jobs</a>
+        It may have been removed, or the address is not complete.
+        <p>
+          <a href="/">To the jobs</a>
+        </p>
       </Notice>
     );
   }
@@ -52,20 +55,21 @@ interface LoadedProps {
 function Loaded({ job, events, onChange }: LoadedProps) {
   const every_s = job.ended_at === null ? 5 : 60;
   const attempts = useOfJob<Listed<Attempt>>(`/v1/jobs/${job.id}/attempts?limit=1000`, job.revision, every_s);
+  const isOverview = !TABS.slice(1).some(([value]) => value === tab.value);
   const advicePath = job.attempt > 0 ? `/v1/jobs/${job.id}/advice` : null;
   const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, 3 * every_s);
   return (
     <div class={styles["page"]}>
       <Header job={job} onChange={onChange}>
+        {job.status === "failed" && <Failure job={job} advice={advice.data} isBrief={!isOverview} />}
         {attempts.data !== undefined && <Timeline job={job} attempts={attempts.data.items} events={events} />}
       </Header>
-      {job.status === "failed" && <Failure job={job} advice={advice.data} />}
       <nav class={styles["tabs"]} aria-label="Parts of the job">
         {TABS.map(([value, text]) => (
           <a
             key={value}
             href={`?${withParams(query.value, { tab: value === "overview" ? null : value })}`}
-            aria-current={tab.value === value ? "page" : undefined}
+            aria-current={(value === "overview" ? isOverview : tab.value === value) ? "page" : undefined}
           >
             {text}
           </a>
@@ -75,7 +79,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
       {tab.value === "spec" && <SpecPanels job={job} />}
       {tab.value === "artifacts" && <ArtifactsPanel job={job} />}
       {tab.value === "events" && <EventsPanel events={events} />}
-      {!TABS.slice(1).some(([value]) => value === tab.value) && <Overview job={job} advice={advice} />}
+      {isOverview && <Overview job={job} advice={advice} />}
     </div>
   );
 }

@@ -15,12 +15,19 @@ interface Props<T> {
   columns: readonly Column<T>[];
   rows: readonly T[];
   keyOf: (row: T) => string | number;
+  /** Within a padded part of a page, whose text it stands in line with. */
+  isInset?: boolean;
 }
 
-export function RowsTable<T>({ label, columns, rows, keyOf }: Props<T>) {
+export function RowsTable<T>({ label, columns, rows, keyOf, isInset = false }: Props<T>) {
   const alignment = ({ isFigure }: Column<T>): string | undefined => (isFigure ? "figure" : undefined);
   return (
-    <div class={styles["scroller"]} tabIndex={0} role="region" aria-label={label}>
+    <div
+      class={`${styles["scroller"]} ${isInset ? styles["inset"] : ""}`}
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+    >
       <table>
         <thead>
           <tr>

@@ -9,6 +9,7 @@ import { isTerminal } from "../../parts/status.tsx";
 import { type News, newsAfter, type State, withEvents, withNews } from "./news.ts";
 
 const GATHERED_MS = 50; // a stream begins with the whole history: it is shown in a few steps, not line by line
+const SHORT_EPOCHS = 2000; // two lines of history each, of which a stream tells all from the first one on
 const STREAMING_MS = 2500; // progress comes about once a second
 
 export interface JobNow {
@@ -18,7 +19,8 @@ export interface JobNow {
   readonly refresh: () => void;
 }
 
-export function useJob(id: string): JobNow {
+/** A long history is read where `isHistoryWanted`, a short one always. */
+export function useJob(id: string, isHistoryWanted: boolean): JobNow {
   const [isLive, setLive] = useState(true);
   const { data, problem, refresh } = usePolled<Job>(`/v1/jobs/${id}`, { every_s: isLive ? 5 : 60 });
   const [news, setNews] = useState<News>({});
@@ -31,7 +33,10 @@ export function useJob(id: string): JobNow {
     setNews((now) => newsAfter(now, data, performance.now() - toldAt.current < STREAMING_MS));
   }, [data]);
 
-  useStream(problem?.status === 404 ? null : `/v1/jobs/${id}/events?include=event,state,progress`, {
+  const hasHistory = useRef(false); // once it was read it goes on
+  if (data !== undefined && (isHistoryWanted || (data.progress.epoch ?? 0) <= SHORT_EPOCHS)) hasHistory.current = true;
+  const include = hasHistory.current ? "event,state,progress" : "state,progress";
+  useStream(data === undefined ? null : `/v1/jobs/${id}/events?include=${include}`, {
     event: add,
     progress: (progress: Progress) => {
       toldAt.current = performance.now();

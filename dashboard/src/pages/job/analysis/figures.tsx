@@ -13,6 +13,7 @@ export function StepTable({ steps }: { steps: Analysis["steps"] }) {
   return (
     <Figures title="Time of a step" isOpen>
       <RowsTable
+        isInset
         label="Time of a step"
         rows={shown}
         keyOf={({ rank }) => rank}
@@ -36,6 +37,7 @@ export function SlotTable({ uses }: { uses: Analysis["utilization"] }) {
   return (
     <Figures title="Use of the slots">
       <RowsTable
+        isInset
         label="Use of the slots"
         rows={uses}
         keyOf={({ attempt, rank, metric }) => `${attempt} ${rank} ${metric}`}
@@ -59,6 +61,7 @@ export function StallTable({ stalls }: { stalls: Analysis["stalls"] }) {
   return (
     <Figures title="Stalls" isOpen>
       <RowsTable
+        isInset
         label="Stalls"
         rows={stalls}
         keyOf={({ attempt, after_step, began_at }) => `${attempt} ${after_step} ${began_at}`}

@@ -22,7 +22,7 @@ const ITEMS: readonly (readonly [LedgerItem, string, string])[] = [
   ],
   ["saving", "saving", "Checkpoints"],
   ["launch", "launch", "From the lease of the slots to the first line of the first rank"],
-  ["set_up", "set-up", "From there to the end of the first step"],
+  ["set_up", "set-up", "From the first rank's first line to the end of the first step"],
   ["after_best", "after the best epoch", "All of the epochs behind the best one by the monitored metric"],
   ["lost", "lost", "Steps, validations and checkpoints that a later attempt made again"],
   ["stalled", "stalled", "Stretches without a step, far longer than steps take"],

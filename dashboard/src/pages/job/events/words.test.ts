@@ -26,7 +26,7 @@ test("each line of a history says in words what happened", () => {
   );
   assert.equal(
     detailOf(event("checkpoint_saved", { epoch: 1, step: 1042, duration_s: 0.5 })),
-    "epoch 1, step 1,042, in 0.5 s",
+    "epoch 1, step 1,042, in 500 ms",
   );
 });
 

@@ -1,7 +1,8 @@
 // The lines of a job's history in words. Used by `events.tsx`.
 
 import type { JobEvent } from "../../../api/types.ts";
-import { duration, number, words } from "../../../format.ts";
+import { number, words } from "../../../format.ts";
+import { figureOf } from "../analysis/evidence.ts";
 
 type Data = Readonly<Record<string, unknown>>;
 
@@ -50,7 +51,7 @@ export function detailOf({ kind, data }: JobEvent): string {
     case "epoch_ended":
       return epochOf(data);
     case "checkpoint_saved":
-      return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}, in ${duration(data["duration_s"] as number)}`;
+      return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}, in ${figureOf("duration_s", data["duration_s"])}`;
     case "preempt_requested":
       return `for ${data["for"]}`;
     case "attempt_ended":
@@ -70,7 +71,7 @@ function epochOf(data: Data): string {
   );
   const speed =
     typeof data["samples_per_s"] === "number" ? [`${number(Math.round(data["samples_per_s"]))} samples/s`] : [];
-  const length = typeof data["epoch_s"] === "number" ? [duration(data["epoch_s"])] : [];
+  const length = typeof data["epoch_s"] === "number" ? [figureOf("epoch_s", data["epoch_s"])] : [];
   return [`epoch ${data["epoch"]}`, ...metrics, ...speed, ...length].join(", ");
 }
 

@@ -159,10 +159,14 @@ function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpen
   const place = { transform: `translateY(${topPx}px)` };
   const names = [styles["line"], isTarget && styles["target"], isFirstOfAttempt && styles["begins"]];
   return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: nothing happens but that the hint is made
     <div
       class={names.filter(Boolean).join(" ")}
       style={place}
-      title={`${moment(at)}, ${rankName(rank)}, attempt ${attempt}`}
+      onMouseEnter={(event) => {
+        // Made when it is looked at: a time in words costs more than all the rest of a line.
+        event.currentTarget.title = `${moment(at)}, ${rankName(rank)}, attempt ${attempt}`;
+      }}
     >
       <RankTag rank={rank} />
       <span

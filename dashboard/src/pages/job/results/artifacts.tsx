@@ -9,7 +9,7 @@ import { RowsTable } from "../rows_table.tsx";
 import { useOfJob } from "../use_job.ts";
 import styles from "./results.module.css";
 
-const MOST = 1000;
+const MOST = 500; // what the api answers with at once
 
 export function ArtifactsPanel({ job }: { job: Job }) {
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;

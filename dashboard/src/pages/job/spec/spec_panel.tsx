@@ -64,11 +64,16 @@ function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
         keyOf={({ path }) => path}
         columns={[
           { name: "Field", of: ({ path }) => <code>{path}</code> },
-          { name: "Value", of: ({ value, isChanged }) => <Value value={value} isChanged={isChanged} /> },
+          {
+            name: "Value",
+            of: ({ value, isChanged, standard }) => (
+              <Value value={value} isChanged={isChanged && standard !== undefined} />
+            ),
+          },
           {
             name: "Default",
             of: ({ standard, isChanged }) => (
-              <span class="muted">{standard === undefined ? "required" : isChanged ? told(standard) : "the same"}</span>
+              <span class="muted">{standard === undefined ? "–" : isChanged ? told(standard) : "the same"}</span>
             ),
           },
         ]}

@@ -30,7 +30,7 @@ export function AttemptsTable({ attempts, segments }: Props) {
     { name: "Ended", of: ({ ended_at }) => moment(ended_at) },
     { name: "Because", of: ending },
   ];
-  return <RowsTable label="Attempts" columns={columns} rows={attempts} keyOf={({ number }) => number} />;
+  return <RowsTable isInset label="Attempts" columns={columns} rows={attempts} keyOf={({ number }) => number} />;
 }
 
 /** The slots on each host: vm 0, 1. */

@@ -88,7 +88,7 @@ function Bar({ segments, attempts, totalMs, shown, onShow }: BarProps) {
         <div
           key={attempt ?? "end"}
           class={styles["group"]}
-          style={{ flexGrow: parts.reduce((sum, { segment }) => sum + lengthMs(segment), 0) / totalMs }}
+          style={{ flexGrow: parts.reduce((sum, { segment }) => sum + lengthMs(segment), 0) }}
         >
           <div class={styles["parts"]}>
             {parts.map(({ segment, index }) => (
@@ -96,7 +96,7 @@ function Bar({ segments, attempts, totalMs, shown, onShow }: BarProps) {
                 key={index}
                 type="button"
                 class={`${styles["part"]} ${styles[segment.phase]}`}
-                style={{ flexGrow: lengthMs(segment) / totalMs }}
+                style={{ flexGrow: lengthMs(segment) }}
                 tabIndex={index === (shown ?? 0) ? 0 : -1}
                 aria-label={told(segment, attempts)}
                 onFocus={() => onShow(index)}
