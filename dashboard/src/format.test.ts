@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, bytes, duration, number, percent, secondsBetween, short, UNKNOWN, words } from "./format.ts";
+import { ago, bytes, counted, duration, number, percent, secondsBetween, short, UNKNOWN, words } from "./format.ts";
 
 test("figures have four significant digits", () => {
   assert.equal(number(0.931249), "0.9312");
@@ -22,6 +22,12 @@ test("what is not known is a dash, never 0", () => {
 test("large counts are short", () => {
   assert.equal(short(9_999), "9,999");
   assert.equal(short(12_345), "12.3K");
+});
+
+test("a count agrees with its noun", () => {
+  assert.equal(counted(1, "job"), "1 job");
+  assert.equal(counted(12_000, "job"), "12,000 jobs");
+  assert.equal(counted(0, "run"), "0 runs");
 });
 
 test("lengths of time have the two greatest of their units", () => {

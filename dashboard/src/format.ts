@@ -28,6 +28,11 @@ export function short(value: Maybe): string {
     : value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 });
 }
 
+/** So many of something: 1 job, 12 jobs. */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** A share of 0..1 in percent. */
 export function percent(share: Maybe, digits = 0): string {
   return known(share) ? `${(share * 100).toFixed(digits)} %` : UNKNOWN;

@@ -1,3 +1,135 @@
+// Runs beside each other, at /compare?jobs=a,b,c or ?study=ID: their curves, what they differ in, what came of them.
+
+import { useMemo } from "preact/hooks";
+import { counted } from "../../format.ts";
+import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { listOf } from "../../query.ts";
+import { setParams } from "../../url.ts";
+import { AddRuns } from "./add_runs.tsx";
+import { Coordinates } from "./coordinates.tsx";
+import { resultsAmong, settingsAmong } from "./fields.ts";
+import { Overlay } from "./overlay.tsx";
+import styles from "./page.module.css";
+import { Picker } from "./picker.tsx";
+import { RunList } from "./run_list.tsx";
+import { RunTable } from "./run_table.tsx";
+import { MOST_RUNS, parseBest, runsOf, toggled } from "./runs.ts";
+import { axisNow, metricsNow, smoothNow, Tools } from "./tools.tsx";
+import { useCurves } from "./use_curves.ts";
+import { type Jobs, useJobs } from "./use_jobs.ts";
+import { bestParam, brushes, hideParam, jobsParam, logParam, studyParam } from "./view.ts";
+
 export function ComparePage() {
-  return <p>ComparePage</p>;
+  const [text, study] = [jobsParam.value, studyParam.value];
+  const named = useMemo(() => [...new Set(listOf(text))], [text]);
+  const jobs = useJobs(named, study);
+  const picking = {
+    chosen: jobs.ids,
+    study,
+    onToggle: (id: string) => (jobs.ids.includes(id) ? takeOut(jobs, [id]) : jobsParam.set([...named, id].join())),
+    onStudy: studyParam.set,
+  };
+  if (named.length === 0 && study === "") {
+    return (
+      <Frame>
+        <Panel title="Choose runs">
+          <p class={styles["hint"]}>
+            Mark jobs in the <a href="/">table of jobs</a> and choose Compare there, or pick them here.
+          </p>
+          <Picker {...picking} />
+        </Panel>
+      </Frame>
+    );
+  }
+  return (
+    <Frame tools={<AddRuns {...picking} />} jobs={jobs}>
+      <Told jobs={jobs} />
+      {jobs.isComplete ? <Comparison jobs={jobs} /> : <Waiting problem={jobs.problem} what="runs" />}
+    </Frame>
+  );
+}
+
+/** Take runs out. Of a study all others stay, by name. */
+function takeOut(jobs: Jobs, gone: readonly string[]): void {
+  const left = jobs.ids.filter((id) => !gone.includes(id));
+  const hidden = listOf(hideParam.value).filter((id) => left.includes(id));
+  setParams({ jobs: left.join(), study: null, hide: hidden.join() });
+}
+
+function Frame(props: { tools?: preact.ComponentChildren; jobs?: Jobs; children: preact.ComponentChildren }) {
+  const { jobs } = props;
+  return (
+    <div class={styles["page"]}>
+      <header class={styles["header"]}>
+        <h1>Compare</h1>
+        {jobs !== undefined && <span class="muted">{counted(jobs.ids.length - jobs.gone.size, "run")}</span>}
+        <span class={styles["tools"]}>{props.tools}</span>
+      </header>
+      {props.children}
+    </div>
+  );
+}
+
+/** What there is to say about the choice of runs. */
+function Told({ jobs }: { jobs: Jobs }) {
+  const gone = jobs.ids.filter((id) => jobs.gone.has(id));
+  return (
+    <>
+      {jobs.isComplete && <ProblemNotice problem={jobs.problem} />}
+      {gone.length > 0 && (
+        <Notice kind="warn" title={gone.length === 1 ? "One run is not there" : `${gone.length} runs are not there`}>
+          There is no job, or no longer one, with {gone.length === 1 ? "the id" : "the ids"}{" "}
+          <span class="mono">{gone.join(", ")}</span>.{" "}
+          <button type="button" onClick={() => takeOut(jobs, gone)}>
+            Take out
+          </button>
+        </Notice>
+      )}
+      {jobs.isCut && <Notice kind="warn">These are more runs than are compared at once: the first {MOST_RUNS}.</Notice>}
+    </>
+  );
+}
+
+function Comparison({ jobs }: { jobs: Jobs }) {
+  const known = useMemo(() => jobs.ids.flatMap((id) => jobs.jobs.get(id) ?? []), [jobs.ids, jobs.jobs]);
+  const settings = useMemo(() => settingsAmong(known), [known]);
+  const results = useMemo(() => resultsAmong(known), [known]);
+  const [hide, best, drawn] = [hideParam.value, bestParam.value, brushes.value];
+  const runs = useMemo(
+    () =>
+      runsOf(jobs.ids, jobs.jobs, [...settings.differing, ...results], {
+        hidden: new Set(listOf(hide)),
+        best: parseBest(best),
+        brushes: drawn,
+      }),
+    [jobs.ids, jobs.jobs, settings, results, hide, best, drawn],
+  );
+  const [metrics, axis] = [metricsNow(), axisNow()];
+  const curves = useCurves(runs, metrics, axis);
+  const onHide = (id: string): void => hideParam.set(toggled(listOf(hide), id).join());
+  if (runs.length === 0) return null;
+  return (
+    <>
+      <div class={styles["columns"]}>
+        <Panel title="Runs" flush>
+          <RunList runs={runs} onHide={onHide} onRemove={(id) => takeOut(jobs, [id])} />
+        </Panel>
+        <div class={styles["curves"]}>
+          <Tools runs={runs} />
+          <Overlay
+            runs={runs}
+            metrics={metrics}
+            curves={curves}
+            axis={axis}
+            smooth={smoothNow()}
+            isLog={logParam.value === "1"}
+            onHide={onHide}
+          />
+        </div>
+      </div>
+      <RunTable runs={runs} settings={settings} results={results} />
+      {runs.length > 1 && <Coordinates runs={runs} settings={settings.differing} results={results} />}
+    </>
+  );
 }

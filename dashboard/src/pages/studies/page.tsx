@@ -1,3 +1,84 @@
-export function StudyPage() {
-  return <p>StudyPage</p>;
+// One study, at /studies/ID: how far it is, what its report says, and what people noted. Live while its jobs run.
+
+import { useRef } from "preact/hooks";
+import { usePolled } from "../../api/polled.ts";
+import type { Study, StudyReport } from "../../api/types.ts";
+import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
+import { pathWith } from "../../query.ts";
+import { Accuracy, Cost, Speedup } from "./answers.tsx";
+import { CellTable } from "./cell_table.tsx";
+import { Findings } from "./findings.tsx";
+import { Grid } from "./grid.tsx";
+import { Header } from "./header.tsx";
+import { Notes } from "./notes.tsx";
+import styles from "./page.module.css";
+import { endedJobs } from "./state.ts";
+import { targetNow } from "./view.ts";
+
+const LIVE_S = 3;
+const ENDED_S = 10; // notes are added, and jobs may be resumed
+
+export function StudyPage({ id }: { id: string }) {
+  const path = `/v1/studies/${id}`;
+  const study = usePolled<Study>(path, { every_s: LIVE_S });
+  const every_s = study.data?.complete ? ENDED_S : LIVE_S;
+  const polled = usePolled<StudyReport>(pathWith(`${path}/report`, { target: targetNow() }), { every_s });
+  const kept = useRef(polled.data);
+  kept.current = polled.data ?? kept.current; // while the report for another target is on its way
+  const report = kept.current;
+  if (study.problem?.status === 404) return <NotFound id={id} />;
+  if (study.data === undefined) return <Waiting problem={study.problem} what="the study" />;
+  const refresh = (): void => {
+    study.refresh();
+    polled.refresh();
+  };
+  return (
+    <div class={styles["page"]}>
+      <Header study={study.data} report={report} onChange={refresh} />
+      <ProblemNotice problem={polled.problem} />
+      {report === undefined ? (
+        <Waiting problem={undefined} what="the report" />
+      ) : (
+        <Report study={study.data} report={report} onChange={refresh} />
+      )}
+    </div>
+  );
+}
+
+function NotFound({ id }: { id: string }) {
+  return (
+    <Notice kind="warn" title="There is no such study">
+      No study has the id <span class="mono">{id}</span>. <a href="/studies">To the studies</a>
+    </Notice>
+  );
+}
+
+function Report({ study, report, onChange }: { study: Study; report: StudyReport; onChange: () => void }) {
+  const hasFigures = report.cells.some((cell) => cell.repeats > 0);
+  return (
+    <>
+      {!report.complete && (
+        <Notice title={`${endedJobs(study)} of ${study.jobs} jobs are in`}>
+          What follows is of those alone, and is drawn anew as others end.
+        </Notice>
+      )}
+      <div class={styles["told"]}>
+        <Findings report={report} />
+        <Notes study={study} onChange={onChange} />
+      </div>
+      {hasFigures && (
+        <>
+          <div class={styles["charts"]}>
+            <Speedup report={report} />
+            <Accuracy report={report} />
+            <Cost report={report} />
+          </div>
+          <div class={styles["charts"]}>
+            <Grid report={report} />
+          </div>
+        </>
+      )}
+      <CellTable study={study} report={report} />
+    </>
+  );
 }

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { axisScale, wantsLog } from "./axis_scale.ts";
+
+const ENDS = [10, 210] as const;
+
+test("the greatest number is on top, and the least at the bottom", () => {
+  const axis = axisScale([1, 3, 2], false, ENDS);
+  assert.equal(axis.at(3), 10);
+  assert.equal(axis.at(1), 210);
+  assert.equal(axis.at(2), 110);
+  assert.equal(axis.at(null), null);
+});
+
+test("on a logarithm equal ratios are equal distances", () => {
+  const axis = axisScale([1, 100], true, ENDS);
+  assert.equal(axis.kind, "log");
+  assert.ok(Math.abs((axis.at(10) ?? 0) - 110) < 1e-9);
+});
+
+test("what is not above zero has no logarithm", () => {
+  assert.equal(axisScale([0, 100], true, ENDS).kind, "linear");
+});
+
+test("a logarithm is chosen for wide ranges and for steady ratios", () => {
+  assert.equal(wantsLog([1e-4, 1e-1]), true);
+  assert.equal(wantsLog([32, 64, 128]), true);
+  assert.equal(wantsLog([32, 128]), false);
+  assert.equal(wantsLog([1, 2, 3]), false);
+  assert.equal(wantsLog([0, 1000]), false);
+  assert.equal(wantsLog(["mlp", "lenet5"]), false);
+  assert.equal(wantsLog([5, null]), false);
+});
+
+test("a single value lies in the middle", () => {
+  for (const value of [8, 0]) {
+    const place = axisScale([value, value], false, ENDS).at(value);
+    assert.ok(Math.abs((place ?? 0) - 110) < 1e-9, String(place));
+  }
+});
+
+test("a stretch of an axis and its brush are the same, whichever way it is drawn", () => {
+  const axis = axisScale([0, 100], false, ENDS);
+  const brush = axis.between(60, 160);
+  assert.deepEqual(brush, { from: 25, to: 75 });
+  assert.deepEqual(axis.between(160, 60), brush);
+  assert.deepEqual(axis.stretch({ from: 25, to: 75 }), [60, 160]);
+});
+
+test("a brush that reaches over the end ends there", () => {
+  const axis = axisScale([0, 100], false, ENDS);
+  assert.deepEqual(axis.between(-500, 110), { from: 50, to: 100 });
+});
+
+test("texts are picked where the pointer passes them", () => {
+  const axis = axisScale(["b", "a", null, "c"], false, ENDS);
+  assert.equal(axis.kind, "text");
+  const [a, c] = [axis.at("a") as number, axis.at("c") as number];
+  assert.deepEqual(axis.between(a, a), { texts: ["a"] });
+  assert.deepEqual(axis.between(c, a), { texts: ["a", "b", "c"] });
+  assert.equal(axis.between((a + (axis.at("b") as number)) / 2, (a + (axis.at("b") as number)) / 2), null);
+  assert.equal(axis.stretch({ texts: ["gone"] }), null);
+  assert.equal(axis.at(null), null);
+});
+
+test("few values are named each, and names do not overlap", () => {
+  assert.deepEqual(
+    axisScale([32, 64, 128], true, ENDS).ticks.map(({ text }) => text),
+    ["32", "64", "128"],
+  );
+  const places = axisScale([1, 1.001, 50, 100], false, ENDS).ticks.map(({ y }) => y);
+  assert.equal(places.length, 3);
+});

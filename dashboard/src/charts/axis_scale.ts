@@ -1,0 +1,115 @@
+// The axes of parallel coordinates as numbers: where a value lies, and which values lie between two places. Pure;
+// `parallel.tsx` draws with them.
+
+import { scaleLinear, scaleLog, scalePoint } from "d3-scale";
+import { number } from "../format.ts";
+
+export type AxisValue = number | string | null;
+
+/** A part of an axis: from least to greatest, or a set of texts. */
+export type Brush = { readonly from: number; readonly to: number } | { readonly texts: readonly string[] };
+
+export interface Tick {
+  readonly y: number;
+  readonly text: string;
+}
+
+export interface AxisScale {
+  readonly kind: "linear" | "log" | "text";
+  /** Where a value lies; null where it has no place on the axis. */
+  readonly at: (value: AxisValue) => number | null;
+  readonly ticks: readonly Tick[];
+  /** What lies between two places; null where nothing does. */
+  readonly between: (y: number, other: number) => Brush | null;
+  /** From where to where a brush reaches, from top to bottom. */
+  readonly stretch: (brush: Brush) => readonly [number, number] | null;
+}
+
+const FEW = 7; // values that are named each
+const WIDE = 20; // a greatest value of so many times the least one is read on a logarithm
+const NEAR_PX = 10; // a text is met that near to it
+
+/** Whether a logarithm shows these values better, unless a person says otherwise. */
+export function wantsLog(values: readonly AxisValue[]): boolean {
+  const sorted = distinct(values.filter((value) => typeof value === "number"));
+  const [least, next] = sorted;
+  const greatest = sorted.at(-1);
+  if (least === undefined || next === undefined || greatest === undefined || least <= 0) return false;
+  if (greatest / least >= WIDE) return true;
+  const ratio = next / least;
+  return sorted.length > 2 && sorted.every((value, i) => i === 0 || near(value / (sorted[i - 1] as number), ratio));
+}
+
+function near(a: number, b: number): boolean {
+  return Math.abs(a - b) < 1e-6 * Math.abs(b);
+}
+
+/** An axis from `top` to `bottom`, on which the greatest number is on top. A text makes all of them texts. */
+export function axisScale(
+  values: readonly AxisValue[],
+  isLog: boolean,
+  [top, bottom]: readonly [number, number],
+): AxisScale {
+  const numbers = values.filter((value) => typeof value === "number");
+  return values.some((value) => typeof value === "string")
+    ? textScale(values, top, bottom)
+    : numberScale(distinct(numbers), isLog, top, bottom);
+}
+
+function distinct(values: readonly number[]): number[] {
+  return [...new Set(values)].sort((a, b) => a - b);
+}
+
+function numberScale(values: readonly number[], wants: boolean, top: number, bottom: number): AxisScale {
+  const least = values[0] ?? 0;
+  const greatest = values.at(-1) ?? 1;
+  const isLog = wants && least > 0;
+  const room = least === greatest ? Math.abs(least) * 0.1 || 1 : 0;
+  const scale = (isLog ? scaleLog() : scaleLinear()).domain([least - room, greatest + room]).range([bottom, top]);
+  const named = values.length <= FEW ? values : scale.ticks(5);
+  return {
+    kind: isLog ? "log" : "linear",
+    at: (value) => (typeof value === "number" ? scale(value) : null),
+    ticks: apart(named.map((value) => ({ y: scale(value), text: number(value, 3) }))),
+    between: (y, other) => {
+      const [from, to] = [scale.invert(clamp(Math.max(y, other))), scale.invert(clamp(Math.min(y, other)))];
+      return { from, to };
+    },
+    stretch: (brush) => ("texts" in brush ? null : [clamp(scale(brush.to)), clamp(scale(brush.from))]),
+  };
+
+  function clamp(y: number): number {
+    return Math.min(bottom, Math.max(top, y));
+  }
+}
+
+function textScale(values: readonly AxisValue[], top: number, bottom: number): AxisScale {
+  const texts = [...new Set(values.filter((value) => value !== null).map(String))].sort((a, b) =>
+    a.localeCompare(b, "en", { numeric: true }),
+  );
+  const scale = scalePoint(texts, [bottom, top]).padding(0.25);
+  const at = (text: string): number => scale(text) ?? bottom;
+  return {
+    kind: "text",
+    at: (value) => (value === null ? null : (scale(String(value)) ?? null)),
+    ticks: apart(texts.map((text) => ({ y: at(text), text }))),
+    between: (y, other) => {
+      const [from, to] = [Math.min(y, other) - NEAR_PX, Math.max(y, other) + NEAR_PX];
+      const met = texts.filter((text) => at(text) >= from && at(text) <= to);
+      return met.length === 0 ? null : { texts: met };
+    },
+    stretch: (brush) => {
+      const places = "texts" in brush ? brush.texts.filter((text) => texts.includes(text)).map(at) : [];
+      return places.length === 0 ? null : [Math.min(...places) - NEAR_PX, Math.max(...places) + NEAR_PX];
+    },
+  };
+}
+
+const LEAST_APART_PX = 13;
+
+/** Of ticks that would overlap, the first ones. */
+function apart(ticks: readonly Tick[]): Tick[] {
+  const kept: Tick[] = [];
+  for (const tick of ticks) if (kept.every(({ y }) => Math.abs(y - tick.y) >= LEAST_APART_PX)) kept.push(tick);
+  return kept;
+}

@@ -1,0 +1,131 @@
+// Figures in groups, with their intervals: bars from zero; or points, for figures of which zero tells nothing.
+
+import { scaleBand } from "d3-scale";
+import { FiguresTable } from "./figures_table.tsx";
+import { type Entry, Frame, Whisker } from "./frame.tsx";
+import styles from "./marks.module.css";
+import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
+
+export interface Series extends Entry {
+  /** By group; null where there is no figure. */
+  readonly values: readonly (Estimate | null)[];
+}
+
+interface Props {
+  title: string;
+  xName: string;
+  yName: string;
+  groups: readonly string[];
+  series: readonly Series[];
+  isFromZero: boolean;
+  /** No figure is greater: 1 of shares. */
+  most?: number | undefined;
+  format: (value: number) => string;
+  /** A figure with its interval. */
+  told: (estimate: Estimate) => string;
+  height?: number;
+}
+
+export function Bars({ title, xName, yName, groups, series, isFromZero, most, format, told, height = 260 }: Props) {
+  const known = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  const band = (left: number, right: number) => scaleBand(groups.map(String), [left, right]).padding(0.24);
+  return (
+    <Frame
+      title={title}
+      xName={xName}
+      yName={yName}
+      height={height}
+      entries={series}
+      axes={({ left, right, top, bottom }) => {
+        const places = band(left, right);
+        const ticks = groups.map((text) => ({ at: (places(text) ?? 0) + places.bandwidth() / 2, text }));
+        return { x: { at: Number, ticks }, y: valueAxis(reachOf(known), { isFromZero, most }, [bottom, top], format) };
+      }}
+      table={
+        <FiguresTable
+          title={title}
+          columns={[xName, ...series.map(({ name }) => name || yName)]}
+          rows={groups.map((group, i) => [group, ...series.map(({ values }) => toldOr(values[i], told))])}
+        />
+      }
+    >
+      {(_, y, room) => {
+        const places = band(room.left, room.right);
+        const within = scaleBand(
+          series.map((_, i) => String(i)),
+          [0, places.bandwidth()],
+        ).padding(0.12);
+        return groups.map((group, i) =>
+          series.map(({ name, colour, values }, j) => {
+            const estimate = values[i];
+            if (estimate == null) return null;
+            const left = (places(group) ?? 0) + (within(String(j)) ?? 0);
+            return (
+              <Bar
+                key={`${group} ${name}`}
+                estimate={estimate}
+                title={`${group} ${xName}${name === "" ? "" : `, ${name}`}: ${told(estimate)}`}
+                label={known.length <= FEW ? format(estimate.value) : null}
+                colour={colour}
+                place={{ left, width: within.bandwidth(), bottom: isFromZero ? room.bottom : null, y }}
+              />
+            );
+          }),
+        );
+      }}
+    </Frame>
+  );
+}
+
+const FEW = 12; // bars that have room for their figure
+
+function toldOr(estimate: Estimate | null | undefined, told: (estimate: Estimate) => string): string {
+  return estimate == null ? "–" : told(estimate);
+}
+
+interface BarProps {
+  estimate: Estimate;
+  title: string;
+  label: string | null;
+  colour: string;
+  place: { left: number; width: number; bottom: number | null; y: Axis };
+}
+
+function Bar({ estimate: { value, low, high }, title, label, colour, place }: BarProps) {
+  const { left, width, bottom, y } = place;
+  const middle = left + width / 2;
+  const top = y.at(value);
+  const bar = Math.min(width, 44);
+  const paint = `var(--${colour})`;
+  return (
+    <g>
+      <title>{title}</title>
+      {bottom === null ? (
+        <circle cx={middle} cy={top} r={4.5} fill={paint} />
+      ) : (
+        <rect
+          x={middle - bar / 2}
+          y={top}
+          width={bar}
+          height={Math.max(0, bottom - top)}
+          rx={2}
+          fill={paint}
+          class={styles["bar"]}
+        />
+      )}
+      {low !== null && high !== null && (
+        <Whisker
+          x={middle}
+          low={y.at(Math.max(0, low))}
+          high={y.at(high)}
+          colour={bottom === null ? paint : "var(--text)"}
+        />
+      )}
+      {label !== null && (
+        <text x={middle} y={y.at(Math.max(value, high ?? value)) - 5} text-anchor="middle" class={styles["label"]}>
+          {label}
+        </text>
+      )}
+    </g>
+  );
+}

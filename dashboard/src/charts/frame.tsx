@@ -1,0 +1,102 @@
+// What every chart of bars or points has: the axes with their names, around what the chart itself draws.
+
+import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
+import styles from "./frame.module.css";
+import type { Axis } from "./points.ts";
+import { Swatch } from "./swatch.tsx";
+import { useWidth } from "./width.ts";
+
+/** Where the axes are, in pixels. */
+export interface Room {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
+}
+
+const LEFT = 58;
+const RIGHT = 16;
+const TOP = 28;
+const BOTTOM = 42;
+
+export interface Entry {
+  readonly name: string;
+  readonly colour: string;
+  readonly dash?: readonly number[];
+}
+
+interface Props {
+  title: string;
+  xName: string;
+  yName: string;
+  height: number;
+  /** Of the legend; one alone needs none. */
+  entries: readonly Entry[];
+  axes: (room: Room) => { readonly x: Axis; readonly y: Axis };
+  children: (x: Axis, y: Axis, room: Room) => ComponentChildren;
+  /** The same as a table. */
+  table: ComponentChildren;
+}
+
+export function Frame({ title, xName, yName, height, entries, axes, children, table }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const width = useWidth(place);
+  const room: Room = { left: LEFT, right: Math.max(LEFT + 40, width - RIGHT), top: TOP, bottom: height - BOTTOM };
+  const { x, y } = axes(room);
+  return (
+    <figure class={styles["chart"]} aria-label={title}>
+      {entries.length > 1 && (
+        <ul class={styles["legend"]}>
+          {entries.map(({ name, colour, dash }) => (
+            <li key={name}>
+              <Swatch colour={colour} dash={dash} /> {name}
+            </li>
+          ))}
+        </ul>
+      )}
+      <div ref={place}>
+        {width > 0 && (
+          <svg width={width} height={height} role="img" aria-label={`${title}: ${yName} over ${xName}`}>
+            {y.ticks.map(({ at, text }) => (
+              <g key={text}>
+                <line x1={room.left} x2={room.right} y1={at} y2={at} class={styles["grid"]} />
+                <text x={room.left - 6} y={at} dy="0.35em" text-anchor="end" class={styles["tick"]}>
+                  {text}
+                </text>
+              </g>
+            ))}
+            <line x1={room.left} x2={room.right} y1={room.bottom} y2={room.bottom} class={styles["axis"]} />
+            {x.ticks.map(({ at, text }) => (
+              <text key={text} x={at} y={room.bottom + 15} text-anchor="middle" class={styles["tick"]}>
+                {text}
+              </text>
+            ))}
+            <text x={(room.left + room.right) / 2} y={height - 8} text-anchor="middle" class={styles["name"]}>
+              {xName}
+            </text>
+            <text x={4} y={10} class={styles["name"]}>
+              {yName}
+            </text>
+            {children(x, y, room)}
+          </svg>
+        )}
+      </div>
+      {table}
+    </figure>
+  );
+}
+
+interface WhiskerProps {
+  x: number;
+  /** In pixels. */
+  low: number;
+  high: number;
+  colour: string;
+}
+
+/** The interval of a figure, as a line with two ends; without an upper one where it reaches out of the chart. */
+export function Whisker({ x, low, high, colour }: WhiskerProps) {
+  const end = high > TOP ? `M${x - 4} ${high}h8` : "";
+  return <path class={styles["whisker"]} stroke={colour} d={`M${x} ${low}V${high}M${x - 4} ${low}h8${end}`} />;
+}

@@ -1,0 +1,218 @@
+// Parallel coordinates: an axis for each thing that runs differ in or came to, a line for each run. Drag along an axis
+// to keep what lies there; a click on it takes that back. What stands above an axis says how it is scaled.
+
+import { useMemo, useRef } from "preact/hooks";
+import { type AxisScale, type AxisValue, axisScale, type Brush } from "./axis_scale.ts";
+import styles from "./parallel.module.css";
+import { useWidth } from "./width.ts";
+
+export interface ParallelAxis {
+  readonly key: string;
+  readonly label: string;
+  readonly isLog: boolean;
+  /** By line. */
+  readonly values: readonly AxisValue[];
+}
+
+export interface ParallelLine {
+  readonly key: string;
+  readonly name: string;
+  /** As CSS. */
+  readonly colour: string;
+  readonly dash: readonly number[];
+  readonly isFaded: boolean;
+}
+
+interface Props {
+  title: string;
+  axes: readonly ParallelAxis[];
+  lines: readonly ParallelLine[];
+  brushes: ReadonlyMap<string, Brush>;
+  /** `isDone` when the pointer is lifted: until then the brush moves on. */
+  onBrush: (key: string, brush: Brush | null, isDone: boolean) => void;
+  onScale: (key: string, isLog: boolean) => void;
+  /** The line that is pointed at anywhere on the page. */
+  pointed: string | null;
+  onPoint: (key: string | null) => void;
+}
+
+const HEIGHT = 320;
+const TOP = 10;
+const BOTTOM = HEIGHT - 34;
+const MISSING = HEIGHT - 12; // where lines of runs pass that have no value there
+const AXIS_PX = 118; // the least room of an axis; what does not fit is scrolled to
+const SIDE = 64;
+
+export function ParallelChart(props: Props) {
+  const { title, axes, lines, brushes } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const width = Math.max(useWidth(place), 2 * SIDE + (axes.length - 1) * AXIS_PX);
+  const scales = useMemo(() => axes.map((axis) => axisScale(axis.values, axis.isLog, [TOP, BOTTOM])), [axes]);
+  const left = (index: number): number =>
+    axes.length === 1 ? width / 2 : SIDE + (index * (width - 2 * SIDE)) / (axes.length - 1);
+  const paths = useMemo(
+    () =>
+      lines.map((_, line) =>
+        pathOf(axes.map((axis, i) => [left(i), scales[i]?.at(axis.values[line] ?? null) ?? MISSING])),
+      ),
+    [lines, axes, scales, width],
+  );
+  const order = drawn(lines, props.pointed);
+  return (
+    <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={title}>
+      <div ref={place} class={styles["place"]}>
+        <div class={styles["heads"]} style={{ width: `${width}px` }}>
+          {axes.map((axis, i) => (
+            <Head key={axis.key} axis={axis} kind={scales[i]?.kind} left={left(i)} onScale={props.onScale} />
+          ))}
+        </div>
+        <svg width={width} height={HEIGHT} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
+          <g onPointerLeave={() => props.onPoint(null)}>
+            {order.map((i) => (
+              <RunPath
+                key={lines[i]?.key}
+                line={lines[i] as ParallelLine}
+                path={paths[i] as string}
+                pointed={props.pointed}
+                onPoint={props.onPoint}
+              />
+            ))}
+          </g>
+          {axes.map((axis, i) => (
+            <Axis
+              key={axis.key}
+              axis={axis}
+              scale={scales[i] as AxisScale}
+              left={left(i)}
+              brush={brushes.get(axis.key)}
+              hasMissing={axis.values.includes(null)}
+              onBrush={props.onBrush}
+            />
+          ))}
+        </svg>
+      </div>
+    </div>
+  );
+}
+
+/** Which line is drawn after which: those that stand back first, the one that is pointed at last. */
+function drawn(lines: readonly ParallelLine[], pointed: string | null): number[] {
+  const height = (line: ParallelLine | undefined): number => (line?.key === pointed ? 2 : line?.isFaded ? 0 : 1);
+  return lines.map((_, i) => i).sort((a, b) => height(lines[a]) - height(lines[b]));
+}
+
+function pathOf(points: readonly (readonly [number, number])[]): string {
+  return points.map(([x, y], i) => `${i === 0 ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+}
+
+function Head(props: {
+  axis: ParallelAxis;
+  kind: AxisScale["kind"] | undefined;
+  left: number;
+  onScale: (key: string, isLog: boolean) => void;
+}) {
+  const { axis, kind } = props;
+  return (
+    <div class={styles["head"]} style={{ left: `${props.left}px` }}>
+      <span class={styles["label"]} title={axis.label}>
+        {axis.label}
+      </span>
+      {kind !== "text" && (
+        <button
+          type="button"
+          class={styles["scale"]}
+          aria-label={`Scale of ${axis.label}: ${kind}`}
+          title="Linear or logarithmic"
+          onClick={() => props.onScale(axis.key, kind !== "log")}
+        >
+          {kind}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function RunPath(props: {
+  line: ParallelLine;
+  path: string;
+  pointed: string | null;
+  onPoint: (key: string | null) => void;
+}) {
+  const { line, pointed } = props;
+  const isPointed = pointed === line.key;
+  const isBack = !isPointed && (line.isFaded || pointed !== null);
+  return (
+    <g onPointerEnter={() => props.onPoint(line.key)}>
+      <path
+        d={props.path}
+        class={styles["line"]}
+        stroke={isBack ? "var(--faded)" : line.colour}
+        stroke-width={isPointed ? 3 : isBack ? 1 : 1.6}
+        stroke-dasharray={line.dash.join(" ")}
+      />
+      <path d={props.path} class={styles["near"]}>
+        <title>{line.name}</title>
+      </path>
+    </g>
+  );
+}
+
+function Axis(props: {
+  axis: ParallelAxis;
+  scale: AxisScale;
+  left: number;
+  brush: Brush | undefined;
+  hasMissing: boolean;
+  onBrush: Props["onBrush"];
+}) {
+  const { axis, scale, left, brush } = props;
+  const stretch = brush === undefined ? null : scale.stretch(brush);
+  const grip = useBrushing(axis.key, scale, props.onBrush);
+  return (
+    <g transform={`translate(${left.toFixed(1)} 0)`}>
+      <line y1={TOP} y2={BOTTOM} class={styles["axis"]} />
+      {scale.ticks.map(({ y, text }) => (
+        <text key={text} x={6} y={y} dy="0.35em" class={styles["tick"]}>
+          {text.length > 16 ? `${text.slice(0, 15)}…` : text}
+        </text>
+      ))}
+      {props.hasMissing && (
+        <text x={6} y={MISSING} dy="0.35em" class={styles["tick"]}>
+          none
+        </text>
+      )}
+      {stretch !== null && (
+        <rect x={-6} width={12} y={stretch[0]} height={Math.max(3, stretch[1] - stretch[0])} class={styles["brush"]} />
+      )}
+      <rect x={-14} width={28} y={TOP - 8} height={BOTTOM - TOP + 16} class={styles["grip"]} {...grip}>
+        <title>Drag to keep the runs that lie there; click to take that back</title>
+      </rect>
+    </g>
+  );
+}
+
+const CLICK_PX = 3;
+
+/** What a pointer does on an axis. */
+function useBrushing(key: string, scale: AxisScale, onBrush: Props["onBrush"]) {
+  const from = useRef<number | null>(null);
+  const placeOf = ({ clientY, currentTarget }: PointerEvent): number =>
+    clientY - ((currentTarget as SVGElement).ownerSVGElement?.getBoundingClientRect().top ?? 0);
+  return {
+    onPointerDown: (event: PointerEvent) => {
+      (event.currentTarget as SVGElement).setPointerCapture(event.pointerId);
+      from.current = placeOf(event);
+      event.preventDefault();
+    },
+    onPointerMove: (event: PointerEvent) => {
+      if (from.current === null || Math.abs(placeOf(event) - from.current) < CLICK_PX) return;
+      onBrush(key, scale.between(from.current, placeOf(event)), false);
+    },
+    onPointerUp: (event: PointerEvent) => {
+      if (from.current === null) return;
+      const [start, end] = [from.current, placeOf(event)];
+      from.current = null;
+      onBrush(key, Math.abs(end - start) < CLICK_PX ? null : scale.between(start, end), true);
+    },
+  };
+}

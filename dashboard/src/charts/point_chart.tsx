@@ -1,0 +1,146 @@
+// Figures over figures, with intervals: lines of speed-up over GPUs beside the ideal one, or points in the plane.
+
+import { FiguresTable } from "./figures_table.tsx";
+import { type Entry, Frame, Whisker } from "./frame.tsx";
+import styles from "./marks.module.css";
+import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
+
+export interface Point extends Estimate {
+  readonly x: number;
+  /** What it stands for, where the name of its line does not say it. */
+  readonly label: string;
+}
+
+export interface PointLine extends Entry {
+  /** Ascending by x. */
+  readonly points: readonly Point[];
+}
+
+interface Props {
+  title: string;
+  xName: string;
+  yName: string;
+  lines: readonly PointLine[];
+  /** Points of a line are joined. */
+  isJoined: boolean;
+  /** A dashed line beside them. */
+  ideal?: { readonly name: string; readonly points: readonly (readonly [x: number, y: number])[] };
+  /** The places that the x axis names; round ones without. */
+  xTicks?: readonly number[];
+  isFromZero: boolean;
+  /** No figure is greater: 1 of shares. */
+  most?: number;
+  format: (value: number) => string;
+  formatX: (value: number) => string;
+  told: (estimate: Estimate) => string;
+  height?: number;
+}
+
+export function PointChart(props: Props) {
+  const { title, xName, yName, lines, ideal, format, formatX, told, height = 260 } = props;
+  const points = lines.flatMap(({ name, points }) => points.map((point) => ({ name, point })));
+  const ends = (ideal?.points ?? []).map(([x, value]) => ({ x, value, low: null, high: null }));
+  const reach = reachOf([...points.map(({ point }) => point), ...ends]);
+  const xs = reachOf(
+    [...points.map(({ point }) => point), ...ends].map(({ x }) => ({ value: x, low: null, high: null })),
+  );
+  const entries: Entry[] = [...lines, ...(ideal ? [{ name: ideal.name, colour: "muted", dash: IDEAL }] : [])];
+  return (
+    <Frame
+      title={title}
+      xName={xName}
+      yName={yName}
+      height={height}
+      entries={entries}
+      axes={({ left, right, top, bottom }) => {
+        const x = valueAxis(xs, { isFromZero: false }, [left, right], formatX);
+        const ticks = props.xTicks?.map((value) => ({ at: x.at(value), text: formatX(value) }));
+        return {
+          x: ticks ? { at: x.at, ticks } : x,
+          y: valueAxis(reach, { isFromZero: props.isFromZero, most: props.most }, [bottom, top], format),
+        };
+      }}
+      table={
+        <FiguresTable
+          title={title}
+          columns={["", xName, yName]}
+          rows={points.map(({ name, point }) => [
+            [name, point.label].filter(Boolean).join(" "),
+            formatX(point.x),
+            told(point),
+          ])}
+        />
+      }
+    >
+      {(x, y) => (
+        <>
+          {ideal && <Joined points={ideal.points} x={x} y={y} colour="muted" dash={IDEAL} />}
+          {lines.map((line, i) => (
+            <g key={line.name} transform={`translate(${props.isJoined ? aside(i, lines.length) : 0} 0)`}>
+              {props.isJoined && (
+                <Joined
+                  points={line.points.map((point) => [point.x, point.value])}
+                  x={x}
+                  y={y}
+                  colour={line.colour}
+                  dash={line.dash ?? []}
+                />
+              )}
+              {line.points.map((point) => (
+                <Dot
+                  key={point.label}
+                  point={point}
+                  x={x}
+                  y={y}
+                  colour={line.colour}
+                  title={`${point.label}: ${told(point)}`}
+                />
+              ))}
+            </g>
+          ))}
+        </>
+      )}
+    </Frame>
+  );
+}
+
+const IDEAL = [5, 4];
+const ASIDE_PX = 6;
+
+/** Lines have points at the same places: a little aside of each other, so that their intervals are seen. */
+function aside(place: number, count: number): number {
+  return (place - (count - 1) / 2) * Math.min(ASIDE_PX, 36 / count);
+}
+
+interface JoinedProps {
+  points: readonly (readonly [number, number])[];
+  x: Axis;
+  y: Axis;
+  colour: string;
+  dash: readonly number[];
+}
+
+function Joined({ points, x, y, colour, dash }: JoinedProps) {
+  return (
+    <polyline
+      class={styles["line"]}
+      points={points.map(([left, top]) => `${x.at(left)},${y.at(top)}`).join(" ")}
+      stroke={`var(--${colour})`}
+      stroke-dasharray={dash.join(" ")}
+    />
+  );
+}
+
+function Dot({ point, x, y, colour, title }: { point: Point; x: Axis; y: Axis; colour: string; title: string }) {
+  const paint = `var(--${colour})`;
+  const { low, high } = point;
+  return (
+    <g>
+      <title>{title}</title>
+      {low !== null && high !== null && (
+        <Whisker x={x.at(point.x)} low={y.at(Math.max(0, low))} high={y.at(high)} colour={paint} />
+      )}
+      <circle cx={x.at(point.x)} cy={y.at(point.value)} r={4.5} fill={paint} />
+    </g>
+  );
+}

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { reachOf, valueAxis } from "./points.ts";
+
+const one = (value: number) => ({ value, low: null, high: null });
+
+test("intervals are within reach, and nothing is negative", () => {
+  assert.deepEqual(reachOf([{ value: 10, low: -3, high: 14 }, one(5)]), [0, 14]);
+  assert.deepEqual(reachOf([]), [0, 1]);
+});
+
+test("a very wide interval does not make the figures small", () => {
+  assert.deepEqual(reachOf([{ value: 10, low: 0, high: 900 }, one(8)]), [0, 20]);
+});
+
+test("bars begin at zero, and points where they are", () => {
+  assert.equal(valueAxis([90, 100], { isFromZero: true }, [200, 0], String).at(0), 200);
+  const points = valueAxis([90, 100], { isFromZero: false }, [200, 0], String);
+  assert.ok(points.ticks.every(({ text }) => Number(text) >= 80));
+});
+
+test("no share is greater than one, and what would be lies at the end", () => {
+  const axis = valueAxis([0.9, 1.2], { isFromZero: false, most: 1 }, [200, 0], String);
+  assert.equal(axis.ticks.at(-1)?.text, "1");
+  assert.equal(axis.at(1.2), 0);
+});
+
+test("figures that are all the same have an axis as well", () => {
+  for (const value of [0, 5]) {
+    const { at, ticks } = valueAxis([value, value], { isFromZero: false }, [200, 0], String);
+    assert.ok(Number.isFinite(at(value)));
+    assert.ok(ticks.length > 1);
+  }
+});

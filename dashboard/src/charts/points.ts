@@ -1,0 +1,48 @@
+// Figures with their intervals, as charts of bars and points take them; and the axes that hold them. Pure.
+
+import { scaleLinear } from "d3-scale";
+
+/** A figure, and between what it lies with 95 % confidence: null where nobody can say, as of a single repeat. */
+export interface Estimate {
+  readonly value: number;
+  readonly low: number | null;
+  readonly high: number | null;
+}
+
+export interface Axis {
+  readonly at: (value: number) => number;
+  readonly ticks: readonly { readonly at: number; readonly text: string }[];
+}
+
+const WIDEST = 2; // of the greatest figure: two repeats have intervals beside which no figure would be seen
+
+/** The least and the greatest of estimates, with their intervals. None of these figures can be negative. */
+export function reachOf(estimates: readonly Estimate[]): readonly [number, number] {
+  if (estimates.length === 0) return [0, 1];
+  const most = WIDEST * Math.max(...estimates.map(({ value }) => value));
+  const greatest = Math.min(most, Math.max(...estimates.map(({ value, high }) => high ?? value)));
+  return [Math.min(...estimates.map(({ value, low }) => Math.max(0, low ?? value))), greatest];
+}
+
+interface Ends {
+  readonly isFromZero: boolean;
+  /** No value is greater. */
+  readonly most?: number | undefined;
+}
+
+/**
+ * An axis of values over so many pixels; `isFromZero` for bars, whose length is what one sees. What lies beyond has its
+ * place at the end.
+ */
+export function valueAxis(
+  [least, greatest]: readonly [number, number],
+  { isFromZero, most = Number.POSITIVE_INFINITY }: Ends,
+  range: readonly [number, number],
+  told: (value: number) => string,
+): Axis {
+  const room = greatest > least ? (greatest - least) * 0.08 : greatest * 0.1 || 1;
+  const from = isFromZero ? 0 : Math.max(0, least - room);
+  const to = Math.max(Math.min(greatest + room, most), from + 1e-12);
+  const scale = scaleLinear([from, to], range).nice(5).clamp(true);
+  return { at: scale, ticks: scale.ticks(5).map((value) => ({ at: scale(value), text: told(value) })) };
+}

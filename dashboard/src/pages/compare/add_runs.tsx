@@ -1,0 +1,35 @@
+// The picker in a dialog, opened by a button.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import styles from "./add_runs.module.css";
+import { Picker } from "./picker.tsx";
+
+type Props = Parameters<typeof Picker>[0];
+
+export function AddRuns(props: Props) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>
+        Add runs
+      </button>
+      {isOpen && <PickerDialog {...props} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+function PickerDialog({ onClose, ...picker }: Props & { onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} class={styles["dialog"]} aria-label="Add runs" onClose={onClose}>
+      <header class={styles["header"]}>
+        <h2>Add runs</h2>
+        <button type="button" class="primary" onClick={() => dialog.current?.close()}>
+          Done
+        </button>
+      </header>
+      <Picker {...picker} />
+    </dialog>
+  );
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { brushesText, isWithin, parseBrushes, withBrush } from "./brushes.ts";
+import { type Field, toldValue } from "./fields.ts";
+import { job } from "./job.fixture.ts";
+
+const model: Field = {
+  key: "model.name",
+  label: "model",
+  isResult: false,
+  of: ({ spec }) => (spec["model"] as string | undefined) ?? null,
+  told: toldValue,
+};
+
+test("ranges and texts are the same after a way through the address", () => {
+  const brushes = new Map([
+    ["batch_size", { from: 32, to: 128 }],
+    ["learning_rate", { from: -0.5, to: 1e-4 }],
+    ["model.name", { texts: ["lenet5", "a,b|c:d"] }],
+  ]);
+  assert.deepEqual(parseBrushes(brushesText(brushes)), brushes);
+});
+
+test("a range is rounded outwards: what lies on its edge stays in it", () => {
+  const value = 2 / 3;
+  const brush = parseBrushes(brushesText(new Map([["x", { from: value, to: value }]]))).get("x");
+  assert.ok(brush !== undefined && "from" in brush);
+  assert.ok(brush.from <= value && value <= brush.to);
+  assert.ok(brush.to - brush.from < 0.001);
+});
+
+test("what says nothing is no range", () => {
+  for (const nonsense of ["", "x", "x:", ":1..2", ","]) assert.equal(parseBrushes(nonsense).size, 0, nonsense);
+  assert.deepEqual(parseBrushes("x:%E0%A4%A").get("x"), { texts: ["%E0%A4%A"] });
+});
+
+test("a job without a value lies in no range, and in all where there is none", () => {
+  const without = job("a");
+  const brushes = new Map([["model.name", { texts: ["lenet5"] }]]);
+  assert.equal(isWithin(job("b", { spec: { model: "lenet5" } }), [model], brushes), true);
+  assert.equal(isWithin(job("c", { spec: { model: "mlp" } }), [model], brushes), false);
+  assert.equal(isWithin(without, [model], brushes), false);
+  assert.equal(isWithin(without, [model], new Map()), true);
+});
+
+test("a brush is put on an axis and taken off", () => {
+  const drawn = withBrush(new Map(), "x", { from: 1, to: 2 });
+  assert.deepEqual([...drawn], [["x", { from: 1, to: 2 }]]);
+  assert.equal(withBrush(drawn, "x", null).size, 0);
+});

@@ -1,0 +1,68 @@
+// Ranges that are drawn on axes of the parallel coordinates: runs outside of one fade on every chart and in the table.
+// In the address: "batch_size:32..128,model.name:lenet5|mlp". Pure.
+
+import type { Job } from "../../api/types.ts";
+import type { Brush } from "../../charts/axis_scale.ts";
+import { type Field, toldValue, type Value } from "./fields.ts";
+
+/** By the key of the field. */
+export type Brushes = ReadonlyMap<string, Brush>;
+
+export function parseBrushes(text: string): Brushes {
+  const found = new Map<string, Brush>();
+  for (const part of text === "" ? [] : text.split(",")) {
+    const [key = "", said = ""] = part.split(/:(.*)/s);
+    const [from, to] = said.split("..").map(Number);
+    if (key === "" || said === "") continue;
+    if (from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to))
+      found.set(key, { from, to });
+    else found.set(key, { texts: said.split("|").map(decoded) });
+  }
+  return found;
+}
+
+export function brushesText(brushes: Brushes): string {
+  return [...brushes]
+    .map(([key, brush]) =>
+      "texts" in brush
+        ? `${key}:${brush.texts.map(encodeURIComponent).join("|")}`
+        : `${key}:${rounded(brush.from, -1)}..${rounded(brush.to, 1)}`,
+    )
+    .join(",");
+}
+
+/** A new set of brushes with one of them changed; null takes it away. */
+export function withBrush(brushes: Brushes, key: string, brush: Brush | null): Brushes {
+  const next = new Map(brushes);
+  if (brush === null) next.delete(key);
+  else next.set(key, brush);
+  return next;
+}
+
+/** Whether a job lies within every range. A job without a value lies in none. */
+export function isWithin(job: Job, fields: readonly Field[], brushes: Brushes): boolean {
+  return fields.every((field) => {
+    const brush = brushes.get(field.key);
+    return brush === undefined || holds(brush, field.of(job));
+  });
+}
+
+function holds(brush: Brush, value: Value): boolean {
+  if ("texts" in brush) return brush.texts.includes(toldValue(value));
+  return typeof value === "number" && value >= brush.from && value <= brush.to;
+}
+
+/** With four digits, outwards: a run on the edge of a range stays in it. */
+function rounded(value: number, way: 1 | -1): number {
+  const near = Number(value.toPrecision(4));
+  if (way * (near - value) >= 0) return near;
+  return Number((near + way * 10 ** (Math.floor(Math.log10(Math.abs(near))) - 3)).toPrecision(4));
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // what somebody typed into the address by hand
+  }
+}

@@ -1,0 +1,144 @@
+// The runs on parallel axes: what they differ in, then what came of it. Ranges on axes pick runs on the whole page.
+
+import { useMemo } from "preact/hooks";
+import { type AxisValue, wantsLog } from "../../charts/axis_scale.ts";
+import { ParallelChart } from "../../charts/parallel.tsx";
+import { extentOf, RAMP, rampColour, shareOf } from "../../charts/ramp.ts";
+import { Panel } from "../../parts/panel.tsx";
+import styles from "./coordinates.module.css";
+import { type Field, toldValue } from "./fields.ts";
+import { focused } from "./focus.ts";
+import { Ranges } from "./ranges.tsx";
+import { type Run, toggled } from "./runs.ts";
+import { Toggles } from "./toggles.tsx";
+import { axesParam, brushes, byParam, chosenOf, chosenText, clearBrushes, scalesParam, setBrush } from "./view.ts";
+
+const MOST_SETTINGS = 6; // axes that are there unless a person says otherwise
+const RESULTS_AT_FIRST = ["train_samples_per_s", "wall_s", "val_loss", "val_accuracy"];
+
+interface Props {
+  runs: readonly Run[];
+  settings: readonly Field[];
+  results: readonly Field[];
+}
+
+export function Coordinates({ runs, settings, results }: Props) {
+  const fields = useMemo(() => [...settings, ...results], [settings, results]);
+  const standard = useMemo(() => standardAxes(settings, results), [settings, results]);
+  const chosen = chosenOf(axesParam.value, standard);
+  const axes = fields.filter(({ key }) => chosen.includes(key));
+  const by = results.find(({ key }) => key === byParam.value);
+  const shown = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
+  const lines = useMemo(() => linesOf(shown, by), [shown, by]);
+  const scales = scalesOf(scalesParam.value);
+  const onScale = (key: string, isLog: boolean): void =>
+    scalesParam.set([...scales.set(key, isLog)].map(([name, log]) => `${name}:${log ? "log" : "linear"}`).join(","));
+  const faded = shown.filter(({ isFaded }) => isFaded).length;
+  return (
+    <Panel title="Parallel coordinates" flush tools={<ColourBy results={results} by={by} runs={shown} />}>
+      <div class={styles["axes"]}>
+        <Toggles
+          label="Axes"
+          options={fields.map(({ key, label }) => [key, label])}
+          chosen={chosen}
+          onToggle={(key) => axesParam.set(chosenText(inOrder(toggled(chosen, key), fields), standard))}
+        />
+        {brushes.value.size > 0 && (
+          <p class={styles["kept"]} role="status">
+            {shown.length - faded} of {shown.length} runs lie within the ranges{" "}
+            <button type="button" class="plain" onClick={clearBrushes}>
+              Clear ranges
+            </button>
+          </p>
+        )}
+      </div>
+      {axes.length === 0 ? (
+        <p class={styles["none"]}>Choose at least one axis.</p>
+      ) : (
+        <ParallelChart
+          title="Parallel coordinates"
+          axes={axes.map((field) => axisOf(field, shown, scales.get(field.key)))}
+          lines={lines}
+          brushes={brushes.value}
+          onBrush={setBrush}
+          onScale={onScale}
+          pointed={focused.value}
+          onPoint={(key) => (focused.value = key)}
+        />
+      )}
+      <Ranges fields={axes} runs={shown} />
+    </Panel>
+  );
+}
+
+function standardAxes(settings: readonly Field[], results: readonly Field[]): string[] {
+  const came = results.filter(({ key }) => RESULTS_AT_FIRST.includes(key)).map(({ key }) => key);
+  const asked = settings.map(({ key }) => key).filter((key) => key !== "seed" && !key.startsWith("plan."));
+  return [...asked.slice(0, MOST_SETTINGS), ...came];
+}
+
+function inOrder(keys: readonly string[], fields: readonly Field[]): string[] {
+  return fields.filter(({ key }) => keys.includes(key)).map(({ key }) => key);
+}
+
+function scalesOf(text: string): Map<string, boolean> {
+  const pairs = text === "" ? [] : text.split(",").map((pair) => pair.split(":"));
+  return new Map(pairs.map(([key = "", scale]) => [key, scale === "log"]));
+}
+
+function axisOf(field: Field, runs: readonly Run[], isLog: boolean | undefined) {
+  const raw = runs.map(({ job }) => field.of(job));
+  const isText = raw.some((value) => typeof value === "string" || typeof value === "boolean");
+  const values: AxisValue[] = raw.map((value) =>
+    value === null ? null : isText || typeof value === "boolean" ? toldValue(value) : value,
+  );
+  return { key: field.key, label: field.label, values, isLog: isLog ?? wantsLog(values) };
+}
+
+function linesOf(runs: readonly Run[], by: Field | undefined) {
+  const extent = by && extentOf(figuresOf(by, runs));
+  return runs.map((run) => {
+    const value = by?.of(run.job);
+    const colour =
+      by === undefined
+        ? `var(--${run.colour})`
+        : typeof value === "number" && extent
+          ? rampColour(shareOf(value, extent))
+          : "var(--faded)";
+    return {
+      key: run.id,
+      name: `${run.number} ${run.job.name}`,
+      colour,
+      dash: by === undefined ? run.dash : [],
+      isFaded: run.isFaded,
+    };
+  });
+}
+
+function figuresOf(field: Field, runs: readonly Run[]): number[] {
+  return runs.map(({ job }) => field.of(job)).filter((value) => typeof value === "number");
+}
+
+function ColourBy({ results, by, runs }: { results: readonly Field[]; by: Field | undefined; runs: readonly Run[] }) {
+  const extent = by && extentOf(figuresOf(by, runs));
+  return (
+    <>
+      {by && extent && (
+        <span class={styles["ramp"]}>
+          {by.told(extent[0])} <span class={styles["bar"]} style={{ background: RAMP }} /> {by.told(extent[1])}
+        </span>
+      )}
+      <label class={styles["by"]}>
+        Colour by
+        <select value={by?.key ?? ""} onChange={(event) => byParam.set(event.currentTarget.value)}>
+          <option value="">run</option>
+          {results.map(({ key, label }) => (
+            <option key={key} value={key}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+    </>
+  );
+}

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bestOf, compared, type Field, flattened, RESULTS, resultsAmong, settingsAmong } from "./fields.ts";
+import { job } from "./job.fixture.ts";
+
+const accuracy = RESULTS.find(({ key }) => key === "val_accuracy") as Field;
+const loss = RESULTS.find(({ key }) => key === "val_loss") as Field;
+
+test("objects are flat under dotted names, and lists are texts", () => {
+  const found = flattened({
+    model: { name: "mlp", dropout: 0 },
+    dataset: { augment: ["flip", "crop"], labels: [] },
+    seed: null,
+  });
+  assert.deepEqual(
+    [...found],
+    [
+      ["model.name", "mlp"],
+      ["model.dropout", 0],
+      ["dataset.augment", "flip, crop"],
+      ["dataset.labels", null],
+      ["seed", null],
+    ],
+  );
+});
+
+test("settings that differ are told apart from those that are the same, and names are none", () => {
+  const { differing, same } = settingsAmong([
+    job("a", { spec: { seed: 1, epochs: 5, model: { name: "mlp" } } }),
+    job("b", { spec: { seed: 1, epochs: 9, model: { name: "lenet5" } } }),
+  ]);
+  assert.deepEqual(
+    differing.map(({ key }) => key),
+    ["model.name", "epochs"],
+  );
+  assert.deepEqual(same, [{ label: "seed", text: "1" }]);
+});
+
+test("a figure of the plan that says what the spec says is not told twice", () => {
+  const { differing } = settingsAmong([
+    job("a", { spec: { batch_size: 32 }, plan: { global_batch: 32, steps_per_epoch: 40 } }),
+    job("b", { spec: { batch_size: 64 }, plan: { global_batch: 64, steps_per_epoch: 20 } }),
+  ]);
+  assert.deepEqual(
+    differing.map(({ key }) => key),
+    ["batch_size", "plan.steps_per_epoch"],
+  );
+});
+
+test("a setting that some jobs do not have differs", () => {
+  const { differing } = settingsAmong([
+    job("a", { spec: { labels: { team: "x" } } }),
+    job("b", { spec: { labels: {} } }),
+  ]);
+  assert.deepEqual(
+    differing.map(({ label }) => label),
+    ["labels team"],
+  );
+});
+
+test("a job that runs has the figures of its progress", () => {
+  const live = job("a", { progress: { metrics: { val_accuracy: 0.5 }, samples_per_s: 100 } });
+  assert.equal(accuracy.of(live), 0.5);
+  assert.deepEqual(
+    resultsAmong([live]).map(({ key }) => key),
+    ["val_accuracy", "train_samples_per_s"],
+  );
+});
+
+test("the best is the greatest accuracy and the least loss, and of one job there is none", () => {
+  const jobs = [
+    job("a", { summary: { val_accuracy: 0.9, val_loss: 0.3 } }),
+    job("b", { summary: { val_accuracy: 0.8, val_loss: 0.2 } }),
+    job("c"),
+  ];
+  assert.equal(bestOf(accuracy, jobs), 0.9);
+  assert.equal(bestOf(loss, jobs), 0.2);
+  assert.equal(bestOf(accuracy, jobs.slice(0, 1)), null);
+});
+
+test("what has no value is last, whichever way it is sorted", () => {
+  const jobs = [
+    job("none"),
+    job("low", { summary: { val_accuracy: 0.1 } }),
+    job("high", { summary: { val_accuracy: 0.9 } }),
+  ];
+  const ids = (isFalling: boolean): string[] => jobs.toSorted(compared(accuracy, isFalling)).map(({ id }) => id);
+  assert.deepEqual(ids(false), ["low", "high", "none"]);
+  assert.deepEqual(ids(true), ["high", "low", "none"]);
+});

@@ -1,0 +1,163 @@
+// What runs can be compared by: what they were set to, as one flat list of fields, and what came of them.
+// Pure; the table, the parallel coordinates and the choice of the best runs read it.
+
+import type { Job } from "../../api/types.ts";
+import { duration, number, secondsBetween, short, words } from "../../format.ts";
+import { byValue } from "../../order.ts";
+
+export type Value = number | string | boolean | null;
+
+/** One thing to compare runs by. */
+export interface Field {
+  readonly key: string;
+  readonly label: string;
+  readonly isResult: boolean;
+  /** Which end is the good one, where one is. */
+  readonly better?: "more" | "less";
+  readonly of: (job: Job) => Value;
+  readonly told: (value: Value) => string;
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  gpus: "GPUs",
+  min_gpus: "least GPUs",
+  "dataset.source": "dataset",
+  "model.name": "model",
+  "plan.global_batch": "global batch",
+  "plan.per_gpu_batch": "batch of each GPU",
+  "plan.learning_rate": "rate used",
+};
+
+// These stand first in a table; the others follow in the order of the spec.
+const FIRST = ["dataset.source", "model.name", "gpus", "batch_size", "learning_rate", "epochs", "optimizer"];
+
+// A name tells runs apart, and is no setting.
+const NO_SETTINGS: ReadonlySet<string> = new Set(["name"]);
+
+export function labelOf(key: string): string {
+  return LABELS[key] ?? words(key.replace(/^plan\./, "").replaceAll(".", " "));
+}
+
+export function toldValue(value: Value): string {
+  if (value === null) return "–";
+  if (typeof value === "number") return Number.isInteger(value) ? String(value) : number(value, 6);
+  return typeof value === "boolean" ? (value ? "yes" : "no") : value;
+}
+
+/** An object's fields under dotted names; lists, and objects without fields, are texts. */
+export function flattened(object: Readonly<Record<string, unknown>>, prefix = ""): Map<string, Value> {
+  const found = new Map<string, Value>();
+  for (const [name, value] of Object.entries(object)) {
+    const key = `${prefix}${name}`;
+    if (typeof value !== "object" || value === null) found.set(key, value as Value);
+    else if (Array.isArray(value)) found.set(key, value.length === 0 ? null : value.join(", "));
+    else for (const [inner, each] of flattened(value as Record<string, unknown>, `${key}.`)) found.set(inner, each);
+  }
+  return found;
+}
+
+const settings = new WeakMap<Job, ReadonlyMap<string, Value>>();
+
+/** What a job was set to: its spec, then the figures of its plan. */
+export function settingsOf(job: Job): ReadonlyMap<string, Value> {
+  const made = settings.get(job);
+  if (made !== undefined) return made;
+  const found = flattened(job.spec);
+  for (const name of NO_SETTINGS) found.delete(name);
+  for (const [name, value] of flattened(job.plan, "plan.")) found.set(name, value);
+  settings.set(job, found);
+  return found;
+}
+
+export interface Settings {
+  /** Those that differ. */
+  readonly differing: readonly Field[];
+  /** Those that are the same in all runs, as texts. */
+  readonly same: readonly { readonly label: string; readonly text: string }[];
+}
+
+/** Which settings differ among jobs. Of several that say the same of every job only the first one is kept. */
+export function settingsAmong(jobs: readonly Job[]): Settings {
+  const all = jobs.map(settingsOf);
+  const keys = [...new Set(all.flatMap((settings) => [...settings.keys()]))].sort((a, b) => rank(a) - rank(b));
+  const differing: Field[] = [];
+  const same: { label: string; text: string }[] = [];
+  const said = new Set<string>();
+  for (const key of keys) {
+    const values = all.map((settings) => settings.get(key) ?? null);
+    const isSame = values.every((value) => value === values[0]);
+    const column = `${JSON.stringify(values)}${isSame ? labelOf(key) : ""}`;
+    if (said.has(column)) continue;
+    said.add(column);
+    if (!isSame) differing.push(setting(key));
+    else if (values[0] !== null && values[0] !== undefined)
+      same.push({ label: labelOf(key), text: toldValue(values[0]) });
+  }
+  return { differing, same };
+}
+
+function rank(key: string): number {
+  const place = FIRST.indexOf(key);
+  if (place >= 0) return place;
+  return key.startsWith("plan.") ? FIRST.length + 1 : FIRST.length;
+}
+
+function setting(key: string): Field {
+  return { key, label: labelOf(key), isResult: false, of: (job) => settingsOf(job).get(key) ?? null, told: toldValue };
+}
+
+/** A figure of a job: of its summary, or while it runs of its newest progress. */
+function figure(job: Job, name: string): number | null {
+  const { metrics, samples_per_s } = job.progress as {
+    metrics?: Readonly<Record<string, unknown>>;
+    samples_per_s?: unknown;
+  };
+  const value = job.summary?.[name] ?? (name === "train_samples_per_s" ? samples_per_s : metrics?.[name]);
+  return typeof value === "number" ? value : null;
+}
+
+const known = (value: Value): number | null => (typeof value === "number" ? value : null);
+
+function result(key: string, label: string, better: "more" | "less" | undefined, told = number): Field {
+  const of = (job: Job): number | null => figure(job, key);
+  return { key, label, isResult: true, ...(better ? { better } : {}), of, told: (value) => told(known(value)) };
+}
+
+/** What came of a job, in the order of the table. */
+export const RESULTS: readonly Field[] = [
+  result("val_accuracy", "val accuracy", "more"),
+  result("val_loss", "val loss", "less"),
+  result("test_accuracy", "test accuracy", "more"),
+  result("test_loss", "test loss", "less"),
+  result("train_samples_per_s", "samples/s", "more", short),
+  result("wall_s", "training", "less", duration),
+  result("setup_s", "set-up", undefined, duration),
+  result("best_epoch", "best epoch", undefined),
+  result("epochs_run", "epochs run", undefined),
+  result("parameters", "parameters", undefined, short),
+  {
+    key: "duration",
+    label: "duration",
+    isResult: true,
+    of: (job) => secondsBetween(job.started_at, job.ended_at),
+    told: (value) => duration(known(value)),
+  },
+];
+
+/** Those results of which any of the jobs has a figure. */
+export function resultsAmong(jobs: readonly Job[]): readonly Field[] {
+  return RESULTS.filter((field) => jobs.some((job) => field.of(job) !== null));
+}
+
+/** The best value of a field among jobs; null where none is better than others, or there is but one. */
+export function bestOf(field: Field, jobs: readonly Job[]): Value {
+  if (field.better === undefined) return null;
+  const values = jobs.map(field.of).filter((value) => typeof value === "number");
+  if (values.length < 2) return null;
+  return field.better === "more" ? Math.max(...values) : Math.min(...values);
+}
+
+/** Jobs in the order of a field; what has no value comes last whichever way it is sorted. */
+export function compared(field: Field, isFalling: boolean): (a: Job, b: Job) => number {
+  return (a, b) => byValue(field.of(a), field.of(b), isFalling);
+}

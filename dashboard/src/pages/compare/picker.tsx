@@ -1,0 +1,118 @@
+// Choosing runs: those that a search finds, the newest ones without a search, or all of a study. Stands in a dialog, and
+// on the page itself while there is nothing to compare.
+
+import { useEffect, useState } from "preact/hooks";
+import { usePolled } from "../../api/polled.ts";
+import type { Job, Listed, StudyLine } from "../../api/types.ts";
+import { ago, counted, words } from "../../format.ts";
+import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
+import { StatusBadge } from "../../parts/status.tsx";
+import { pathWith } from "../../query.ts";
+import styles from "./picker.module.css";
+
+const FOUND = 30;
+const TYPING_MS = 250;
+const ONCE = { every_s: Number.POSITIVE_INFINITY };
+
+interface Props {
+  /** The runs that are compared already. */
+  chosen: readonly string[];
+  study: string;
+  onToggle: (id: string) => void;
+  onStudy: (id: string) => void;
+}
+
+export function Picker({ chosen, study, onToggle, onStudy }: Props) {
+  const [text, setText] = useState("");
+  const search = useSettled(text.trim());
+  return (
+    <div class={styles["picker"]}>
+      <label class={styles["search"]}>
+        Search
+        <input
+          type="search"
+          value={text}
+          placeholder="Name, id, owner, model, dataset, label"
+          maxLength={200}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </label>
+      <Studies search={search} study={study} onStudy={onStudy} />
+      <Jobs search={search} chosen={chosen} onToggle={onToggle} />
+    </div>
+  );
+}
+
+/** What was typed, once nobody types any more. */
+function useSettled(text: string): string {
+  const [settled, setSettled] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled;
+}
+
+function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "study" | "onStudy">) {
+  const { data } = usePolled<Listed<StudyLine>>(pathWith("/v1/studies", { limit: 100 }), ONCE);
+  const wanted = search.toLowerCase();
+  const found = (data?.items ?? []).filter(
+    ({ id, name, owner }) => wanted === "" || [id, name, owner].some((text) => text.toLowerCase().includes(wanted)),
+  );
+  if (found.length === 0) return null;
+  return (
+    <section aria-label="Studies">
+      <h3>All of a study</h3>
+      <ul class={styles["list"]}>
+        {found.slice(0, wanted === "" ? 3 : FOUND).map((line) => (
+          <li key={line.id}>
+            <span class={styles["name"]}>
+              {line.name} <span class="muted">{line.varied.map(words).join(" × ")}</span>
+            </span>
+            <span class="muted">{counted(line.jobs, "job")}</span>
+            <button
+              type="button"
+              aria-pressed={study === line.id}
+              onClick={() => onStudy(study === line.id ? "" : line.id)}
+            >
+              {study === line.id ? "Added" : "Add all"}
+              <span class="spoken"> of {line.name}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Jobs({ search, chosen, onToggle }: { search: string } & Pick<Props, "chosen" | "onToggle">) {
+  const { data, problem } = usePolled<Listed<Job>>(pathWith("/v1/jobs", { search, limit: FOUND }), ONCE);
+  return (
+    <section aria-label="Jobs">
+      <h3>{search === "" ? "Newest jobs" : "Jobs"}</h3>
+      <ProblemNotice problem={problem} />
+      {data === undefined && <Waiting problem={problem} what="jobs" />}
+      {data?.items.length === 0 && (
+        <p class="muted">{search === "" ? "There is no job yet." : "No job has this text."}</p>
+      )}
+      <ul class={styles["list"]}>
+        {data?.items.map((job) => (
+          <li key={job.id}>
+            <span class={styles["name"]}>
+              {job.name}{" "}
+              <span class="muted">
+                {job.owner}, {ago(job.created_at)}
+              </span>
+            </span>
+            <StatusBadge status={job.status} pausedAt={job.paused_at} />
+            <button type="button" aria-pressed={chosen.includes(job.id)} onClick={() => onToggle(job.id)}>
+              {chosen.includes(job.id) ? "Added" : "Add"}
+              <span class="spoken"> {job.name}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {data?.next_cursor != null && <p class="muted">There are more: search for them.</p>}
+    </section>
+  );
+}

@@ -1,0 +1,68 @@
+// The runs by number, colour and name: the legend of all charts of the page. Each can be hidden, or taken away.
+
+import { useComputed } from "@preact/signals";
+import { Swatch } from "../../charts/swatch.tsx";
+import { number } from "../../format.ts";
+import { StatusBadge } from "../../parts/status.tsx";
+import { RESULTS } from "./fields.ts";
+import { focused, focusing } from "./focus.ts";
+import styles from "./run_list.module.css";
+import type { Run } from "./runs.ts";
+
+interface Props {
+  runs: readonly Run[];
+  onHide: (id: string) => void;
+  onRemove: (id: string) => void;
+}
+
+export function RunList({ runs, onHide, onRemove }: Props) {
+  return (
+    <ol class={styles["list"]}>
+      {runs.map((run) => (
+        <Entry key={run.id} run={run} onHide={onHide} onRemove={onRemove} />
+      ))}
+    </ol>
+  );
+}
+
+const accuracy = RESULTS[0];
+
+function Entry({ run, onHide, onRemove }: Omit<Props, "runs"> & { run: Run }) {
+  const { id, job, label } = run;
+  const isFocused = useComputed(() => (focused.value === id ? "true" : undefined));
+  const value = accuracy?.of(job);
+  return (
+    <li class={styles["entry"]} data-focused={isFocused} data-hidden={run.isHidden || undefined} {...focusing(id)}>
+      <button
+        type="button"
+        class={styles["show"]}
+        aria-pressed={!run.isHidden}
+        aria-label={`Show run ${run.number}, ${job.name}`}
+        title={run.isHidden ? "Show this run" : "Hide this run"}
+        onClick={() => onHide(id)}
+      >
+        <span class={styles["number"]}>{run.number}</span>
+        {run.isHidden ? <span class={styles["off"]}>off</span> : <Swatch colour={run.colour} dash={run.dash} />}
+      </button>
+      <a class={styles["name"]} href={`/jobs/${id}`} title={`${job.name} · ${id}`}>
+        {label}
+      </a>
+      {job.status === "succeeded" ? (
+        <span class={styles["value"]} title="val accuracy">
+          {number(typeof value === "number" ? value : null)}
+        </span>
+      ) : (
+        <StatusBadge status={job.status} pausedAt={job.paused_at} />
+      )}
+      <button
+        type="button"
+        class={styles["remove"]}
+        aria-label={`Take run ${run.number}, ${job.name}, out of the comparison`}
+        title="Take out of the comparison"
+        onClick={() => onRemove(id)}
+      >
+        ×
+      </button>
+    </li>
+  );
+}

@@ -1,0 +1,174 @@
+// What the runs differ in and what came of them. Two or three runs stand side by side, as columns: so few are read field
+// by field. More are rows, which can be sorted.
+
+import { useComputed } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { Swatch } from "../../charts/swatch.tsx";
+import { Figure } from "../../parts/figure.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { SortHead } from "../../parts/sort_head.tsx";
+import { StatusBadge } from "../../parts/status.tsx";
+import { bestOf, type Field, type Settings } from "./fields.ts";
+import { focused, focusing } from "./focus.ts";
+import styles from "./run_table.module.css";
+import type { Run } from "./runs.ts";
+import { bestValues, nextSort, parseSort, sortedRuns } from "./table.ts";
+import { sortParam } from "./view.ts";
+
+const FEW = 3;
+
+interface Props {
+  runs: readonly Run[];
+  settings: Settings;
+  results: readonly Field[];
+}
+
+export function RunTable({ runs, settings, results }: Props) {
+  const fields = useMemo(() => inOrder(settings.differing, results), [results, settings]);
+  const Shape = runs.length > 1 && runs.length <= FEW ? AsColumns : AsRows;
+  return (
+    <Panel title="Runs side by side" flush>
+      <div class={styles["scroll"]} tabIndex={0} role="region" aria-label="Table of runs">
+        <Shape runs={runs} fields={fields} />
+      </div>
+      {settings.same.length > 0 && runs.length > 1 && <Same same={settings.same} />}
+    </Panel>
+  );
+}
+
+/** What was asked for, what came of it, and then what the plan made of what was asked for. */
+function inOrder(differing: readonly Field[], results: readonly Field[]): Field[] {
+  const isPlanned = ({ key }: Field): boolean => key.startsWith("plan.");
+  return [...differing.filter((field) => !isPlanned(field)), ...results, ...differing.filter(isPlanned)];
+}
+
+function AsRows({ runs, fields }: { runs: readonly Run[]; fields: readonly Field[] }) {
+  const sort = parseSort(sortParam.value);
+  const best = useMemo(
+    () =>
+      bestValues(
+        fields,
+        runs.map(({ job }) => job),
+      ),
+    [fields, runs],
+  );
+  return (
+    <table class={styles["table"]}>
+      <thead>
+        <tr>
+          <th scope="col" class={styles["fixed"]}>
+            Run
+          </th>
+          <th scope="col">Status</th>
+          {fields.map((field) => (
+            <SortHead
+              key={field.key}
+              label={field.label}
+              sorted={sort?.key !== field.key ? "none" : sort.isFalling ? "descending" : "ascending"}
+              onSort={() => sortParam.set(nextSort(sort, field))}
+            />
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {sortedRuns(runs, fields, sort).map((run) => (
+          <Row key={run.id} run={run}>
+            {fields.map((field) => (
+              <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, best.get(field.key))} />
+            ))}
+          </Row>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Row({ run, children }: { run: Run; children: preact.ComponentChildren }) {
+  const isFocused = useComputed(() => (focused.value === run.id ? "true" : undefined));
+  return (
+    <tr data-focused={isFocused} data-faded={isBack(run) || undefined} {...focusing(run.id)}>
+      <th scope="row" class={styles["fixed"]}>
+        <Name run={run} />
+      </th>
+      <td>
+        <StatusBadge status={run.job.status} reason={run.job.end_reason} pausedAt={run.job.paused_at} />
+      </td>
+      {children}
+    </tr>
+  );
+}
+
+function isBack(run: Run): boolean {
+  return run.isHidden || run.isFaded;
+}
+
+function Name({ run }: { run: Run }) {
+  return (
+    <span class={styles["name"]}>
+      <span class={styles["number"]}>{run.number}</span> <Swatch colour={run.colour} dash={run.dash} />{" "}
+      <a href={`/jobs/${run.id}`} title={`${run.job.name} · ${run.id}`}>
+        {run.label}
+      </a>
+    </span>
+  );
+}
+
+function isBest(field: Field, run: Run, best: unknown): boolean {
+  return best !== null && field.of(run.job) === best;
+}
+
+function Cell({ field, run, isBest }: { field: Field; run: Run; isBest: boolean }) {
+  return (
+    <td class={`figure ${styles["cell"]}`}>
+      <Figure text={field.told(field.of(run.job))} best={isBest ? `best ${field.label}` : null} />
+    </td>
+  );
+}
+
+function AsColumns({ runs, fields }: { runs: readonly Run[]; fields: readonly Field[] }) {
+  const jobs = runs.map(({ job }) => job);
+  return (
+    <table class={styles["table"]}>
+      <thead>
+        <tr>
+          <td />
+          {runs.map((run) => (
+            <th key={run.id} scope="col" class={styles["head"]} {...focusing(run.id)}>
+              <Name run={run} />
+              <StatusBadge status={run.job.status} reason={run.job.end_reason} pausedAt={run.job.paused_at} />
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {fields.map((field) => {
+          const best = bestOf(field, jobs);
+          return (
+            <tr key={field.key}>
+              <th scope="row">{field.label}</th>
+              {runs.map((run) => (
+                <Cell key={run.id} field={field} run={run} isBest={isBest(field, run, best)} />
+              ))}
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+function Same({ same }: { same: Settings["same"] }) {
+  return (
+    <details class={styles["same"]}>
+      <summary>{same.length} settings are the same in all runs</summary>
+      <dl>
+        {same.map(({ label, text }) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { RESULTS } from "./fields.ts";
+import { job } from "./job.fixture.ts";
+import { parseBest, runsOf, shortNames, toggled } from "./runs.ts";
+
+const NO_WISHES = { hidden: new Set<string>(), best: null, brushes: new Map() };
+
+function jobsWith(accuracies: Readonly<Record<string, number | null>>) {
+  return new Map(
+    Object.entries(accuracies).map(([id, val_accuracy]) => [
+      id,
+      job(id, { summary: val_accuracy === null ? null : { val_accuracy } }),
+    ]),
+  );
+}
+
+test("a run keeps its number and colour when another one is gone or hidden", () => {
+  const jobs = jobsWith({ a: 0.1, c: 0.3 });
+  const runs = runsOf(["a", "b", "c"], jobs, RESULTS, { ...NO_WISHES, hidden: new Set(["a"]) });
+  assert.deepEqual(
+    runs.map(({ id, number, colour, isHidden }) => [id, number, colour, isHidden]),
+    [
+      ["a", 1, "run-0", true],
+      ["c", 3, "run-2", false],
+    ],
+  );
+});
+
+test("only the best so many are shown", () => {
+  const jobs = jobsWith({ a: 0.1, b: 0.9, c: null, d: 0.5 });
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...NO_WISHES, best: { count: 2, key: "val_accuracy" } });
+  assert.deepEqual(
+    runs.filter(({ isHidden }) => !isHidden).map(({ id }) => id),
+    ["b", "d"],
+  );
+});
+
+test("the best by what nobody knows hides nothing", () => {
+  const jobs = jobsWith({ a: 0.1, b: 0.9 });
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...NO_WISHES, best: { count: 1, key: "nothing" } });
+  assert.ok(runs.every(({ isHidden }) => !isHidden));
+});
+
+test("runs outside of a range stand back", () => {
+  const jobs = jobsWith({ a: 0.1, b: 0.9, c: null });
+  const brushes = new Map([["val_accuracy", { from: 0.5, to: 1 }]]);
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...NO_WISHES, brushes });
+  assert.deepEqual(
+    runs.map(({ isFaded }) => isFaded),
+    [true, false, true],
+  );
+});
+
+test("names begin where they differ, and a number keeps the word before it", () => {
+  assert.deepEqual(shortNames(["scan gpus 1 batch 32", "scan gpus 2 batch 32"]), [
+    "gpus 1 batch 32",
+    "gpus 2 batch 32",
+  ]);
+  assert.deepEqual(shortNames(["scan mlp", "scan lenet5"]), ["mlp", "lenet5"]);
+  assert.deepEqual(shortNames(["scan", "scan"]), ["scan", "scan"]);
+  assert.deepEqual(shortNames(["scan wide"]), ["scan wide"]);
+  assert.deepEqual(shortNames(["1 a", "2 a"]), ["1 a", "2 a"]);
+});
+
+test("the best are written as a count and a figure", () => {
+  assert.deepEqual(parseBest("5:val_loss"), { count: 5, key: "val_loss" });
+  for (const nonsense of ["", "0:val_loss", "x:val_loss", "5", "5:"]) assert.equal(parseBest(nonsense), null);
+});
+
+test("an item is put in and taken out", () => {
+  assert.deepEqual(toggled(["a"], "b"), ["a", "b"]);
+  assert.deepEqual(toggled(["a", "b"], "a"), ["b"]);
+});

@@ -1,0 +1,98 @@
+// The runs that are compared: in the order of the address, which gives each its number, its colour and its dash.
+
+import type { Job } from "../../api/types.ts";
+import { runColour, runDash } from "../../charts/palette.ts";
+import { type Brushes, isWithin } from "./brushes.ts";
+import { compared, type Field } from "./fields.ts";
+
+export const MOST_RUNS = 200;
+
+export interface Run {
+  readonly id: string;
+  /** From 1, as people count. */
+  readonly number: number;
+  readonly job: Job;
+  /** Its name, without what all names begin with. */
+  readonly label: string;
+  readonly colour: string;
+  readonly dash: readonly number[];
+  /** A person hid it, or it is not among the best that were asked for. */
+  readonly isHidden: boolean;
+  /** It lies outside of a range that was drawn on an axis. */
+  readonly isFaded: boolean;
+}
+
+/** The best so many by a figure. */
+export interface Best {
+  readonly count: number;
+  readonly key: string;
+}
+
+export interface Wishes {
+  readonly hidden: ReadonlySet<string>;
+  readonly best: Best | null;
+  readonly brushes: Brushes;
+}
+
+/** The runs of those ids whose jobs are known. `fields` are what they can be brushed and ranked by. */
+export function runsOf(
+  ids: readonly string[],
+  jobs: ReadonlyMap<string, Job>,
+  fields: readonly Field[],
+  { hidden, best, brushes }: Wishes,
+): Run[] {
+  const known = ids.flatMap((id, place) => {
+    const job = jobs.get(id);
+    return job === undefined ? [] : [{ id, place, job }];
+  });
+  const labels = shortNames(known.map(({ job }) => job.name));
+  const chosen =
+    best === null
+      ? null
+      : bestIds(
+          known.map(({ job }) => job),
+          fields,
+          best,
+        );
+  return known.map(({ id, place, job }, index) => ({
+    id,
+    job,
+    number: place + 1,
+    label: labels[index] as string,
+    colour: runColour(place),
+    dash: runDash(place),
+    isHidden: hidden.has(id) || (chosen !== null && !chosen.has(id)),
+    isFaded: !isWithin(job, fields, brushes),
+  }));
+}
+
+/** Names without the words that all of them begin with, so that what tells them apart is seen first. */
+export function shortNames(names: readonly string[]): string[] {
+  const split = names.map((name) => name.split(" "));
+  const [first, ...others] = split;
+  if (first === undefined || others.length === 0) return [...names];
+  let same = 0;
+  while (same < first.length && others.every((words) => words[same] === first[same])) same += 1;
+  // A number alone says little: the word before it says of what.
+  if (same > 0 && split.some((words) => /^[\d.]/.test(words[same] ?? ""))) same -= 1;
+  return split.map((words, index) => words.slice(same).join(" ") || (names[index] as string));
+}
+
+function bestIds(jobs: readonly Job[], fields: readonly Field[], { count, key }: Best): ReadonlySet<string> | null {
+  const field = fields.find((each) => each.key === key);
+  if (field?.better === undefined) return null;
+  const ranked = jobs.filter((job) => field.of(job) !== null).sort(compared(field, field.better === "more"));
+  return new Set(ranked.slice(0, count).map(({ id }) => id));
+}
+
+/** "5:val_accuracy" as the address has it; null for what says nothing. */
+export function parseBest(text: string): Best | null {
+  const [count, key] = text.split(":");
+  const wanted = Number(count);
+  return Number.isInteger(wanted) && wanted > 0 && key ? { count: wanted, key } : null;
+}
+
+/** A list of the address with an item put in, or taken out where it was in. */
+export function toggled(items: readonly string[], item: string): string[] {
+  return items.includes(item) ? items.filter((each) => each !== item) : [...items, item];
+}

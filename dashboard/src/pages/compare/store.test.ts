@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Job } from "../../api/types.ts";
+import { job } from "./job.fixture.ts";
+import { JobStore, type Known } from "./store.ts";
+
+/** A store whose questions are answered by hand. */
+function played() {
+  const asked: string[] = [];
+  const answers = new Map<string, (job: Job | null | Error) => void>();
+  let known: Known = { jobs: new Map(), gone: new Set() };
+  const failures: unknown[] = [];
+  const ask = (id: string): Promise<Job | null> => {
+    asked.push(id);
+    return new Promise((resolve, reject) => {
+      answers.set(id, (said) => (said instanceof Error ? reject(said) : resolve(said)));
+    });
+  };
+  const store = new JobStore(
+    ask,
+    (now) => {
+      known = now;
+    },
+    (error) => failures.push(error),
+  );
+  const answer = async (id: string, said: Job | null | Error): Promise<void> => {
+    answers.get(id)?.(said);
+    await new Promise(setImmediate);
+  };
+  return { store, asked, answer, failures, known: () => known };
+}
+
+test("a few jobs are asked for at once, each one once", async () => {
+  const { store, asked, answer } = played();
+  store.want(["a", "b", "c", "d", "e", "a"]);
+  assert.deepEqual(asked, ["a", "b", "c", "d"]);
+  await answer("b", job("b"));
+  assert.deepEqual(asked, ["a", "b", "c", "d", "e"]);
+  store.want(["b"]);
+  assert.equal(asked.length, 5);
+});
+
+test("a job that there is not is known to be gone, and not asked for again", async () => {
+  const { store, asked, answer, known } = played();
+  store.want(["a"]);
+  await answer("a", null);
+  store.want(["a"]);
+  assert.deepEqual([...known().gone], ["a"]);
+  assert.deepEqual(asked, ["a"]);
+});
+
+test("a job is read again when it has a newer revision, and only then", async () => {
+  const { store, asked, answer, known } = played();
+  store.want(["a"]);
+  await answer("a", job("a", { revision: 4 }));
+  store.heard("a", 4);
+  store.heard("stranger", 9);
+  assert.deepEqual(asked, ["a"]);
+  store.heard("a", 5);
+  assert.deepEqual(asked, ["a", "a"]);
+  await answer("a", job("a", { revision: 5, name: "new" }));
+  assert.equal(known().jobs.get("a")?.name, "new");
+});
+
+test("an older answer does not go before a newer one", () => {
+  const { store, known } = played();
+  store.put([job("a", { revision: 2, name: "new" })]);
+  store.put([job("a", { revision: 1, name: "old" })]);
+  assert.equal(known().jobs.get("a")?.name, "new");
+});
+
+test("progress is taken in without a question", () => {
+  const { store, asked, known } = played();
+  store.put([job("a")]);
+  store.advanced("a", { epoch: 3, step: 30 });
+  store.advanced("stranger", { epoch: 1, step: 1 });
+  assert.equal(known().jobs.get("a")?.progress.epoch, 3);
+  assert.equal(known().jobs.has("stranger"), false);
+  assert.deepEqual(asked, []);
+});
+
+test("a failure ends the round; what is wanted again is asked for again", async () => {
+  const { store, asked, answer, failures } = played();
+  store.want(["a", "b", "c", "d", "e"]);
+  await answer("a", new Error("away"));
+  assert.equal(failures.length, 1);
+  assert.deepEqual(asked, ["a", "b", "c", "d"]);
+  store.want(["e"]);
+  assert.deepEqual(asked, ["a", "b", "c", "d", "e"]);
+});

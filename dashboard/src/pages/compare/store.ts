@@ -1,0 +1,87 @@
+// The jobs that are compared, kept up to date: each is read once, and again when the stream of all jobs tells of a
+// change. Pure but for the `ask` that it is given; `use_jobs.ts` puts it into the page.
+
+import type { Job, Progress } from "../../api/types.ts";
+
+/** A few at once: a browser has six connections to a host, and the page wants some for its charts. */
+const AT_ONCE = 4;
+
+/** What is known of the jobs; a new object with every change. */
+export interface Known {
+  readonly jobs: ReadonlyMap<string, Job>;
+  /** Ids of which the api says that there is no such job. */
+  readonly gone: ReadonlySet<string>;
+}
+
+/** Ask for a job: null where there is none. Other problems are raised, and end the round. */
+export type Ask = (id: string) => Promise<Job | null>;
+
+export class JobStore {
+  #known: Known = { jobs: new Map(), gone: new Set() };
+  #waiting = new Set<string>();
+  #asking = 0;
+  readonly #ask: Ask;
+  readonly #changed: (known: Known) => void;
+  readonly #failed: (error: unknown) => void;
+
+  constructor(ask: Ask, changed: (known: Known) => void, failed: (error: unknown) => void) {
+    this.#ask = ask;
+    this.#changed = changed;
+    this.#failed = failed;
+  }
+
+  /** Read those of these jobs that are not known yet. */
+  want(ids: readonly string[]): void {
+    for (const id of ids) if (!this.#known.jobs.has(id) && !this.#known.gone.has(id)) this.#waiting.add(id);
+    this.#next();
+  }
+
+  /** Take in jobs that came with a list. */
+  put(jobs: readonly Job[]): void {
+    const next = new Map(this.#known.jobs);
+    for (const job of jobs) if ((next.get(job.id)?.revision ?? -1) <= job.revision) next.set(job.id, job);
+    this.#set({ ...this.#known, jobs: next });
+  }
+
+  /** A job has this revision now: read it again where that is news. */
+  heard(id: string, revision: number): void {
+    const job = this.#known.jobs.get(id);
+    if (job === undefined || job.revision >= revision) return;
+    this.#waiting.add(id);
+    this.#next();
+  }
+
+  /** A job has come this far. */
+  advanced(id: string, progress: Progress): void {
+    const job = this.#known.jobs.get(id);
+    if (job !== undefined) this.#set({ ...this.#known, jobs: new Map(this.#known.jobs).set(id, { ...job, progress }) });
+  }
+
+  #next(): void {
+    while (this.#asking < AT_ONCE) {
+      const id = this.#waiting.values().next().value;
+      if (id === undefined) return;
+      this.#waiting.delete(id);
+      this.#asking += 1;
+      void this.#read(id);
+    }
+  }
+
+  async #read(id: string): Promise<void> {
+    try {
+      const job = await this.#ask(id);
+      if (job !== null) this.put([job]);
+      else this.#set({ ...this.#known, gone: new Set(this.#known.gone).add(id) });
+    } catch (error) {
+      this.#waiting.clear();
+      this.#failed(error);
+    }
+    this.#asking -= 1;
+    this.#next();
+  }
+
+  #set(known: Known): void {
+    this.#known = known;
+    this.#changed(known);
+  }
+}

@@ -1,0 +1,36 @@
+// The table of runs as rows and columns, before anything is drawn. Pure.
+
+import type { Job } from "../../api/types.ts";
+import { bestOf, compared, type Field, type Value } from "./fields.ts";
+import type { Run } from "./runs.ts";
+
+export interface Sort {
+  readonly key: string;
+  readonly isFalling: boolean;
+}
+
+export function parseSort(text: string): Sort | null {
+  if (text === "") return null;
+  return text.startsWith("-") ? { key: text.slice(1), isFalling: true } : { key: text, isFalling: false };
+}
+
+/** What the address says after a click on the head of a column: first the good end on top, then the other, then none. */
+export function nextSort(now: Sort | null, field: Field): string {
+  const isFallingFirst = field.better === "more";
+  const text = (isFalling: boolean): string => `${isFalling ? "-" : ""}${field.key}`;
+  if (now?.key !== field.key) return text(isFallingFirst);
+  return now.isFalling === isFallingFirst ? text(!isFallingFirst) : "";
+}
+
+/** Runs in the order that is wanted; without one, or by a column that is not there, in their own. */
+export function sortedRuns(runs: readonly Run[], fields: readonly Field[], sort: Sort | null): readonly Run[] {
+  const field = fields.find(({ key }) => key === sort?.key);
+  if (field === undefined || sort === null) return runs;
+  const order = compared(field, sort.isFalling);
+  return runs.toSorted((a, b) => order(a.job, b.job));
+}
+
+/** The best value of each column, by its key. */
+export function bestValues(fields: readonly Field[], jobs: readonly Job[]): ReadonlyMap<string, Value> {
+  return new Map(fields.map((field) => [field.key, bestOf(field, jobs)]));
+}

@@ -1,0 +1,23 @@
+// A set of things of which any number is chosen, as buttons that stay down.
+
+import styles from "./toggles.module.css";
+
+interface Props {
+  label: string;
+  options: readonly (readonly [key: string, text: string])[];
+  chosen: readonly string[];
+  onToggle: (key: string) => void;
+}
+
+export function Toggles({ label, options, chosen, onToggle }: Props) {
+  return (
+    <fieldset class={styles["toggles"]}>
+      <legend class="spoken">{label}</legend>
+      {options.map(([key, text]) => (
+        <button key={key} type="button" aria-pressed={chosen.includes(key)} onClick={() => onToggle(key)}>
+          {text}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

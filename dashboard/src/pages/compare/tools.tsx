@@ -1,0 +1,124 @@
+// What the curves are drawn over, how much they are smoothed, which metrics there are: all of it is in the address.
+
+import { usePolled } from "../../api/polled.ts";
+import type { Metrics } from "../../api/types.ts";
+import { words } from "../../format.ts";
+import { Choice } from "../../parts/choice.tsx";
+import { pathWith } from "../../query.ts";
+import { metricsAmong, ordered, SHOWN_AT_FIRST } from "./curves.ts";
+import { RESULTS } from "./fields.ts";
+import { type Best, parseBest, type Run, toggled } from "./runs.ts";
+import { Toggles } from "./toggles.tsx";
+import styles from "./tools.module.css";
+import type { Axis } from "./use_curves.ts";
+import { axisParam, bestParam, chosenOf, chosenText, logParam, metricsParam, smoothParam } from "./view.ts";
+
+const AXES = [
+  ["step", "Step"],
+  ["epoch", "Epoch"],
+  ["time", "Time"],
+] as const;
+
+/** What the address says of the axis; an unknown word is the default. */
+export function axisNow(): Axis {
+  return AXES.find(([axis]) => axis === axisParam.value)?.[0] ?? "epoch";
+}
+
+/** The weight of the smoothing, 0..0.99. */
+export function smoothNow(): number {
+  const weight = Number(smoothParam.value);
+  return weight > 0 ? Math.min(0.99, weight) : 0;
+}
+
+export function metricsNow(): readonly string[] {
+  return chosenOf(metricsParam.value, SHOWN_AT_FIRST);
+}
+
+export function Tools({ runs }: { runs: readonly Run[] }) {
+  const names = useNames(runs);
+  const chosen = metricsNow();
+  const all = metricsAmong(names, chosen);
+  const smooth = smoothNow();
+  return (
+    <div class={styles["tools"]}>
+      <Choice label="Axis" value={axisNow()} options={AXES} onChange={axisParam.set} />
+      <label class={styles["smooth"]}>
+        Smoothing
+        <input
+          type="range"
+          min="0"
+          max="0.99"
+          step="0.01"
+          value={smooth}
+          onInput={(event) => smoothParam.set(String(Number(event.currentTarget.value)))}
+        />
+        <output>{smooth.toFixed(2)}</output>
+      </label>
+      <label class={styles["check"]}>
+        <input
+          type="checkbox"
+          checked={logParam.value === "1"}
+          onChange={(event) => logParam.set(event.currentTarget.checked ? "1" : "")}
+        />
+        Log scale
+      </label>
+      <BestOf />
+      <Toggles
+        label="Metrics"
+        options={all.map((name) => [name, words(name)])}
+        chosen={chosen}
+        onToggle={(name) => metricsParam.set(chosenText(ordered(toggled(chosen, name), all), SHOWN_AT_FIRST))}
+      />
+    </div>
+  );
+}
+
+/** The names of what the first run has over all ranks: those of a person's own are among them. */
+function useNames(runs: readonly Run[]): readonly string[] {
+  const first =
+    runs.find(({ job }) => job.ended_at !== null && job.summary !== null) ?? runs.find(({ job }) => job.started_at);
+  const path = first === undefined ? null : pathWith(`/v1/jobs/${first.id}/metrics`, { rank: -1, max_points: 4 });
+  const { data } = usePolled<Metrics>(path, { every_s: Number.POSITIVE_INFINITY });
+  return [...new Set(data?.series.map(({ name }) => name))];
+}
+
+const COUNTS = [3, 5, 10, 20];
+
+/** Only the best so many by a figure. */
+function BestOf() {
+  const best = parseBest(bestParam.value);
+  const set = (next: Best | null): void => bestParam.set(next === null ? "" : `${next.count}:${next.key}`);
+  const counts = best === null || COUNTS.includes(best.count) ? COUNTS : [...COUNTS, best.count];
+  return (
+    <span class={styles["best"]}>
+      <label>
+        <span class="spoken">How many runs</span>
+        <select
+          value={best?.count ?? ""}
+          onChange={({ currentTarget: { value } }) =>
+            set(value === "" ? null : { count: Number(value), key: best?.key ?? "val_accuracy" })
+          }
+        >
+          <option value="">All runs</option>
+          {counts.map((count) => (
+            <option key={count} value={count}>
+              Best {count}
+            </option>
+          ))}
+        </select>
+      </label>
+      {best !== null && (
+        <label>
+          by{" "}
+          <select value={best.key} onChange={({ currentTarget: { value } }) => set({ ...best, key: value })}>
+            {RESULTS.filter(({ better }) => better !== undefined).map(({ key, label }) => (
+              <option key={key} value={key}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+    </span>
+  );
+}

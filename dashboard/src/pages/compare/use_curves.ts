@@ -1,0 +1,40 @@
+// The curves of the runs, from the api's answer for many jobs at once: what has ended is asked for once, what lives is
+// polled.
+
+import { useMemo, useRef } from "preact/hooks";
+import { usePolled } from "../../api/polled.ts";
+import type { Problem } from "../../api/problem.ts";
+import type { ManyMetrics } from "../../api/types.ts";
+import { pathWith } from "../../query.ts";
+import { type Curve, curvesOf, pointsEach } from "./curves.ts";
+import type { Run } from "./runs.ts";
+
+export type Axis = "step" | "epoch" | "time";
+
+export interface Curves {
+  /** By run, then by metric; undefined until they have come. */
+  readonly of: ReadonlyMap<string, ReadonlyMap<string, Curve>> | undefined;
+  readonly problem: Problem | undefined;
+}
+
+export function useCurves(runs: readonly Run[], metrics: readonly string[], axis: Axis): Curves {
+  const ended = runs.filter(({ job }) => job.ended_at !== null).map(({ id }) => id);
+  const live = runs.filter(({ job }) => job.ended_at === null && job.started_at !== null).map(({ id }) => id);
+  const max_points = pointsEach(runs.length, metrics.length);
+  const path = (job: readonly string[]): string | null =>
+    job.length === 0 || metrics.length === 0
+      ? null
+      : pathWith("/v1/metrics", { job, name: metrics, rank: -1, axis, max_points });
+  const once = usePolled<ManyMetrics>(path(ended), { every_s: Number.POSITIVE_INFINITY });
+  const polled = usePolled<ManyMetrics>(path(live), { every_s: 2 });
+  const hasOnce = ended.length === 0 || once.data !== undefined;
+  const hasPolled = live.length === 0 || polled.data !== undefined;
+  const found = useMemo(
+    () => (hasOnce && hasPolled ? curvesOf([...(once.data?.jobs ?? []), ...(polled.data?.jobs ?? [])]) : undefined),
+    [hasOnce, hasPolled, once.data, polled.data],
+  );
+  // While the answer for other runs or metrics is on its way, the one before it stays: charts do not blink.
+  const kept = useRef(found);
+  kept.current = found ?? kept.current;
+  return { of: kept.current, problem: once.problem ?? polled.problem };
+}

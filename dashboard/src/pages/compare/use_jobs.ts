@@ -1,0 +1,94 @@
+// The jobs that the page compares, kept up to date: those named in the address, and those of a study.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { call, Problem } from "../../api/client.ts";
+import { usePolled } from "../../api/polled.ts";
+import { useStream } from "../../api/stream.ts";
+import type { Job, Listed, Progress } from "../../api/types.ts";
+import { isTerminal } from "../../parts/status.tsx";
+import { pathWith } from "../../query.ts";
+import { MOST_RUNS } from "./runs.ts";
+import { JobStore, type Known } from "./store.ts";
+
+const AGAIN_MS = 3000;
+const ONCE = { every_s: Number.POSITIVE_INFINITY };
+
+export interface Jobs extends Known {
+  /** Of the address and the study, each once, in their order. */
+  readonly ids: readonly string[];
+  /** The study has more jobs than the page compares. */
+  readonly isCut: boolean;
+  /** Everything that was asked for has been answered. */
+  readonly isComplete: boolean;
+  readonly isLive: boolean;
+  readonly problem: Problem | undefined;
+}
+
+export function useJobs(named: readonly string[], study: string): Jobs {
+  const [known, setKnown] = useState<Known>({ jobs: new Map(), gone: new Set() });
+  const [problem, setProblem] = useState<Problem>();
+  const store = useRef<JobStore>(null);
+  store.current ??= new JobStore(askFor, setKnown, (error) =>
+    setProblem(error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error))),
+  );
+  const ofStudy = useStudy(study);
+  const ids = useMemo(
+    () => [...new Set([...named, ...(ofStudy.jobs ?? []).map(({ id }) => id)])].slice(0, MOST_RUNS),
+    [named, ofStudy.jobs],
+  );
+  useEffect(() => {
+    if (ofStudy.jobs !== undefined) store.current?.put(ofStudy.jobs);
+  }, [ofStudy.jobs]);
+  useEffect(() => {
+    setProblem(undefined);
+    store.current?.want(named.slice(0, MOST_RUNS));
+  }, [named]);
+  useEffect(() => {
+    if (problem === undefined) return;
+    const timer = setTimeout(() => store.current?.want(named.slice(0, MOST_RUNS)), AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [problem, named]);
+
+  const isComplete =
+    (study === "" || ofStudy.jobs !== undefined) && ids.every((id) => known.jobs.has(id) || known.gone.has(id));
+  const isLive = ids.some((id) => !isTerminal(known.jobs.get(id)?.status ?? "succeeded"));
+  useFollowed(store.current, isLive);
+  return {
+    ...known,
+    ids,
+    isCut: ofStudy.isCut || named.length > MOST_RUNS,
+    isComplete,
+    isLive,
+    problem: isComplete ? undefined : (problem ?? ofStudy.problem),
+  };
+}
+
+async function askFor(id: string): Promise<Job | null> {
+  try {
+    return (await call<Job>("GET", `/v1/jobs/${encodeURIComponent(id)}`)).data;
+  } catch (error) {
+    // An id that can be none is refused before it is looked for.
+    if (error instanceof Problem && (error.status === 404 || error.status === 422)) return null;
+    throw error;
+  }
+}
+
+/** The jobs of a study by cell, then by repeat; those that were replaced by fresh ones as well. */
+function useStudy(study: string): { jobs: readonly Job[] | undefined; isCut: boolean; problem: Problem | undefined } {
+  const path = study === "" ? null : pathWith("/v1/jobs", { study, sort: "created_at", limit: MOST_RUNS });
+  const { data, problem } = usePolled<Listed<Job>>(path, ONCE);
+  const jobs = useMemo(() => data?.items.toSorted(byCell), [data]);
+  return { jobs, isCut: data?.next_cursor != null, problem };
+}
+
+function byCell(a: Job, b: Job): number {
+  return (a.study_cell ?? 0) - (b.study_cell ?? 0) || (a.study_repeat ?? 0) - (b.study_repeat ?? 0);
+}
+
+/** Hear of changes while any of the jobs lives. */
+function useFollowed(store: JobStore, isLive: boolean): void {
+  useStream(isLive ? "/v1/events" : null, {
+    state: ({ id, revision }: { id: string; revision: number }) => store.heard(id, revision),
+    progress: ({ id, progress }: { id: string; progress: Progress }) => store.advanced(id, progress),
+  });
+}

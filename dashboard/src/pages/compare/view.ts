@@ -1,0 +1,56 @@
+// How one looks at a comparison, as it stands in the address. Every part of the page reads and writes it here.
+
+import { computed, type ReadonlySignal, signal } from "@preact/signals";
+import type { Brush } from "../../charts/axis_scale.ts";
+import { listOf } from "../../query.ts";
+import { param } from "../../url.ts";
+import { type Brushes, brushesText, parseBrushes, withBrush } from "./brushes.ts";
+
+export const jobsParam = param("jobs");
+export const studyParam = param("study");
+/** Ids of runs that are not shown. */
+export const hideParam = param("hide");
+/** "5:val_accuracy": only the best so many. */
+export const bestParam = param("best");
+export const metricsParam = param("m");
+export const axisParam = param("x", "epoch");
+export const smoothParam = param("smooth", "0");
+export const logParam = param("log");
+export const sortParam = param("sort");
+/** Axes of the parallel coordinates. */
+export const axesParam = param("axes");
+/** Those of them whose scale a person has changed: "batch_size:log". */
+export const scalesParam = param("scales");
+/** The result that colours lines; each run's own colour without. */
+export const byParam = param("by");
+const brushParam = param("brush");
+
+// While a range is being drawn: the address is written when the pointer is lifted, browsers let nobody do so too often.
+const drawing = signal<Brushes | null>(null);
+
+const written = computed(() => brushParam.value);
+
+export const brushes: ReadonlySignal<Brushes> = computed(() => drawing.value ?? parseBrushes(written.value));
+
+export function setBrush(key: string, brush: Brush | null, isDone: boolean): void {
+  const next = withBrush(parseBrushes(written.peek()), key, brush);
+  drawing.value = isDone ? null : next;
+  if (isDone) brushParam.set(brushesText(next));
+}
+
+export function clearBrushes(): void {
+  brushParam.set("");
+}
+
+/** A list in the address that is empty by choice, and not for want of one. */
+const NONE = "none";
+
+/** The items of a list with a default. */
+export function chosenOf(text: string, standard: readonly string[]): readonly string[] {
+  return text === "" ? standard : text === NONE ? [] : listOf(text);
+}
+
+export function chosenText(items: readonly string[], standard: readonly string[]): string {
+  if (items.length === 0) return NONE;
+  return items.join() === standard.join() ? "" : items.join();
+}

@@ -1,0 +1,99 @@
+// Cancel, pause and resume of a study as a whole. Each is asked for once more, as it concerns many jobs.
+
+import { useState } from "preact/hooks";
+import { Problem, post } from "../../api/client.ts";
+import type { Study } from "../../api/types.ts";
+import { counted } from "../../format.ts";
+import { Confirm } from "../../parts/dialog.tsx";
+import { ProblemNotice } from "../../parts/notice.tsx";
+import styles from "./actions.module.css";
+import { isPaused, liveJobs } from "./state.ts";
+
+type Action = "cancel" | "pause" | "resume";
+
+const TITLES: Readonly<Record<Action, string>> = {
+  cancel: "Cancel the study",
+  pause: "Pause the study",
+  resume: "Resume the study",
+};
+
+export function Actions({ study, onChange }: { study: Study; onChange: () => void }) {
+  const [asked, setAsked] = useState<Action | null>(null);
+  const [problem, setProblem] = useState<Problem>();
+  const [isBusy, setBusy] = useState(false);
+
+  async function carryOut(action: Action): Promise<void> {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await post(`/v1/studies/${study.id}/${action}`);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+    setBusy(false);
+    onChange();
+  }
+
+  return (
+    <>
+      <span class={styles["actions"]}>
+        {possible(study).map((action) => (
+          <button
+            key={action}
+            type="button"
+            class={action === "cancel" ? "danger" : undefined}
+            disabled={isBusy}
+            onClick={() => setAsked(action)}
+          >
+            {action[0]?.toUpperCase() + action.slice(1)}
+          </button>
+        ))}
+      </span>
+      {problem !== undefined && (
+        <div class={styles["problem"]}>
+          <ProblemNotice problem={problem} />
+        </div>
+      )}
+      {asked !== null && (
+        <Confirm
+          title={TITLES[asked]}
+          action={TITLES[asked]}
+          onAnswer={(isYes) => {
+            setAsked(null);
+            if (isYes) void carryOut(asked);
+          }}
+        >
+          {consequence(study, asked)}
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+/** What would change anything now. */
+function possible(study: Study): Action[] {
+  const live = liveJobs(study);
+  const found: Action[] = [];
+  if (live > 0 && !isPaused(study)) found.push("pause");
+  if (study.paused > 0 || lost(study) > 0) found.push("resume");
+  if (live > 0) found.push("cancel");
+  return found;
+}
+
+function lost({ counts }: Study): number {
+  return (counts.failed ?? 0) + (counts.cancelled ?? 0);
+}
+
+function consequence(study: Study, action: Action): string {
+  const live = liveJobs(study);
+  if (action === "cancel")
+    return `${counted(live, "job")} of it that ${live === 1 ? "has" : "have"} not ended will end.`;
+  if (action === "pause")
+    return `${counted(live, "job")} will wait. Those that run save first, and give their slots back.`;
+  const parts = [
+    study.paused > 0 ? `${counted(study.paused, "paused job")} will go on.` : "",
+    lost(study) > 0 ? `${counted(lost(study), "fresh job")} will take the place of what failed or was cancelled.` : "",
+  ];
+  return parts.filter(Boolean).join(" ");
+}

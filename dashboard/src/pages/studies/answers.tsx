@@ -1,0 +1,120 @@
+// The questions that a study answers, a chart each: do more GPUs pay, how soon is it accurate, what does accuracy cost?
+
+import type { StudyReport } from "../../api/types.ts";
+import { Bars } from "../../charts/bars.tsx";
+import { PointChart } from "../../charts/point_chart.tsx";
+import { counted, number } from "../../format.ts";
+import { Panel } from "../../parts/panel.tsx";
+import styles from "./answers.module.css";
+import { barsOf, costLines, mainField, speedupLines } from "./charts.ts";
+import { estimateText, fieldLabel, figureOf } from "./figures.ts";
+import { Target } from "./target.tsx";
+
+const timesAsFast = (value: number): string => number(value, 3);
+
+/** Speed-up over GPUs against the ideal line. Nothing where GPUs do not vary. */
+export function Speedup({ report }: { report: StudyReport }) {
+  const { baseline } = report;
+  if (baseline === null) return null;
+  const lines = speedupLines(report);
+  const counts = [...new Set(report.cells.map(({ gpus }) => gpus))].sort((a, b) => a - b);
+  return (
+    <Panel title="Speed-up">
+      <p class={styles["told"]}>
+        Training time on {counted(baseline.gpus, "GPU")}, which was measured, over that of the cell
+        {report.scaling === "strong" && ", with the same global batch (strong scaling)"}
+        {report.scaling === "weak" && ", with the same batch of each GPU (weak scaling)"}. {intervals(report)}
+      </p>
+      {lines.length === 0 ? (
+        <p class="muted">No cell has a result to compare with that on {counted(baseline.gpus, "GPU")} yet.</p>
+      ) : (
+        <PointChart
+          title="Speed-up"
+          xName="GPUs"
+          yName={`times as fast as ${counted(baseline.gpus, "GPU")}`}
+          lines={lines}
+          isJoined
+          ideal={{ name: "ideal", points: counts.map((gpus) => [gpus, gpus / baseline.gpus]) }}
+          xTicks={counts}
+          isFromZero
+          format={timesAsFast}
+          formatX={String}
+          told={(estimate) => estimateText(estimate, timesAsFast)}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function intervals(report: StudyReport): string {
+  return report.repeats === 1
+    ? "One repeat has no interval."
+    : "Bars are 95 % intervals of the cell's own time; a cell with one repeat has none.";
+}
+
+/** Time to the target, or where it cannot be measured, accuracy itself. */
+export function Accuracy({ report }: { report: StudyReport }) {
+  const figure = figureOf("time_to_target_s");
+  const { groups, series } = barsOf(report, figure);
+  const hasAny = series.some(({ values }) => values.some((value) => value !== null));
+  return (
+    <Panel title="Time to accuracy" tools={<Target report={report} />}>
+      <Reached report={report} />
+      {hasAny && (
+        <Bars
+          title="Time to accuracy"
+          xName={fieldLabel(mainField(report))}
+          yName="training time to the target"
+          groups={groups}
+          series={series}
+          isFromZero
+          format={figure.format}
+          told={(estimate) => estimateText(estimate, figure.format)}
+        />
+      )}
+    </Panel>
+  );
+}
+
+const CHOSEN_BY: Readonly<Record<string, string>> = {
+  study: "as the study asks",
+  request: "as chosen here",
+  results: "which most cells reach",
+};
+
+function Reached({ report: { target, cells } }: { report: StudyReport }) {
+  if (target === null) return <p class="muted">No cell has a val accuracy yet, so there is no target.</p>;
+  const measured = cells.filter(({ repeats }) => repeats > 0);
+  const all = measured.filter((cell) => cell.reached_target === cell.repeats).length;
+  return (
+    <p class={styles["told"]}>
+      To a val accuracy of {target.value}, {CHOSEN_BY[target.chosen_by] ?? target.chosen_by}: {all} of{" "}
+      {counted(measured.length, "cell")} got there with every repeat.{" "}
+      {all === 0 ? "Choose a lower one to see times." : all < measured.length ? "The others have no bar." : ""}
+    </p>
+  );
+}
+
+/** What each cell cost beside how accurate it became. */
+export function Cost({ report }: { report: StudyReport }) {
+  const lines = costLines(report);
+  if (lines.length === 0) return null;
+  const format = figureOf("val_accuracy").format;
+  return (
+    <Panel title="What accuracy costs">
+      <p class={styles["told"]}>Each point is a cell: further left is cheaper, further up is more accurate.</p>
+      <PointChart
+        title="What accuracy costs"
+        xName="GPU-hours"
+        yName="val accuracy"
+        lines={lines}
+        isJoined={false}
+        isFromZero={false}
+        format={format}
+        formatX={(value) => number(value, 2)}
+        told={(estimate) => estimateText(estimate, format)}
+        most={1}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { CellReport } from "../../api/types.ts";
+import { columnsOf, nextSort, repeatsText, sortedCells } from "./cell_columns.ts";
+import { cell, interval, report, SCALING } from "./study.fixture.ts";
+
+const told = (of: CellReport, key: string): string | undefined =>
+  columnsOf(report([of]))
+    .find((column) => column.key === key)
+    ?.told(of);
+
+test("columns that no cell has anything in are left out", () => {
+  assert.deepEqual(
+    columnsOf(SCALING).map(({ key }) => key),
+    ["values.gpus", "values.batch_size", "repeats", "wall_s", "speedup"],
+  );
+});
+
+test("hosts are told where a cell has more than one", () => {
+  const keys = columnsOf(report([cell({ gpus: 8 }, { hosts: 2 })])).map(({ key }) => key);
+  assert.ok(keys.includes("hosts"));
+});
+
+test("repeats say what is missing", () => {
+  assert.equal(repeatsText(cell({}), 3), "3");
+  assert.equal(repeatsText(cell({}, { repeats: 1, failed: 1, unfinished: 1 }), 3), "1 of 3, 1 failed, 1 to come");
+});
+
+test("a difference in accuracy says whether it is more than chance", () => {
+  const agreement = (agrees: boolean | null) => ({ difference: -0.012, low: null, high: null, agrees });
+  assert.equal(told(cell({}, { accuracy_agreement: agreement(true) }), "accuracy_agreement"), "−0.0120");
+  assert.equal(told(cell({}, { accuracy_agreement: agreement(false) }), "accuracy_agreement"), "−0.0120 differs");
+  assert.equal(told(cell({}, { accuracy_agreement: agreement(null) }), "accuracy_agreement"), "−0.0120 ?");
+});
+
+test("cells are sorted by a column with those that have no figure last, and keep their places in the grid", () => {
+  const cells = [
+    cell({ gpus: 1 }),
+    cell({ gpus: 2 }, { wall_s: interval(2) }),
+    cell({ gpus: 3 }, { wall_s: interval(9) }),
+  ];
+  const places = (sort: string): number[] =>
+    sortedCells(report(cells), columnsOf(report(cells)), sort).map(([, position]) => position);
+  assert.deepEqual(places("wall_s"), [1, 2, 0]);
+  assert.deepEqual(places("-wall_s"), [2, 1, 0]);
+  assert.deepEqual(places(""), [0, 1, 2]);
+  assert.deepEqual(places("nonsense"), [0, 1, 2]);
+});
+
+test("a click sorts rising, then falling, then not", () => {
+  assert.equal(nextSort("", "wall_s"), "wall_s");
+  assert.equal(nextSort("wall_s", "wall_s"), "-wall_s");
+  assert.equal(nextSort("-wall_s", "wall_s"), "");
+  assert.equal(nextSort("wall_s", "gpu_hours"), "gpu_hours");
+});

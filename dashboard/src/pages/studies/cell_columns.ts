@@ -1,0 +1,124 @@
+// The columns of the table of cells: how each is told, sorted and named, and which cell is best at it. Pure.
+
+import type { CellReport, StudyReport } from "../../api/types.ts";
+import { duration, number, percent, short } from "../../format.ts";
+import { byValue } from "../../order.ts";
+
+import { fieldLabel, intervalText, valueText } from "./figures.ts";
+
+export interface Column {
+  readonly key: string;
+  readonly label: string;
+  readonly title?: string;
+  readonly told: (cell: CellReport) => string;
+  /** What it is sorted by. */
+  readonly of: (cell: CellReport) => number | string | null;
+}
+
+const three = (value: number): string => number(value, 3);
+
+type IntervalKey =
+  | "wall_s"
+  | "setup_s"
+  | "samples_per_s"
+  | "val_accuracy"
+  | "epochs_run"
+  | "time_to_target_s"
+  | "gpu_hours_to_target"
+  | "gpu_hours";
+
+function interval(key: IntervalKey, label: string, format: (value: number) => string, title?: string): Column {
+  const of = (cell: CellReport): number | null => cell[key]?.mean ?? null;
+  return { key, label, ...(title ? { title } : {}), of, told: (cell) => intervalText(cell[key], format) };
+}
+
+function share(key: "speedup" | "efficiency", label: string, format: (value: number) => string, title: string): Column {
+  return { key, label, title, of: (cell) => cell[key], told: (cell) => (cell[key] === null ? "–" : format(cell[key])) };
+}
+
+const FIGURES: readonly Column[] = [
+  interval("wall_s", "time", duration, "Of the training alone"),
+  interval("samples_per_s", "samples/s", short),
+  interval("val_accuracy", "val accuracy", number),
+  {
+    key: "accuracy_agreement",
+    label: "vs baseline",
+    title: "Mean val accuracy less that of the same cell at the baseline",
+    of: (cell) => cell.accuracy_agreement?.difference ?? null,
+    told: differenceText,
+  },
+  share("speedup", "speed-up", three, "Training time at the baseline over that of the cell"),
+  share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
+  interval("time_to_target_s", "to target", duration, "Training time to the target, where every repeat got there"),
+  interval("gpu_hours_to_target", "GPU-h to target", three),
+  interval("gpu_hours", "GPU-hours", three, "All of the leased time, set-up included"),
+  interval("epochs_run", "epochs", three),
+  interval("setup_s", "set-up", duration),
+];
+
+/** The columns that any cell has something in. */
+export function columnsOf(report: StudyReport): Column[] {
+  const values = report.varied.map(
+    (field): Column => ({
+      key: `values.${field}`,
+      label: fieldLabel(field),
+      of: ({ values }) => (typeof values[field] === "number" ? values[field] : valueText(values[field])),
+      told: ({ values }) => valueText(values[field]),
+    }),
+  );
+  const hosts: Column = {
+    key: "hosts",
+    label: "hosts",
+    of: (cell) => cell.hosts,
+    told: ({ hosts }) => String(hosts ?? "–"),
+  };
+  const repeats: Column = {
+    key: "repeats",
+    label: "repeats",
+    title: "That succeeded; the figures rest on these",
+    of: (cell) => cell.repeats,
+    told: (cell) => repeatsText(cell, report.repeats),
+  };
+  return [
+    ...values,
+    ...(report.cells.some((cell) => (cell.hosts ?? 1) > 1) ? [hosts] : []),
+    repeats,
+    ...FIGURES.filter((column) => report.cells.some((cell) => column.of(cell) !== null)),
+  ];
+}
+
+/** 3, or 1 of 3, 1 failed, 1 to come. */
+export function repeatsText(cell: CellReport, asked: number): string {
+  if (cell.repeats === asked) return String(asked);
+  const rest = [
+    cell.failed > 0 ? `${cell.failed} failed` : "",
+    cell.unfinished > 0 ? `${cell.unfinished} to come` : "",
+  ].filter(Boolean);
+  return [`${cell.repeats} of ${asked}`, ...rest].join(", ");
+}
+
+/** -0.012, and whether that is more than chance. */
+function differenceText({ accuracy_agreement: agreement }: CellReport): string {
+  if (agreement === null) return "–";
+  const difference = `${agreement.difference < 0 ? "−" : "+"}${Math.abs(agreement.difference).toFixed(4)}`;
+  return agreement.agrees === null ? `${difference} ?` : agreement.agrees ? difference : `${difference} differs`;
+}
+
+/** The cells with their places in the grid, in the order of a column; what has no figure comes last. */
+export function sortedCells(report: StudyReport, columns: readonly Column[], sort: string): [CellReport, number][] {
+  const cells = report.cells.map((cell, position): [CellReport, number] => [cell, position]);
+  const column = columns.find(({ key }) => key === sort.replace(/^-/, ""));
+  if (column === undefined) return cells;
+  return cells.sort(([a], [b]) => byValue(column.of(a), column.of(b), sort.startsWith("-")));
+}
+
+/** What the address says after a click on the head of a column. */
+export function nextSort(sort: string, key: string): string {
+  if (sort === key) return `-${key}`;
+  return sort === `-${key}` ? "" : key;
+}
+
+/** How a table is sorted by a column. */
+export function sortedBy(sort: string, key: string): "ascending" | "descending" | "none" {
+  return sort === key ? "ascending" : sort === `-${key}` ? "descending" : "none";
+}

@@ -1,0 +1,101 @@
+// The grid as a table: a row a cell, with what its repeats came to, and its jobs.
+
+import type { CellReport, Study, StudyReport } from "../../api/types.ts";
+import { Figure } from "../../parts/figure.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { SortHead } from "../../parts/sort_head.tsx";
+import { type Column, columnsOf, nextSort, sortedBy, sortedCells } from "./cell_columns.ts";
+import styles from "./cell_table.module.css";
+import { othersKey } from "./figures.ts";
+import { sortParam } from "./view.ts";
+
+export function CellTable({ study, report }: { study: Study; report: StudyReport }) {
+  const columns = columnsOf(report);
+  const sort = sortParam.value;
+  return (
+    <Panel title="Cells" flush>
+      <div class={styles["scroll"]} tabIndex={0} role="region" aria-label="Table of cells">
+        <table class={styles["table"]}>
+          <thead>
+            <tr>
+              {columns.map((column) => (
+                <SortHead
+                  key={column.key}
+                  label={column.label}
+                  title={column.title}
+                  sorted={sortedBy(sort, column.key)}
+                  onSort={() => sortParam.set(nextSort(sort, column.key))}
+                />
+              ))}
+              <th scope="col">Jobs</th>
+            </tr>
+          </thead>
+          <tbody>
+            {sortedCells(report, columns, sort).map(([cell, position]) => (
+              <Row key={position} study={study} report={report} columns={columns} cell={cell} position={position} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class={styles["note"]}>
+        Means of the repeats that succeeded
+        {report.repeats > 1 ? ", ± half of the 95 % interval (Student's t); of one repeat there is none" : ""}. ★ is the
+        best cell of a column.
+      </p>
+    </Panel>
+  );
+}
+
+interface RowProps {
+  study: Study;
+  report: StudyReport;
+  columns: readonly Column[];
+  cell: CellReport;
+  position: number;
+}
+
+function Row({ study, report, columns, cell, position }: RowProps) {
+  return (
+    <tr>
+      {columns.map(({ key, label, told }) => {
+        const isBest = report.cells.length > 1 && report.best[key] === position;
+        return (
+          <td key={key} class={`figure ${styles["cell"]}`}>
+            <Figure text={told(cell)} best={isBest ? `best ${label}` : null} />
+          </td>
+        );
+      })}
+      <td>
+        <JobLinks study={study} cell={cell} position={position} />
+      </td>
+    </tr>
+  );
+}
+
+/** The jobs of a cell by repeat; what did not succeed says so. */
+function JobLinks({ study, cell, position }: { study: Study; cell: CellReport; position: number }) {
+  const jobs = study.cells[position]?.jobs ?? [];
+  return (
+    <span class={styles["jobs"]}>
+      {jobs.map(({ id, repeat, status, paused }) => (
+        <a
+          key={id}
+          href={`/jobs/${id}`}
+          title={id}
+          aria-label={`Repeat ${repeat + 1} of ${othersKey(cell)}, ${status}`}
+        >
+          {repeat + 1}
+          {status !== "succeeded" && ` ${paused ? "paused" : status}`}
+        </a>
+      ))}
+      {jobs.length > 1 && (
+        <a
+          href={`/compare?jobs=${jobs.map(({ id }) => id).join(",")}`}
+          aria-label={`Compare the repeats of ${othersKey(cell)}`}
+        >
+          compare
+        </a>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { barsOf, costLines, mainField, matrixOf, speedupLines } from "./charts.ts";
+import { figureOf } from "./figures.ts";
+import { cell, interval, report, SCALING } from "./study.fixture.ts";
+
+const time = figureOf("wall_s");
+
+test("charts are drawn over GPUs where they vary, else over the first field", () => {
+  assert.equal(mainField(SCALING), "gpus");
+  assert.equal(mainField(report([cell({ batch_size: 1, gpus: 2 })])), "gpus");
+  assert.equal(mainField(report([cell({ batch_size: 1, seed: 2 })])), "batch_size");
+  assert.equal(mainField(report([cell({})])), "");
+});
+
+test("bars are in groups of the GPU count, with a series for each batch", () => {
+  const { groups, series } = barsOf(SCALING, time);
+  assert.deepEqual(groups, ["1", "2"]);
+  assert.deepEqual(
+    series.map(({ name, values }) => [name, values.map((value) => value?.value ?? null)]),
+    [
+      ["batch size 32", [10, 5]],
+      ["batch size 64", [8, null]],
+    ],
+  );
+});
+
+test("a study that varies nothing has one bar", () => {
+  const { groups, series } = barsOf(report([cell({}, { wall_s: interval(3) })]), time);
+  assert.deepEqual(groups, ["all"]);
+  assert.deepEqual(
+    series.map(({ name, values }) => [name, values[0]?.value]),
+    [["", 3]],
+  );
+});
+
+test("lines of speed-up have the points that there are, and keep their colour whatever is missing", () => {
+  const lines = speedupLines(SCALING);
+  assert.deepEqual(
+    lines.map(({ name, colour, points }) => [name, colour, points.map(({ x, value }) => [x, value])]),
+    [
+      [
+        "batch size 32",
+        "run-0",
+        [
+          [1, 1],
+          [2, 2],
+        ],
+      ],
+      ["batch size 64", "run-1", [[1, 1]]],
+    ],
+  );
+});
+
+test("cost needs both an accuracy and GPU-hours", () => {
+  const both = { val_accuracy: interval(0.9), gpu_hours: interval(2) };
+  const lines = costLines(report([cell({ gpus: 1 }, both), cell({ gpus: 2 }, { val_accuracy: interval(0.8) })]));
+  assert.deepEqual(
+    lines.map(({ name, points }) => [name, points.map(({ x, value }) => [x, value])]),
+    [["GPUs 1", [[2, 0.9]]]],
+  );
+});
+
+test("the matrix has the mean of the cells that differ in further fields", () => {
+  const cells = [1, 2].flatMap((gpus) =>
+    [7, 8].map((seed) => cell({ gpus, batch_size: 32, seed }, { wall_s: interval(gpus * seed) })),
+  );
+  const { rows, columns, cell: at } = matrixOf(report(cells), ["gpus", "batch_size"], time);
+  assert.deepEqual([rows, columns], [["1", "2"], ["32"]]);
+  assert.deepEqual(at("1", "32"), { mean: 7.5, count: 2, share: 0 });
+  assert.deepEqual(at("2", "32"), { mean: 15, count: 2, share: 1 });
+  assert.equal(at("3", "32"), null);
+});

@@ -1,0 +1,113 @@
+// What the charts of a study show, from its report: groups, series, lines and the cells of the matrix. Pure.
+
+import type { CellReport, StudyReport } from "../../api/types.ts";
+import type { Series } from "../../charts/bars.tsx";
+import { runColour, runDash } from "../../charts/palette.ts";
+import type { PointLine } from "../../charts/point_chart.tsx";
+import { extentOf, shareOf } from "../../charts/ramp.ts";
+import { estimateOf, type Figure, fieldLabel, othersKey, valueText } from "./figures.ts";
+
+/** The field that charts are drawn over: GPUs where they vary, else the first one. */
+export function mainField(report: StudyReport): string {
+  return report.varied.includes("gpus") ? "gpus" : (report.varied[0] ?? "");
+}
+
+/** The values of a field in the order of the grid, each once, as texts. */
+export function valuesOf(report: StudyReport, field: string): string[] {
+  return [...new Set(report.cells.map((cell) => valueText(cell.values[field] ?? "all")))];
+}
+
+/** Bars: a group for each value of the main field, a series for each combination of the others. */
+export function barsOf(report: StudyReport, figure: Figure): { groups: string[]; series: Series[] } {
+  const field = mainField(report);
+  const groups = valuesOf(report, field);
+  const series = linesBy(report, field).map(([name, cells], place) => ({
+    name,
+    colour: runColour(place),
+    dash: runDash(place),
+    values: groups.map((group) => {
+      const cell = cells.find(({ values }) => valueText(values[field] ?? "all") === group);
+      return cell === undefined ? null : estimateOf(report, cell, figure.key);
+    }),
+  }));
+  return { groups, series };
+}
+
+/** Speed-up over GPUs: a line for each combination of the other fields. Without those that have but the baseline. */
+export function speedupLines(report: StudyReport): PointLine[] {
+  return linesBy(report, "gpus").flatMap(([name, cells], place) => {
+    const points = cells
+      .toSorted((a, b) => a.gpus - b.gpus)
+      .flatMap((cell) => {
+        const estimate = estimateOf(report, cell, "speedup");
+        return estimate === null ? [] : [{ ...estimate, x: cell.gpus, label: `${cell.gpus} GPUs` }];
+      });
+    return points.length === 0 ? [] : [{ name, colour: runColour(place), dash: runDash(place), points }];
+  });
+}
+
+/** What each cell cost, and how accurate it became: a point a cell, in the colour of its GPU count. */
+export function costLines(report: StudyReport): PointLine[] {
+  const field = mainField(report);
+  return valuesOf(report, field).flatMap((value, place) => {
+    const points = report.cells
+      .filter((cell) => valueText(cell.values[field] ?? "all") === value)
+      .flatMap((cell) => {
+        const estimate = estimateOf(report, cell, "val_accuracy");
+        return estimate === null || cell.gpu_hours === null
+          ? []
+          : [{ ...estimate, x: cell.gpu_hours.mean, label: othersKey(cell) || "all" }];
+      });
+    return points.length === 0
+      ? []
+      : [{ name: `${fieldLabel(field)} ${value}`.trim(), colour: runColour(place), points }];
+  });
+}
+
+function linesBy(report: StudyReport, field: string): [string, CellReport[]][] {
+  const groups = new Map<string, CellReport[]>();
+  for (const cell of report.cells) {
+    const key = othersKey(cell, [field]);
+    groups.set(key, [...(groups.get(key) ?? []), cell]);
+  }
+  return [...groups];
+}
+
+export interface MatrixCell {
+  readonly mean: number;
+  /** How many cells of the study it is the mean of. */
+  readonly count: number;
+  /** Where it lies between the worst and the best: 0..1. */
+  readonly share: number;
+}
+
+/** A figure by two fields; of cells that differ in further ones, their mean. */
+export function matrixOf(
+  report: StudyReport,
+  [row, column]: readonly [string, string],
+  figure: Figure,
+): { rows: string[]; columns: string[]; cell: (row: string, column: string) => MatrixCell | null } {
+  const found = new Map<string, number[]>();
+  for (const cell of report.cells) {
+    const estimate = estimateOf(report, cell, figure.key);
+    if (estimate === null) continue;
+    const key = placeKey(valueText(cell.values[row]), valueText(cell.values[column]));
+    found.set(key, [...(found.get(key) ?? []), estimate.value]);
+  }
+  const means = new Map([...found].map(([key, values]) => [key, values.reduce((a, b) => a + b) / values.length]));
+  const extent = extentOf(means.values()) ?? [0, 0];
+  return {
+    rows: valuesOf(report, row),
+    columns: valuesOf(report, column),
+    cell: (inRow, inColumn) => {
+      const key = placeKey(inRow, inColumn);
+      const mean = means.get(key);
+      if (mean === undefined) return null;
+      return { mean, count: found.get(key)?.length ?? 0, share: shareOf(mean, extent) };
+    },
+  };
+}
+
+function placeKey(row: string, column: string): string {
+  return JSON.stringify([row, column]);
+}

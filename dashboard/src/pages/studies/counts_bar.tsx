@@ -1,0 +1,16 @@
+// The jobs of a study by their state, as one bar. The same is said in words beside it.
+
+import type { StudyLine } from "../../api/types.ts";
+import styles from "./counts_bar.module.css";
+import { partsOf, progressLine } from "./state.ts";
+
+export function CountsBar({ study }: { study: StudyLine }) {
+  const text = progressLine(study);
+  return (
+    <span class={styles["bar"]} role="img" aria-label={text} title={text}>
+      {partsOf(study).map(({ status, share }) => (
+        <span key={status} class={styles[status]} style={{ width: `${(100 * share).toFixed(2)}%` }} />
+      ))}
+    </span>
+  );
+}

@@ -1,0 +1,109 @@
+// The figures of a study's cells: what each is called, which end of it is good, how it is told. Pure; from the report.
+
+import type { CellReport, Interval, StudyReport } from "../../api/types.ts";
+import type { Estimate } from "../../charts/points.ts";
+import { duration, number, percent, short, words } from "../../format.ts";
+
+export type FigureKey =
+  | "wall_s"
+  | "setup_s"
+  | "samples_per_s"
+  | "val_accuracy"
+  | "epochs_run"
+  | "time_to_target_s"
+  | "gpu_hours_to_target"
+  | "gpu_hours"
+  | "speedup"
+  | "efficiency";
+
+export interface Figure {
+  readonly key: FigureKey;
+  readonly label: string;
+  readonly better?: "more" | "less";
+  /** Charts of it begin at zero. Accuracies are read near 1, where bars from zero all look the same. */
+  readonly isFromZero: boolean;
+  /** No value of it is greater. */
+  readonly most?: number;
+  readonly format: (value: number) => string;
+}
+
+const fewDigits = (value: number): string => number(value, 3);
+
+export const FIGURES: readonly Figure[] = [
+  { key: "wall_s", label: "training time", better: "less", isFromZero: true, format: duration },
+  { key: "samples_per_s", label: "samples/s", better: "more", isFromZero: true, format: short },
+  { key: "val_accuracy", label: "val accuracy", better: "more", isFromZero: false, most: 1, format: fewDigits },
+  { key: "time_to_target_s", label: "time to target", better: "less", isFromZero: true, format: duration },
+  { key: "gpu_hours_to_target", label: "GPU-hours to target", better: "less", isFromZero: true, format: fewDigits },
+  { key: "gpu_hours", label: "GPU-hours", better: "less", isFromZero: true, format: fewDigits },
+  { key: "setup_s", label: "set-up", isFromZero: true, format: duration },
+  { key: "epochs_run", label: "epochs", isFromZero: true, format: fewDigits },
+  { key: "speedup", label: "speed-up", isFromZero: true, format: (value) => number(value, 3) },
+  { key: "efficiency", label: "efficiency", isFromZero: true, format: percent },
+];
+
+export function figureOf(key: string): Figure {
+  return FIGURES.find((figure) => figure.key === key) ?? (FIGURES[0] as Figure);
+}
+
+/** Those that any cell has. */
+export function figuresOf(report: StudyReport): readonly Figure[] {
+  return FIGURES.filter(({ key }) => report.cells.some((cell) => cell[key] !== null));
+}
+
+/** A figure of a cell with its interval; null where it has none. */
+export function estimateOf(report: StudyReport, cell: CellReport, key: FigureKey): Estimate | null {
+  if (key === "speedup") return speedupOf(report, cell);
+  const value = cell[key];
+  if (value === null) return null;
+  if (typeof value === "number") return { value, low: null, high: null };
+  return { value: value.mean, low: value.low, high: value.high };
+}
+
+/** With the interval of this cell's own time: the baseline's is taken as if it were known exactly. */
+function speedupOf(report: StudyReport, cell: CellReport): Estimate | null {
+  const base = report.cells.find(
+    (other) => other.gpus === report.baseline?.gpus && othersKey(other, ["gpus"]) === othersKey(cell, ["gpus"]),
+  );
+  if (cell.speedup === null) return null;
+  const [own, mean] = [cell.wall_s, base?.wall_s?.mean];
+  if (own?.low == null || own.high === null || own.low <= 0 || mean === undefined)
+    return { value: cell.speedup, low: null, high: null };
+  return { value: cell.speedup, low: mean / own.high, high: mean / own.low };
+}
+
+export function fieldLabel(field: string): string {
+  return field === "gpus" ? "GPUs" : words(field.replaceAll(".", " "));
+}
+
+/** A value of a field as a person wrote it. */
+export function valueText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** The values of a cell but for some fields, as words: batch size 32, learning rate 0.001. */
+export function othersKey(cell: Pick<CellReport, "values">, without: readonly string[] = []): string {
+  return Object.entries(cell.values)
+    .filter(([field]) => !without.includes(field))
+    .map(([field, value]) => `${fieldLabel(field)} ${valueText(value)}`)
+    .join(", ");
+}
+
+/** 12.3 s ± 0.4 s: the interval is symmetric. Without one, as of a single repeat, the mean alone. */
+export function intervalText(interval: Interval | null, format: (value: number) => string): string {
+  if (interval === null) return "–";
+  return estimateText({ value: interval.mean, low: interval.low, high: interval.high }, format);
+}
+
+export function estimateText({ value, low, high }: Estimate, format: (value: number) => string): string {
+  if (low === null || high === null) return format(value);
+  const isSymmetric = Math.abs(high - value - (value - low)) <= 1e-6 * Math.abs(high - low);
+  return isSymmetric
+    ? `${format(value)} ± ${format(twoDigits(high - value))}`
+    : `${format(value)} (${format(low)} to ${format(high)})`;
+}
+
+/** More digits of an interval say nothing. */
+function twoDigits(value: number): number {
+  return Number(value.toPrecision(2));
+}

@@ -1,0 +1,60 @@
+// What the report says in sentences: findings, and what its figures rest on.
+
+import type { StudyReport } from "../../api/types.ts";
+import { Panel } from "../../parts/panel.tsx";
+import { othersKey } from "./figures.ts";
+import styles from "./findings.module.css";
+
+const BEST: Readonly<Record<string, string>> = {
+  wall_s: "fastest",
+  samples_per_s: "highest throughput",
+  val_accuracy: "most accurate",
+  gpu_hours: "fewest GPU-hours",
+  time_to_target_s: "first at the target",
+  gpu_hours_to_target: "fewest GPU-hours to the target",
+};
+
+export function Findings({ report }: { report: StudyReport }) {
+  const best = bestCells(report);
+  return (
+    <Panel title="Findings">
+      {report.findings.length === 0 ? (
+        <p class="muted">Nothing can be said yet: no two cells have results to compare.</p>
+      ) : (
+        <ul class={styles["findings"]}>
+          {report.findings.map((finding) => (
+            <li key={finding}>{finding}</li>
+          ))}
+        </ul>
+      )}
+      {best.length > 0 && (
+        <dl class={styles["best"]}>
+          {best.map(([cell, what]) => (
+            <div key={cell}>
+              <dt>{cell}</dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {report.repeats === 1 && (
+        <p class={styles["caution"]}>
+          Each cell has one repeat: there are no intervals, and differences may be chance. Three repeats tell more.
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+/** The cells that are best at something, with what. Of a single cell there is none to compare with. */
+function bestCells(report: StudyReport): [cell: string, what: string][] {
+  if (report.cells.length < 2) return [];
+  const found = new Map<string, string[]>();
+  for (const [figure, position] of Object.entries(report.best)) {
+    const cell = report.cells[position];
+    if (cell === undefined) continue;
+    const name = othersKey(cell);
+    found.set(name, [...(found.get(name) ?? []), BEST[figure] ?? figure]);
+  }
+  return [...found].map(([cell, what]) => [cell, what.join(", ")]);
+}

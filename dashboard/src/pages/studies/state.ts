@@ -1,0 +1,64 @@
+// How a study stands, from the counts of its jobs. Pure; used by the list and by the page of one study.
+
+import type { Status, StudyLine } from "../../api/types.ts";
+import { counted } from "../../format.ts";
+import { fieldLabel } from "./figures.ts";
+
+const ENDED = ["succeeded", "failed", "cancelled"] as const;
+const LIVE = ["running", "launching", "queued"] as const;
+
+export function endedJobs({ counts }: StudyLine): number {
+  return sum(ENDED.map((status) => counts[status] ?? 0));
+}
+
+export function liveJobs({ counts }: StudyLine): number {
+  return sum(LIVE.map((status) => counts[status] ?? 0));
+}
+
+/** The state of a study, in the words for a job: as what it ended, or how far it is. */
+export function statusOf(study: StudyLine): Status {
+  const has = (status: Status): boolean => (study.counts[status] ?? 0) > 0;
+  if (study.complete) {
+    if (has("cancelled") && (study.cancel_requested_at !== null || !has("failed"))) return "cancelled";
+    return has("failed") ? "failed" : "succeeded";
+  }
+  return LIVE.find((status) => status !== "queued" && has(status)) ?? (endedJobs(study) > 0 ? "running" : "queued");
+}
+
+/** Whether all that lives of it waits because a person asked for it. */
+export function isPaused(study: StudyLine): boolean {
+  return liveJobs(study) > 0 && study.paused === liveJobs(study);
+}
+
+/** 5 of 12 jobs are in, 1 failed, 2 running. */
+export function progressLine(study: StudyLine): string {
+  const others = (["failed", "cancelled", ...LIVE] as const)
+    .filter((status) => (study.counts[status] ?? 0) > 0)
+    .map((status) => `${study.counts[status]} ${status}`);
+  return [`${endedJobs(study)} of ${counted(study.jobs, "job")} ended`, ...others].join(", ");
+}
+
+/** What is varied: gpus × batch size, 4 cells × 3 repeats. */
+export function gridLine(study: StudyLine): string {
+  const cells = study.jobs / study.repeats;
+  const fields = study.varied.map(fieldLabel).join(" × ");
+  return [fields || "nothing varies", `${counted(cells, "cell")} × ${counted(study.repeats, "repeat")}`].join(", ");
+}
+
+export interface Part {
+  readonly status: Status;
+  readonly count: number;
+  readonly share: number;
+}
+
+/** The jobs of a study by their state, those that ended first. */
+export function partsOf(study: StudyLine): Part[] {
+  return [...ENDED, ...LIVE].flatMap((status) => {
+    const count = study.counts[status] ?? 0;
+    return count === 0 ? [] : [{ status, count, share: count / study.jobs }];
+  });
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

@@ -1,0 +1,80 @@
+// A study and its report for tests: two GPU counts, two batches, three repeats.
+
+import type { CellReport, Interval, StudyLine, StudyReport } from "../../api/types.ts";
+
+export function interval(mean: number, half: number | null = null): Interval {
+  return { mean, low: half === null ? null : mean - half, high: half === null ? null : mean + half, values: [mean] };
+}
+
+export function cell(values: Record<string, unknown>, parts: Partial<CellReport> = {}): CellReport {
+  return {
+    values,
+    gpus: (values["gpus"] as number | undefined) ?? 1,
+    hosts: 1,
+    jobs: [],
+    repeats: 3,
+    failed: 0,
+    unfinished: 0,
+    wall_s: null,
+    setup_s: null,
+    samples_per_s: null,
+    val_accuracy: null,
+    epochs_run: null,
+    time_to_target_s: null,
+    gpu_hours_to_target: null,
+    reached_target: 0,
+    gpu_hours: null,
+    speedup: null,
+    throughput_speedup: null,
+    efficiency: null,
+    accuracy_agreement: null,
+    ...parts,
+  };
+}
+
+export function report(cells: CellReport[], parts: Partial<StudyReport> = {}): StudyReport {
+  return {
+    study_id: "s1",
+    name: "scaling",
+    varied: Object.keys(cells[0]?.values ?? {}),
+    repeats: 3,
+    complete: true,
+    scaling: "weak",
+    baseline: { gpus: 1 },
+    target: null,
+    cells,
+    best: {},
+    findings: [],
+    notes: [],
+    ...parts,
+  };
+}
+
+export const SCALING = report([
+  cell({ gpus: 1, batch_size: 32 }, { wall_s: interval(10, 1), speedup: 1 }),
+  cell({ gpus: 1, batch_size: 64 }, { wall_s: interval(8, 1), speedup: 1 }),
+  cell({ gpus: 2, batch_size: 32 }, { wall_s: interval(5, 1), speedup: 2 }),
+  cell({ gpus: 2, batch_size: 64 }, { repeats: 0, unfinished: 3 }),
+]);
+
+export function line(counts: Partial<StudyLine["counts"]>, parts: Partial<StudyLine> = {}): StudyLine {
+  const all = { queued: 0, launching: 0, running: 0, succeeded: 0, failed: 0, cancelled: 0, ...counts };
+  const jobs = Object.values(all).reduce((a, b) => a + b);
+  return {
+    id: "s1",
+    name: "scaling",
+    owner: "ada",
+    project: "default",
+    varied: ["gpus", "batch_size"],
+    repeats: 3,
+    target: null,
+    jobs,
+    counts: all,
+    paused: 0,
+    complete: all.queued + all.launching + all.running === 0,
+    cancel_requested_at: null,
+    created_at: "2030-01-01T00:00:00Z",
+    revision: 1,
+    ...parts,
+  };
+}

@@ -1,0 +1,29 @@
+// Which accuracy time is measured to: typed here, it stands in the address.
+
+import type { StudyReport } from "../../api/types.ts";
+import styles from "./target.module.css";
+import { targetNow, targetParam } from "./view.ts";
+
+export function Target({ report }: { report: StudyReport }) {
+  const asked = targetNow();
+  return (
+    <span class={styles["target"]}>
+      <label>
+        Target
+        <input
+          type="number"
+          min="0.01"
+          max="1"
+          step="0.01"
+          value={asked ?? report.target?.value ?? ""}
+          onChange={({ currentTarget }) => currentTarget.checkValidity() && targetParam.set(currentTarget.value)}
+        />
+      </label>
+      {asked !== null && (
+        <button type="button" class="plain" onClick={() => targetParam.set("")}>
+          Reset
+        </button>
+      )}
+    </span>
+  );
+}
