@@ -31,7 +31,6 @@ const ITEMS: readonly (readonly [LedgerItem, string, string])[] = [
 
 /** The items that took any time, in the order of the bar. */
 export function itemsOf(ledger: Ledger): Item[] {
-  if (ledger.leased_s <= 0) return [];
   return ITEMS.map(([key, name, meaning]) => {
     const seconds = ledger.items[key] ?? 0;
     return { key, name, meaning, seconds, share: seconds / ledger.leased_s };

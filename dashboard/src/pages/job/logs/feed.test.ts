@@ -54,7 +54,9 @@ test("older lines come page by page, until there are no more", async () => {
   log.print(3000);
   const feed = feedOf(log);
   await feed.newer();
+  log.asked.length = 0;
   await Promise.all([feed.older(), feed.older()]);
+  assert.equal(log.asked.length, 1);
   assert.deepEqual(ends(feed.reading), [501, 3000, 2500]);
   await feed.older();
   assert.deepEqual(ends(feed.reading), [1, 3000, 3000]);
@@ -75,15 +77,20 @@ test("one goes back to a match that was not read yet", async () => {
 
 test("a search shows matching lines alone, and does not look through the others again and again", async () => {
   const log = new Log();
-  log.print(2000, (id) => (id % 100 === 0 ? "Match" : "line"));
+  log.print(2050, (id) => (id % 100 === 0 ? "Match" : "line"));
   const feed = feedOf(log, { search: "Match" });
   await feed.newer();
   assert.equal(feed.reading.lines.length, 20);
-  log.print(10, () => "a match");
+  assert.deepEqual(log.asked, [
+    "/v1/jobs/j/logs?tail=1",
+    "/v1/jobs/j/logs?tail=500&search=Match",
+    "/v1/jobs/j/logs?after=2050&limit=10000",
+  ]);
+  log.print(10, (id) => (id % 2 === 0 ? "a match" : "line"));
   log.asked.length = 0;
   await feed.newer();
-  assert.equal(feed.reading.lines.length, 30);
-  assert.deepEqual(log.asked, ["/v1/jobs/j/logs?after=2000&limit=10000"]);
+  assert.equal(feed.reading.lines.length, 25);
+  assert.deepEqual(log.asked, ["/v1/jobs/j/logs?after=2050&limit=10000"]);
 });
 
 test("a rank's lines are asked for alone", async () => {

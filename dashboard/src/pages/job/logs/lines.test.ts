@@ -50,8 +50,9 @@ test("long lines take as many rows as they need", () => {
   assert.deepEqual([...rowStarts(lines, Number.POSITIVE_INFINITY, new Set())], [0, 1, 2, 3]);
 });
 
-test("signs of double width take two columns", () => {
+test("signs of double width take two columns, and leave one free where only one is left", () => {
   assert.deepEqual([...rowStarts([line(1, "漢".repeat(9)), line(2, "é█".repeat(5))], 10, new Set())], [0, 2, 3]);
+  assert.equal(rowStarts([line(1, "漢".repeat(9))], 9, new Set())[1], 3);
 });
 
 test("a line that is too long is cut until it is opened", () => {

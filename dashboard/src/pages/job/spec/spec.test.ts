@@ -45,6 +45,7 @@ test("what differs from its default is marked; what has none always is", () => {
 test("a part that is off is a change where it is on by default, and none where it is off", () => {
   const spec = { early_stopping: null, probe: null };
   assert.deepEqual(paths(spec, true), ["early_stopping"]);
+  assert.equal(fieldsOf(spec, schemas)[0]?.standard, "on");
   assert.deepEqual(paths({ probe: { smallest: 8 } }, false), ["probe.smallest"]);
 });
 
