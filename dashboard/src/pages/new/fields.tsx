@@ -1,5 +1,6 @@
 // The form's fields: those that people come with, large and first; the rest in groups that are folded.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
 import { FieldRow } from "./field.tsx";
@@ -44,7 +45,7 @@ interface GroupProps {
   title: string;
   form: Form;
   fields: readonly Field[];
-  children: preact.ComponentChildren;
+  children: ComponentChildren;
 }
 
 /** A group opens by itself when something in it is wrong, or was changed by an advice. */

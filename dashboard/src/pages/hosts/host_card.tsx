@@ -1,0 +1,94 @@
+// A host with all there is to say of it: whether it is there, what it does, and its slots.
+
+import type { RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Host } from "../../api/types.ts";
+import { bytes, moment, number } from "../../format.ts";
+import { Actions } from "./actions.tsx";
+import styles from "./host_card.module.css";
+import { HostBadge, sinceWhen } from "./host_state.tsx";
+import { hardwareOf, infoOf } from "./hosts.ts";
+import { JobLink } from "./job_link.tsx";
+import { Load } from "./load.tsx";
+import { SlotTile } from "./slot_tile.tsx";
+
+interface Props {
+  host: Host;
+  names: ReadonlyMap<string, string>;
+  isAdmin: boolean;
+  onChanged: () => void;
+  /** Of a card that was opened. */
+  onClose?: () => void;
+}
+
+export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
+  const element = useRef<HTMLElement>(null);
+  const isSeen = useSeen(element);
+  const isOpened = onClose !== undefined;
+  useEffect(() => {
+    if (isOpened) element.current?.scrollIntoView({ block: "nearest" });
+  }, [isOpened, host.name]);
+  return (
+    <article ref={element} class={styles["card"]} aria-label={`Host ${host.name}`}>
+      <header class={styles["header"]}>
+        <h3>{host.name}</h3>
+        <HostBadge host={host} />
+        <span class={styles["since"]}>{sinceWhen(host)}</span>
+        {isAdmin && <Actions host={host} onDone={onChanged} />}
+        {isOpened && (
+          <button type="button" onClick={onClose}>
+            Close
+          </button>
+        )}
+      </header>
+      <p class={styles["facts"]} title={`Registered ${moment(host.registered_at)}`}>
+        {factsOf(host).join(" · ")}
+      </p>
+      {host.kept_for !== null && (
+        <p class={styles["kept"]}>
+          <span aria-hidden="true">⚑</span> Its free slots are kept for <JobLink id={host.kept_for} names={names} />
+        </p>
+      )}
+      {host.alive && <Load host={host} isSeen={isSeen} />}
+      <ul class={styles["slots"]} aria-label={`Slots of ${host.name}`}>
+        {host.slots.map((slot) => (
+          <SlotTile key={slot.index} host={host} slot={slot} names={names} />
+        ))}
+      </ul>
+    </article>
+  );
+}
+
+function factsOf(host: Host): string[] {
+  const cores = infoOf(host, "cores");
+  const memory = infoOf(host, "memory_bytes");
+  const versions = host.info["versions"] as Record<string, string> | undefined;
+  return [
+    hardwareOf(host) || "no slots",
+    cores === null ? "" : `${cores} cores`,
+    typeof memory === "number" ? bytes(memory) : "",
+    host.address === null ? "no address: takes jobs of one host" : String(host.address),
+    versions?.["hora"] === undefined ? "" : `hora ${versions["hora"]}`,
+    clock(host),
+  ].filter((fact) => fact !== "");
+}
+
+const CLOCK_OFF_S = 1; // from here on times of different hosts do not go together
+
+function clock(host: Host): string {
+  const offset_s = infoOf(host, "clock_offset_s");
+  if (typeof offset_s !== "number" || Math.abs(offset_s) < CLOCK_OFF_S) return "";
+  return `its clock is ${number(Math.abs(offset_s), 2)} s ${offset_s > 0 ? "ahead" : "behind"}`;
+}
+
+/** Whether an element is, or was about to be, in view. */
+function useSeen(element: RefObject<HTMLElement | null>): boolean {
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    if (element.current === null) return;
+    const watcher = new IntersectionObserver((entries) => setSeen(entries.at(-1)?.isIntersecting ?? false));
+    watcher.observe(element.current);
+    return () => watcher.disconnect();
+  }, [element]);
+  return isSeen;
+}

@@ -1,0 +1,132 @@
+// Many hosts as a table, of which only the rows in view are there. A row opens the host's card.
+
+import type { RefObject } from "preact";
+import { useRef } from "preact/hooks";
+import type { Host } from "../../api/types.ts";
+import { useRowsInView } from "../../parts/window.ts";
+import { pathWith } from "../../query.ts";
+import { query } from "../../url.ts";
+import styles from "./host_rows.module.css";
+import { HostBadge, heardOf, sinceWhen } from "./host_state.tsx";
+import { countsOf, EVERY_SERVICE, hardwareOf, SERVICES, serviceOf } from "./hosts.ts";
+import { JobLink } from "./job_link.tsx";
+import slotStyles from "./slots.module.css";
+
+const ROW_PX = 40;
+const STRIP = 16; // slots that are shown one by one
+
+/** Names, widths (0 takes what is left), and which are only there where there is room. */
+const COLUMNS = [
+  ["Host", 0, ""],
+  ["State", 110, ""],
+  ["Slots", 350, ""],
+  ["Free", 60, "figure"],
+  ["Hardware", 250, "wide"],
+  ["Heard of", 110, "wide"],
+  ["Kept for", 170, "wide"],
+] as const;
+
+interface Props {
+  hosts: readonly Host[];
+  names: ReadonlyMap<string, string>;
+  opened: string;
+}
+
+export function HostRows({ hosts, names, opened }: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const { first, end } = useRowsInView(scroller as RefObject<HTMLElement>, hosts.length, ROW_PX);
+  return (
+    <div ref={scroller} class={styles["scroller"]} tabIndex={0} role="region" aria-label="Hosts">
+      <table class={styles["table"]} aria-rowcount={hosts.length + 1}>
+        <thead>
+          <tr aria-rowindex={1}>
+            {COLUMNS.map(([name, width_px, kind]) => (
+              <th
+                key={name}
+                scope="col"
+                class={kind && (styles[kind] ?? kind)}
+                style={width_px === 0 ? {} : { width: `${width_px}px` }}
+              >
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <Space rows={first} />
+        <tbody>
+          {hosts.slice(first, end).map((host, index) => (
+            <HostRow key={host.name} host={host} names={names} index={first + index} isOpened={host.name === opened} />
+          ))}
+        </tbody>
+        <Space rows={hosts.length - end} />
+      </table>
+    </div>
+  );
+}
+
+/** The room of rows that are not there. */
+function Space({ rows }: { rows: number }) {
+  if (rows <= 0) return null;
+  return (
+    <tbody aria-hidden="true">
+      <tr style={{ height: `${rows * ROW_PX}px` }} />
+    </tbody>
+  );
+}
+
+interface RowProps {
+  host: Host;
+  names: ReadonlyMap<string, string>;
+  index: number;
+  isOpened: boolean;
+}
+
+function HostRow({ host, names, index, isOpened }: RowProps) {
+  return (
+    <tr style={{ height: `${ROW_PX}px` }} aria-rowindex={index + 2} class={isOpened ? styles["opened"] : undefined}>
+      <th scope="row">
+        <a href={linkTo(host.name)} aria-expanded={isOpened}>
+          {host.name}
+        </a>
+      </th>
+      <td>
+        <HostBadge host={host} />
+      </td>
+      <td>
+        <Strip host={host} />
+      </td>
+      <td class="figure">{countsOf([host]).free}</td>
+      <td class={styles["wide"]}>{hardwareOf(host)}</td>
+      <td class={`${styles["wide"]} muted`} title={sinceWhen(host)}>
+        {heardOf(host)}
+      </td>
+      <td class={styles["wide"]}>{host.kept_for !== null && <JobLink id={host.kept_for} names={names} />}</td>
+    </tr>
+  );
+}
+
+function linkTo(name: string): string {
+  return pathWith("/hosts", { ...Object.fromEntries(new URLSearchParams(query.value)), host: name });
+}
+
+/** The states of the slots, one by one; in words for who does not see them. */
+function Strip({ host }: { host: Host }) {
+  const counts = countsOf([host]);
+  const told = EVERY_SERVICE.filter((service) => counts[service] > 0).map(
+    (service) => `${counts[service]} ${SERVICES[service].word}`,
+  );
+  const rest = host.slots.length - STRIP;
+  return (
+    <span class={slotStyles["strip"]} role="img" aria-label={told.join(", ")} title={told.join(", ")}>
+      {host.slots.slice(0, STRIP).map((slot) => {
+        const service = serviceOf(host, slot);
+        return (
+          <span key={slot.index} class={`${slotStyles["cell"]} ${slotStyles[service]}`}>
+            {SERVICES[service].sign}
+          </span>
+        );
+      })}
+      {rest > 0 && <span class="muted">+{rest}</span>}
+    </span>
+  );
+}

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Host, Slot } from "../../api/types.ts";
+import { countsOf, hardwareOf, keptFor, narrowed, serviceOf, stateOf, statesOf } from "./hosts.ts";
+
+function slot(index: number, state: Slot["state"], job_id: string | null = null): Slot {
+  const held = job_id === null ? { attempt: null, rank: null } : { attempt: 1, rank: index };
+  return {
+    index,
+    kind: "gpu",
+    name: "NVIDIA H100",
+    uuid: null,
+    memory_bytes: null,
+    state,
+    job_id,
+    reading: null,
+    ...held,
+  };
+}
+
+function host(name: string, slots: readonly Slot[], more: Partial<Host> = {}): Host {
+  const at = "2030-01-31T09:00:00Z";
+  const known = { alive: true, heartbeat_at: at, heartbeat_age_s: 1, registered_at: at, drained_at: null };
+  return { name, ...known, kept_for: null, address: null, info: {}, slots: [...slots], ...more };
+}
+
+const BUSY = host("north-1", [slot(0, "leased", "abc"), slot(1, "free")], { address: "10.0.0.7" });
+const DRAINED = host("north-2", [slot(0, "leased", "def"), slot(1, "free")], { drained_at: "2030-01-31T09:00:00Z" });
+const LOST = host("south-1", [slot(0, "free"), slot(1, "quarantined")], { alive: false, kept_for: "xyz" });
+const HOSTS = [BUSY, DRAINED, LOST];
+const names = (hosts: readonly Host[]) => hosts.map(({ name }) => name);
+
+test("a host that is lost is so even where it is drained", () => {
+  assert.deepEqual(HOSTS.map(stateOf), ["alive", "drained", "lost"]);
+  assert.equal(stateOf({ ...DRAINED, alive: false }), "lost");
+  assert.deepEqual(statesOf(HOSTS), { alive: 1, drained: 1, lost: 1 });
+});
+
+test("a free slot of a host that takes no jobs is out of service, and a leased one is leased", () => {
+  assert.deepEqual(
+    DRAINED.slots.map((each) => serviceOf(DRAINED, each)),
+    ["leased", "out_of_service"],
+  );
+  assert.deepEqual(countsOf(HOSTS), { leased: 2, free: 1, out_of_service: 2, quarantined: 1, retired: 0 });
+});
+
+test("hosts are found by name, address, hardware and the jobs that they hold or keep slots for", () => {
+  assert.deepEqual(names(narrowed(HOSTS, "NORTH", "")), ["north-1", "north-2"]);
+  assert.deepEqual(names(narrowed(HOSTS, "10.0.0.7", "")), ["north-1"]);
+  assert.deepEqual(names(narrowed(HOSTS, "def", "")), ["north-2"]);
+  assert.deepEqual(names(narrowed(HOSTS, "xyz", "")), ["south-1"]);
+  assert.deepEqual(names(narrowed(HOSTS, "h100", "")), names(HOSTS));
+  assert.deepEqual(names(narrowed(HOSTS, "h200", "")), []);
+});
+
+test("hosts are narrowed by what they and their slots are up to", () => {
+  assert.deepEqual(names(narrowed(HOSTS, "", "free")), ["north-1"]);
+  assert.deepEqual(names(narrowed(HOSTS, "", "leased")), ["north-1", "north-2"]);
+  assert.deepEqual(names(narrowed(HOSTS, "", "trouble")), ["south-1"]);
+  assert.deepEqual(names(narrowed(HOSTS, "", "lost")), ["south-1"]);
+  assert.deepEqual(names(narrowed(HOSTS, "north", "drained")), ["north-2"]);
+  assert.deepEqual(names(narrowed(HOSTS, "", "a narrowing of a newer page")), names(HOSTS));
+});
+
+test("equal slots are counted together", () => {
+  assert.equal(hardwareOf(BUSY), "2 × NVIDIA H100");
+});
+
+test("the hosts that keep slots for a job are named", () => {
+  assert.deepEqual([...keptFor([...HOSTS, { ...BUSY, kept_for: "xyz" }])], [["xyz", ["south-1", "north-1"]]]);
+});

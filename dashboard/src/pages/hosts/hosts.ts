@@ -1,0 +1,102 @@
+// What the hosts and their slots are up to, in figures and words. For every part of the page of hosts.
+
+import type { Host, Slot } from "../../api/types.ts";
+
+/** Of a slot; `out_of_service` is one that would be free, on a host that is lost or drained. */
+export type Service = Slot["state"] | "out_of_service";
+export type HostState = "alive" | "drained" | "lost";
+
+interface Words {
+  readonly sign: string;
+  readonly word: string;
+  readonly means: string;
+}
+
+/** No colour has to be seen to read a state. The order is that of bars and legends. */
+export const SERVICES: Readonly<Record<Service, Words>> = {
+  leased: { sign: "▶", word: "leased", means: "A job has it" },
+  free: { sign: "○", word: "free", means: "A job may take it" },
+  out_of_service: { sign: "‖", word: "out of service", means: "Its host is lost or drained" },
+  quarantined: { sign: "⚠", word: "quarantined", means: "A process of an ended attempt is still on it" },
+  retired: { sign: "⊘", word: "retired", means: "Its host no longer has it, or its GPU is lost" },
+};
+
+export const EVERY_SERVICE = Object.keys(SERVICES) as Service[];
+
+export const HOST_STATES: Readonly<Record<HostState, readonly [sign: string, word: string]>> = {
+  alive: ["●", "alive"],
+  drained: ["‖", "drained"],
+  lost: ["✕", "lost"],
+};
+
+export function stateOf(host: Host): HostState {
+  if (!host.alive) return "lost";
+  return host.drained_at === null ? "alive" : "drained";
+}
+
+export function serviceOf(host: Host, slot: Slot): Service {
+  return slot.state === "free" && stateOf(host) !== "alive" ? "out_of_service" : slot.state;
+}
+
+export type Counts = Readonly<Record<Service, number>>;
+
+export function countsOf(hosts: readonly Host[]): Counts {
+  const counts = { leased: 0, free: 0, out_of_service: 0, quarantined: 0, retired: 0 };
+  for (const host of hosts) for (const slot of host.slots) counts[serviceOf(host, slot)] += 1;
+  return counts;
+}
+
+export function statesOf(hosts: readonly Host[]): Readonly<Record<HostState, number>> {
+  const states = { alive: 0, drained: 0, lost: 0 };
+  for (const host of hosts) states[stateOf(host)] += 1;
+  return states;
+}
+
+/** What a list of hosts can be narrowed to; "" is all. */
+export const NARROWINGS = [
+  ["", "All hosts"],
+  ["free", "With free slots"],
+  ["leased", "With leased slots"],
+  ["drained", "Drained"],
+  ["lost", "Lost"],
+  ["trouble", "With slots in trouble"],
+] as const;
+
+/** The hosts with this text in their name, address, slots or jobs, and of this narrowing. */
+export function narrowed(hosts: readonly Host[], text: string, narrowing: string): readonly Host[] {
+  const wanted = text.trim().toLowerCase();
+  return hosts.filter((host) => isOf(host, narrowing) && (wanted === "" || textOf(host).includes(wanted)));
+}
+
+function isOf(host: Host, narrowing: string): boolean {
+  if (narrowing === "drained" || narrowing === "lost") return stateOf(host) === narrowing;
+  const counts = countsOf([host]);
+  if (narrowing === "trouble") return counts.quarantined + counts.retired > 0;
+  return narrowing === "free" || narrowing === "leased" ? counts[narrowing] > 0 : true;
+}
+
+function textOf(host: Host): string {
+  const slots = host.slots.map((slot) => `${slot.name} ${slot.job_id ?? ""}`);
+  return [host.name, host.address ?? "", host.kept_for ?? "", ...slots].join(" ").toLowerCase();
+}
+
+/** What slots a host has: "8 × NVIDIA H100". */
+export function hardwareOf(host: Host): string {
+  const counts = new Map<string, number>();
+  for (const { name } of host.slots) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].map(([name, count]) => `${count} × ${name}`).join(", ");
+}
+
+/** A field of what a host tells of itself, of which nothing is promised. */
+export function infoOf(host: Host, name: string): number | string | null {
+  const value = host.info[name];
+  return typeof value === "number" || typeof value === "string" ? value : null;
+}
+
+/** The names of the hosts whose free slots are kept for a job, by the job's id. */
+export function keptFor(hosts: readonly Host[]): ReadonlyMap<string, readonly string[]> {
+  const kept = new Map<string, string[]>();
+  for (const { name, kept_for } of hosts)
+    if (kept_for !== null) kept.set(kept_for, [...(kept.get(kept_for) ?? []), name]);
+  return kept;
+}

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Job } from "../../api/types.ts";
+import { queueOf } from "./queue.ts";
+
+function job(id: string, position: number | null, status: Job["status"] = "queued"): Job {
+  return { id, status, waiting: { position, reason: "is next" } } as Job;
+}
+
+test("jobs stand in the order of their places, and those without one apart", () => {
+  const { waiting, apart } = queueOf([job("c", 10), job("a", 2), job("p", null), job("b", 9)]);
+  assert.deepEqual(
+    waiting.map(({ id }) => id),
+    ["a", "b", "c"],
+  );
+  assert.deepEqual(
+    apart.map(({ id }) => id),
+    ["p"],
+  );
+});
+
+test("a job that was placed meanwhile is not in the queue", () => {
+  assert.deepEqual(queueOf([job("a", 1, "launching")]), { waiting: [], apart: [] });
+});
