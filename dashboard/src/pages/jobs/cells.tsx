@@ -53,7 +53,11 @@ export function cellOf(column: ColumnId, shown: Shown): ComponentChildren {
     case "project":
     case "dataset":
     case "model":
-      return <span title={row[column]}>{row[column]}</span>;
+      return (
+        <span class={styles["text"]} title={row[column]}>
+          {row[column]}
+        </span>
+      );
     case "priority":
       return row.priority;
   }
@@ -160,6 +164,12 @@ function wholeIfLive(seconds: number | null, row: Row): number | null {
   return seconds === null || row.ended_at !== null ? seconds : Math.max(0, Math.floor(seconds));
 }
 
+/** How long ago; the date itself is written where somebody points at it, since that is dear for thousands of rows. */
 export function When({ at }: { at: string | null }) {
-  return <time title={moment(at)}>{ago(at, now.value)}</time>;
+  if (at === null) return UNKNOWN;
+  return (
+    <time dateTime={at} onMouseEnter={(event) => (event.currentTarget.title = moment(at))}>
+      {ago(at, now.value)}
+    </time>
+  );
 }

@@ -66,7 +66,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
       </div>
       <footer class={styles["footer"]}>
         {marks.selection.size > 0 ? (
-          <Selected selection={marks.selection} onSelect={marks.select} onOutcomes={onOutcomes} />
+          <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onOutcomes={onOutcomes} />
         ) : (
           <Extent list={list} tail={listing.tail.value} onMore={() => void listing.more()} />
         )}

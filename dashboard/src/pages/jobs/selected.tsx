@@ -1,6 +1,6 @@
 // What can be done with the jobs that are selected: compare them, and cancel those that are live.
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { post } from "../../api/client.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Notice } from "../../parts/notice.tsx";
@@ -8,21 +8,24 @@ import { isTerminal } from "../../parts/status.tsx";
 import { cancelled, type Outcome } from "./cancelling.ts";
 import type { Row } from "./row.ts";
 import styles from "./selected.module.css";
-import { NOTHING, type Selection } from "./selection.ts";
+import { current, NOTHING, type Selection } from "./selection.ts";
 
 const MOST_COMPARED = 200;
 const NAMED = 8;
 
 interface Props {
   selection: Selection;
+  /** The jobs that are loaded. */
+  rows: readonly Row[];
   onSelect: (selection: Selection) => void;
   /** Tells of those that were asked to end, so far; null takes that away. */
   onOutcomes: (outcomes: readonly Outcome[] | null, isOver: boolean) => void;
 }
 
-export function Selected({ selection, onSelect, onOutcomes }: Props) {
+export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
   const [isAsking, setAsking] = useState(false);
-  const live = [...selection.values()].filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
+  const jobs = useMemo(() => current(selection, rows), [selection, rows]);
+  const live = jobs.filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
   const answer = async (isYes: boolean): Promise<void> => {
     setAsking(false);
     if (!isYes) return;
@@ -96,11 +99,15 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
         ))}
         {live.length > NAMED && <li class="muted">and {live.length - NAMED} more</li>}
       </ul>
-      <p>
-        What has not started never will; what runs is stopped within seconds, and keeps what it has saved.
-        {ended > 0 &&
-          ` The other ${ended} selected ${ended === 1 ? "has" : "have"} ended, or been asked already, and ${ended === 1 ? "stays as it is" : "stay as they are"}.`}
-      </p>
+      <p>What has not started never will; what runs is stopped within seconds, and keeps what it has saved.</p>
+      {ended > 0 && (
+        <p class="muted">
+          {ended} of the selected{" "}
+          {ended === 1
+            ? "has ended or was asked before: it stays as it is."
+            : "have ended or were asked before: they stay as they are."}
+        </p>
+      )}
     </Confirm>
   );
 }
@@ -121,7 +128,15 @@ export function Outcomes({
     ? `${asked} asked to end${refused.length > 0 ? `, ${refused.length} refused` : ""}`
     : `Cancelling: ${outcomes.length} so far…`;
   return (
-    <Notice kind={refused.length > 0 ? "bad" : isOver ? "good" : "plain"} title={title}>
+    <Notice kind={refused.length > 0 ? "bad" : isOver ? "good" : "plain"}>
+      <div class={styles["outcomes"]}>
+        <strong>{title}</strong>
+        {isOver && (
+          <button type="button" class="plain" onClick={onClose}>
+            Close
+          </button>
+        )}
+      </div>
       <ul class={styles["names"]}>
         {refused.map(({ row, refusal }) => (
           <li key={row.id}>
@@ -129,11 +144,6 @@ export function Outcomes({
           </li>
         ))}
       </ul>
-      {isOver && (
-        <button type="button" onClick={onClose}>
-          Close
-        </button>
-      )}
     </Notice>
   );
 }

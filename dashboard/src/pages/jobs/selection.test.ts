@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { idsOf, rowsOf, rowWith } from "./row.fixture.ts";
-import { allToggled, extended, extentOf, NOTHING, type Selection, toggled } from "./selection.ts";
+import { allToggled, current, extended, extentOf, NOTHING, type Selection, toggled } from "./selection.ts";
 
 const ROWS = rowsOf("abcdef");
 
@@ -41,4 +41,15 @@ test("the extent of a selection is all, some or none of what is shown", () => {
   assert.equal(extentOf(selected("c"), ROWS), "some");
   assert.equal(extentOf(selected("z"), ROWS), "some");
   assert.equal(extentOf(selected("abcdef"), ROWS), "all");
+});
+
+test("what is selected is as it is by now, and as it was where it is not shown", () => {
+  const now = current(selected("za"), [rowWith({ id: "a", status: "failed" }), rowWith({ id: "b" })]);
+  assert.deepEqual(
+    now.map(({ id, status }) => [id, status]),
+    [
+      ["z", "queued"],
+      ["a", "failed"],
+    ],
+  );
 });

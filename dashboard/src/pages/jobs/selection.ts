@@ -43,3 +43,9 @@ export function allToggled(selection: Selection, rows: readonly Row[]): Selectio
   }
   return next;
 }
+
+/** The selected jobs as they are by now, in so far as they are shown. */
+export function current(selection: Selection, rows: readonly Row[]): Row[] {
+  const shown = new Map(rows.filter(({ id }) => selection.has(id)).map((row) => [row.id, row]));
+  return [...selection.values()].map((row) => shown.get(row.id) ?? row);
+}
