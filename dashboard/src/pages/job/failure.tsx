@@ -64,7 +64,7 @@ function LastLines({ lines }: { lines: readonly LogLine[] }) {
   );
 }
 
-/** An error as a sentence of its own. */
+/** An error as a sentence of its own; a name that it begins with stays as it is. */
 function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return /^[a-z]+ /.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }

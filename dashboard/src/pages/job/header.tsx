@@ -95,8 +95,8 @@ function WaitingLine({ job }: { job: Job }) {
 
 function ProgressLine({ job }: { job: Job }) {
   const { progress } = job;
-  const text = toldProgress(progress, isProbe(job));
-  const share = progress.steps ? progress.step / progress.steps : null;
+  const text = [...stageOf(job), ...(job.status === "running" ? paceOf(progress) : [])].join(" · ");
+  const share = progress.steps ? (progress.step ?? 0) / progress.steps : null;
   return (
     <div class={styles["progress"]}>
       <Meter share={share} label="Progress" text={text} />
@@ -105,17 +105,21 @@ function ProgressLine({ job }: { job: Job }) {
   );
 }
 
-/** Progress in words: epoch 3 of 30 · step 120 of 1,400 · 5,210 samples/s · 12 s left. Of a probe, its batches. */
-function toldProgress(progress: Progress, ofProbe: boolean): string {
-  const { epoch, epochs, step, steps, eta_s: etaS } = progress;
-  const { samples_per_s: samplesPerS, per_gpu_batch: batch } = progress as Record<string, unknown>;
-  const of = (total: number | null | undefined): string => (total ? ` of ${number(total)}` : "");
+/** How far it is: epoch 3 of 30, step 120 of 1,400; a probe counts its batches. */
+function stageOf(job: Job): string[] {
+  const { epoch, epochs, step, steps } = job.progress;
+  const of = (done: number | undefined, total: number | null | undefined): string =>
+    number(done ?? 0) + (total ? ` of ${number(total)}` : "");
+  if (!isProbe(job)) return [`epoch ${of(epoch, epochs)}`, `step ${of(step, steps)}`];
+  const batch = (job.progress as Record<string, unknown>)["per_gpu_batch"];
+  return [`${of(step, steps)} batches`, ...(typeof batch === "number" ? [`now ${batch} per GPU`] : [])];
+}
+
+/** How quick it is, and how long it still takes at that. */
+function paceOf(progress: Progress): string[] {
+  const samplesPerS = (progress as Record<string, unknown>)["samples_per_s"];
   return [
-    ofProbe ? `${step}${of(steps)} batches` : `epoch ${number(epoch ?? 0)}${of(epochs)}`,
-    ofProbe ? (typeof batch === "number" ? `now ${batch} per GPU` : "") : `step ${number(step ?? 0)}${of(steps)}`,
-    typeof samplesPerS === "number" ? `${short(samplesPerS)} samples/s` : "",
-    typeof etaS === "number" ? `${duration(etaS)} left` : "",
-  ]
-    .filter((part) => part !== "")
-    .join(" · ");
+    ...(typeof samplesPerS === "number" ? [`${short(samplesPerS)} samples/s`] : []),
+    ...(typeof progress.eta_s === "number" ? [`${duration(progress.eta_s)} left`] : []),
+  ];
 }

@@ -105,8 +105,8 @@ function told(value: Json): string {
 
 const PLAN: readonly (readonly [key: string, name: string])[] = [
   ["gpus", "Ranks"],
-  ["per_gpu_batch", "Batch of each rank"],
-  ["global_batch", "Batch of all ranks"],
+  ["per_gpu_batch", "Batch size of each rank"],
+  ["global_batch", "Batch size of all ranks"],
   ["base_batch", "Batch that the rate was found with"],
   ["base_learning_rate", "Learning rate before scaling"],
   ["lr_factor", "Factor of the scaling"],
