@@ -1,5 +1,6 @@
 // The form itself: its fields or its text, what they would become, and the way to submit it.
 
+import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Me } from "../../api/types.ts";
 import { Choice } from "../../parts/choice.tsx";
@@ -43,6 +44,7 @@ export function JobForm({ fields, start, advice, me }: Props) {
   const content: Content = { fields, draft, previewed, wrong, advised: start.advised };
   const form: Form = { ...content, edit: (field, value) => setDraft(afterEdit(content, field, value)) };
   const isText = view.value === "json";
+  const isOff = !maySubmit || (isText && !isReadable);
   const first = firstWrong(wrong);
   useEffect(() => {
     if (submission.problem !== undefined && first !== undefined && !isText) showField(first);
@@ -52,24 +54,19 @@ export function JobForm({ fields, start, advice, me }: Props) {
     <form
       class={styles["page"]}
       noValidate
+      onKeyDown={submitByKeys}
       onSubmit={(event) => {
         event.preventDefault();
-        if (maySubmit && (isReadable || !isText)) submission.submit();
+        if (!isOff) submission.submit();
       }}
     >
-      <header class={styles["header"]}>
-        <h1>New job</h1>
-        <Choice
-          label="How to write it"
-          value={isText ? "json" : "form"}
-          options={[
-            ["form", "Form"],
-            ["json", "JSON"],
-          ]}
-          onChange={view.set}
-        />
-        <a href="/new">Start over</a>
-      </header>
+      <Header
+        isText={isText}
+        onView={(next) => {
+          setReadable(true); // of a text that could not be read the last draft is left
+          view.set(next);
+        }}
+      />
       <div class={styles["notices"]}>
         <Origin start={start} number={advice} />
         {me?.scope === "read" && (
@@ -90,22 +87,49 @@ export function JobForm({ fields, start, advice, me }: Props) {
         )}
       </div>
       <aside class={styles["aside"]} aria-label="What would run">
-        <div class={styles["actions"]}>
-          <button
-            type="submit"
-            class="primary"
-            disabled={!maySubmit || submission.isSending || (isText && !isReadable)}
-          >
-            {submission.isSending ? "Submitting…" : "Submit"}
-          </button>
-          <p class={styles["verdict"]} role="status">
-            {isText ? "" : verdict(wrong, fields, first)}
-          </p>
-        </div>
+        <Actions isSending={submission.isSending} isOff={isOff} verdict={isText ? "" : verdict(wrong, fields, first)} />
         <Outlook previewed={previewed} mayAsk={me === undefined || maySubmit} />
       </aside>
     </form>
   );
+}
+
+function Header({ isText, onView }: { isText: boolean; onView: (view: "form" | "json") => void }) {
+  return (
+    <header class={styles["header"]}>
+      <h1>New job</h1>
+      <Choice
+        label="How to write it"
+        value={isText ? "json" : "form"}
+        options={[
+          ["form", "Form"],
+          ["json", "JSON"],
+        ]}
+        onChange={onView}
+      />
+      <a href="/new">Start over</a>
+    </header>
+  );
+}
+
+function Actions({ isSending, isOff, verdict }: { isSending: boolean; isOff: boolean; verdict: string }) {
+  return (
+    <div class={styles["actions"]}>
+      <button type="submit" class="primary" disabled={isOff || isSending} title="Ctrl+Enter">
+        {isSending ? "Submitting…" : "Submit"}
+      </button>
+      <p class={styles["verdict"]} role="status">
+        {verdict}
+      </p>
+    </div>
+  );
+}
+
+/** Enter alone ends what one types and does not start a training; with Ctrl or Cmd it does, from every field. */
+function submitByKeys(event: TargetedKeyboardEvent<HTMLFormElement>): void {
+  if (event.key !== "Enter") return;
+  if (event.ctrlKey || event.metaKey) event.currentTarget.requestSubmit();
+  else if (event.target instanceof HTMLInputElement) event.preventDefault();
 }
 
 function firstWrong(wrong: Placed): string | undefined {
