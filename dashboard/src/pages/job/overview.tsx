@@ -15,7 +15,7 @@ import { useOfJob } from "./use_job.ts";
 export function Overview({ job, advice }: { job: Job; advice: Polled<Listed<Advice>> }) {
   const isLive = job.ended_at === null;
   const path = job.attempt > 0 ? `/v1/jobs/${job.id}/analysis` : null;
-  const { data, problem } = useOfJob<Analysis>(path, job.revision, isLive ? 15 : 60);
+  const { data, problem } = useOfJob<Analysis>(path, job.revision, isLive ? 30 : 60);
   return (
     <>
       <Summary job={job} />

@@ -24,6 +24,7 @@ const TABS = [
   ["events", "Events"],
 ] as const;
 
+const ANALYSED_S = 60; // of a live job advice is worked out anew each time
 const tab = param("tab", "overview");
 
 export function JobPage({ id }: { id: string }) {
@@ -53,11 +54,15 @@ interface LoadedProps {
 }
 
 function Loaded({ job, events, onChange }: LoadedProps) {
-  const every_s = job.ended_at === null ? 5 : 60;
-  const attempts = useOfJob<Listed<Attempt>>(`/v1/jobs/${job.id}/attempts?limit=1000`, job.revision, every_s);
+  const attempts = useOfJob<Listed<Attempt>>(
+    `/v1/jobs/${job.id}/attempts?limit=1000`,
+    job.revision,
+    job.ended_at === null ? 5 : 60,
+  );
   const isOverview = !TABS.slice(1).some(([value]) => value === tab.value);
-  const advicePath = job.attempt > 0 ? `/v1/jobs/${job.id}/advice` : null;
-  const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, 3 * every_s);
+  const isAdvised = job.attempt > 0 && (isOverview || job.status === "failed");
+  const advicePath = isAdvised ? `/v1/jobs/${job.id}/advice` : null;
+  const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, ANALYSED_S);
   return (
     <div class={styles["page"]}>
       <Header job={job} onChange={onChange}>

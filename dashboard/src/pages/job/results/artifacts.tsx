@@ -62,7 +62,7 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
 function Download({ job, path }: { job: string; path: string }) {
   const address = path.split("/").map(encodeURIComponent).join("/");
   return (
-    <a href={`/v1/jobs/${job}/artifacts/${address}`} download={path.split("/").at(-1) ?? path}>
+    <a class={styles["file"]} href={`/v1/jobs/${job}/artifacts/${address}`} download={path.split("/").at(-1) ?? path}>
       {path}
     </a>
   );
