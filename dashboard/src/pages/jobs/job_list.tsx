@@ -26,7 +26,7 @@ interface Props {
   curves: Curves;
   marks: Marks;
   onChange: (change: Partial<View>) => void;
-  onOutcomes: (outcomes: readonly Outcome[] | null, isOver: boolean) => void;
+  onOutcomes: (outcomes: readonly Outcome[], isOver: boolean) => void;
 }
 
 export function JobListView({ listing, list, isOld, view, curves, marks, onChange, onOutcomes }: Props) {

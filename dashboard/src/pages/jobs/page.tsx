@@ -1,7 +1,7 @@
 // All jobs: what runs, how far it is and how well it learns. Filtered, sorted, selected, compared and cancelled from here.
 
 import { useMemo, useState } from "preact/hooks";
-import { Waiting } from "../../parts/notice.tsx";
+import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { query, setParams } from "../../url.ts";
 import type { Outcome } from "./cancelling.ts";
 import { JobListView } from "./job_list.tsx";
@@ -26,9 +26,9 @@ export function JobsPage() {
       <h1 class="spoken">Jobs</h1>
       <Toolbar view={view} rows={rows} onChange={change} />
       {cancelling !== null && <Outcomes {...cancelling} onClose={() => setCancelling(null)} />}
-      {problem !== undefined && <Waiting problem={problem} what="jobs" />}
+      {list !== null && <ProblemNotice problem={problem} />}
       {list === null ? (
-        problem === undefined && <Waiting problem={undefined} what="jobs" />
+        <Waiting problem={problem} what="jobs" />
       ) : rows.length === 0 && list.next === null && !isOld ? (
         <Nothing isFiltered={isFiltered(view)} onChange={change} />
       ) : (
@@ -40,7 +40,7 @@ export function JobsPage() {
           curves={curves}
           marks={marks}
           onChange={change}
-          onOutcomes={(outcomes, isOver) => setCancelling(outcomes && { outcomes, isOver })}
+          onOutcomes={(outcomes, isOver) => setCancelling({ outcomes, isOver })}
         />
       )}
     </div>

@@ -18,17 +18,19 @@ interface Props {
   /** The jobs that are loaded. */
   rows: readonly Row[];
   onSelect: (selection: Selection) => void;
-  /** Tells of those that were asked to end, so far; null takes that away. */
-  onOutcomes: (outcomes: readonly Outcome[] | null, isOver: boolean) => void;
+  /** Tells of those that were asked to end, so far. */
+  onOutcomes: (outcomes: readonly Outcome[], isOver: boolean) => void;
 }
 
 export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
   const [isAsking, setAsking] = useState(false);
+  const [isAtWork, setAtWork] = useState(false);
   const jobs = useMemo(() => current(selection, rows), [selection, rows]);
   const live = jobs.filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
   const answer = async (isYes: boolean): Promise<void> => {
     setAsking(false);
     if (!isYes) return;
+    setAtWork(true);
     onOutcomes([], false);
     const outcomes = await cancelled(
       live,
@@ -36,6 +38,7 @@ export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
       (some) => onOutcomes(some, false),
     );
     onOutcomes(outcomes, true);
+    setAtWork(false);
     onSelect(new Map(outcomes.filter(({ refusal }) => refusal !== null).map(({ row }) => [row.id, row])));
   };
   return (
@@ -45,7 +48,7 @@ export function Selected({ selection, rows, onSelect, onOutcomes }: Props) {
       <button
         type="button"
         class="danger"
-        disabled={live.length === 0}
+        disabled={live.length === 0 || isAtWork}
         title={live.length === 0 ? "None of them is live" : undefined}
         onClick={() => setAsking(true)}
       >
