@@ -47,6 +47,7 @@ def a_job(session: Session, job_id: str, *, gpus: int) -> int:
         Job(
             id=job_id, name="telemetry", owner="me", status=Status.RUNNING, gpus=gpus, priority=50, labels={},
             spec=spec.model_dump(mode="json"), plan=plan, started_at=START, progress={"step": 1000, "epoch": 1},
+            attempt=1,
         )
     )  # fmt: skip
     session.flush()

@@ -17,7 +17,8 @@ from hora.service import Service
 from hora.stack import Stack
 from jobs.database import engine_for, sessions_for
 from jobs.ingest import LogRow, MetricRow, store_logs, store_metrics
-from jobs.tables import Job
+from jobs.tables import Attempt, Job
+from tests.browser.canvases import peak
 from tests.browser.conftest import Troubles
 from tests.waiting import until
 
@@ -37,19 +38,19 @@ def site(session_folder: Path) -> Iterator[Stack]:
         with sessions_for(engine).begin() as session:
             for job_id in (LONG, HOSTILE):
                 a_job(session, job_id, gpus=1)
-            session.execute(update(Job).values(started_at=_NOW).where(Job.id.in_([LONG, HOSTILE])))
+            for table, whose in ((Job, Job.id), (Attempt, Attempt.job_id)):
+                session.execute(update(table).values(started_at=_NOW).where(whose.in_([LONG, HOSTILE])))
             named = {"name": MARKUP, "owner": MARKUP, "labels": {MARKUP: MARKUP}, "status": "failed", "error": MARKUP}
             ended = {"ended_at": _NOW + timedelta(seconds=1), "end_reason": "bad_data", "progress": None}
             session.execute(update(Job).values(**named, **ended).where(Job.id == HOSTILE))
             store_logs(session, [LogRow(HOSTILE, 1, rank, _NOW, MARKUP) for rank in (-1, 0)])
-            store_metrics(session, [_point(step) for step in range(1, STEPS + 1)])
+            special = {SPIKE_AT: 2.0, STEPS: 0.125}
+            store_metrics(session, [_point(step, special.get(step, 0.5)) for step in range(1, STEPS + 1)])
         engine.dispose()
         yield stack
 
 
-def _point(step: int) -> MetricRow:
-    """A loss that stays where it is, but for one step; the last one tells itself apart."""
-    value = {SPIKE_AT: 2.0, STEPS: 0.125}.get(step, 0.5)
+def _point(step: int, value: float) -> MetricRow:
     return MetricRow(LONG, "loss", 0, step, 1, step // 1000 + 1, _NOW + timedelta(milliseconds=step), value)
 
 
@@ -135,6 +136,29 @@ def test_the_keyboard_leads_from_the_table_to_a_job_and_to_its_log(page: Page) -
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"/jobs/{LONG}\\?tab=logs$"))
     expect(page.get_by_role("region", name="Logs")).to_be_visible()
+
+
+@pytest.mark.parametrize("zoom", ["", "&from=70000&to=80000", "&from=77700&to=77850"])
+def test_a_spike_of_one_step_among_many_is_seen_at_every_zoom(page: Page, zoom: str) -> None:
+    page.goto(f"/jobs/{LONG}?smooth=0{zoom}")
+    chart = page.get_by_role("figure", name=re.compile("loss", re.IGNORECASE)).first
+    until(lambda: (peak(chart, 0.45) or 0) > 0.85, within_s=30, what="the spike")
+    before = peak(chart, 0.15, 0.45)
+    assert before is not None
+    assert before < 0.5, "the line is as high where there is no spike"
+
+
+def test_a_chart_of_many_points_has_the_newest_one(page: Page, site: Stack) -> None:
+    page.goto(f"/jobs/{LONG}")
+    chart = page.get_by_role("figure", name=re.compile("loss", re.IGNORECASE)).first
+    expect(chart).to_contain_text("0.125", timeout=ANSWER_MS)
+    engine = engine_for(site.database_url)
+    with sessions_for(engine).begin() as session:
+        store_metrics(session, [_point(STEPS + 1, 0.0625)])
+        moved = {"offsets": {"rank-0.jsonl": STEPS}}  # as an intake says that there is more
+        session.execute(update(Attempt).values(**moved).where(Attempt.job_id == LONG))
+    engine.dispose()
+    expect(chart).to_contain_text("0.0625", timeout=ANSWER_MS)
 
 
 @pytest.mark.parametrize(
