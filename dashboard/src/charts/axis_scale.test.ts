@@ -68,6 +68,10 @@ test("few values are named each, and names do not overlap", () => {
     axisScale([32, 64, 128], true, ENDS).ticks.map(({ text }) => text),
     ["32", "64", "128"],
   );
+  assert.deepEqual(
+    axisScale([1, 2, 3, 4, 5, 6, 7, 8, 90], true, ENDS).ticks.map(({ text }) => text),
+    ["1", "2", "5", "10", "20", "50"],
+  );
   const places = axisScale([1, 1.001, 50, 100], false, ENDS).ticks.map(({ y }) => y);
   assert.equal(places.length, 3);
 });

@@ -66,7 +66,7 @@ function numberScale(values: readonly number[], wants: boolean, top: number, bot
   const isLog = wants && least > 0;
   const room = least === greatest ? Math.abs(least) * 0.1 || 1 : 0;
   const scale = (isLog ? scaleLog() : scaleLinear()).domain([least - room, greatest + room]).range([bottom, top]);
-  const named = values.length <= FEW ? values : scale.ticks(5);
+  const named = values.length <= FEW ? values : scale.ticks(5).filter((value) => !isLog || isRound(value));
   return {
     kind: isLog ? "log" : "linear",
     at: (value) => (typeof value === "number" ? scale(value) : null),
@@ -81,6 +81,11 @@ function numberScale(values: readonly number[], wants: boolean, top: number, bot
   function clamp(y: number): number {
     return Math.min(bottom, Math.max(top, y));
   }
+}
+
+/** Of a logarithm's ticks, 1, 2 and 5 of each power of ten. */
+function isRound(value: number): boolean {
+  return [1, 2, 5].includes(Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9)));
 }
 
 function textScale(values: readonly AxisValue[], top: number, bottom: number): AxisScale {

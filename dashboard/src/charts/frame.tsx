@@ -68,7 +68,7 @@ export function Frame({ title, xName, yName, height, entries, axes, children, ta
             ))}
             <line x1={room.left} x2={room.right} y1={room.bottom} y2={room.bottom} class={styles["axis"]} />
             {x.ticks.map(({ at, text }) => (
-              <text key={text} x={at} y={room.bottom + 15} text-anchor="middle" class={styles["tick"]}>
+              <text key={text} x={at} y={room.bottom + 17} text-anchor="middle" class={styles["tick"]}>
                 {text}
               </text>
             ))}

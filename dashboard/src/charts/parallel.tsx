@@ -20,13 +20,14 @@ export interface ParallelLine {
   /** As CSS. */
   readonly colour: string;
   readonly dash: readonly number[];
-  readonly isFaded: boolean;
 }
 
 interface Props {
   title: string;
   axes: readonly ParallelAxis[];
   lines: readonly ParallelLine[];
+  /** Keys of lines that stand back. */
+  faded: ReadonlySet<string>;
   brushes: ReadonlyMap<string, Brush>;
   /** `isDone` when the pointer is lifted: until then the brush moves on. */
   onBrush: (key: string, brush: Brush | null, isDone: boolean) => void;
@@ -57,7 +58,12 @@ export function ParallelChart(props: Props) {
       ),
     [lines, axes, scales, width],
   );
-  const order = drawn(lines, props.pointed);
+  // Made anew only when lines or axes change: pointing at one of hundreds redraws none of the others.
+  const drawn = useMemo(
+    () => inOrder(lines, props.faded).map((i) => drawLine(lines[i] as ParallelLine, paths[i] as string, props)),
+    [lines, paths, props.faded],
+  );
+  const pointed = lines.findIndex(({ key }) => key === props.pointed);
   return (
     <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={title}>
       <div ref={place} class={styles["place"]}>
@@ -67,17 +73,10 @@ export function ParallelChart(props: Props) {
           ))}
         </div>
         <svg width={width} height={HEIGHT} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
-          <g onPointerLeave={() => props.onPoint(null)}>
-            {order.map((i) => (
-              <RunPath
-                key={lines[i]?.key}
-                line={lines[i] as ParallelLine}
-                path={paths[i] as string}
-                pointed={props.pointed}
-                onPoint={props.onPoint}
-              />
-            ))}
+          <g class={pointed < 0 ? undefined : styles["back"]} onPointerLeave={() => props.onPoint(null)}>
+            {drawn}
           </g>
+          {pointed >= 0 && <path d={paths[pointed]} class={styles["pointed"]} stroke={lines[pointed]?.colour} />}
           {axes.map((axis, i) => (
             <Axis
               key={axis.key}
@@ -95,10 +94,27 @@ export function ParallelChart(props: Props) {
   );
 }
 
-/** Which line is drawn after which: those that stand back first, the one that is pointed at last. */
-function drawn(lines: readonly ParallelLine[], pointed: string | null): number[] {
-  const height = (line: ParallelLine | undefined): number => (line?.key === pointed ? 2 : line?.isFaded ? 0 : 1);
-  return lines.map((_, i) => i).sort((a, b) => height(lines[a]) - height(lines[b]));
+/** Which line is drawn after which: those that stand back first. */
+function inOrder(lines: readonly ParallelLine[], faded: ReadonlySet<string>): number[] {
+  const isBack = (i: number): number => Number(faded.has(lines[i]?.key ?? ""));
+  return lines.map((_, i) => i).sort((a, b) => isBack(b) - isBack(a));
+}
+
+/** A line, and a wider one that nobody sees for the pointer to meet. */
+function drawLine({ key, name, colour, dash }: ParallelLine, path: string, { faded, onPoint }: Props) {
+  return (
+    <g key={key} onPointerEnter={() => onPoint(key)}>
+      <path
+        d={path}
+        class={`${styles["line"]} ${faded.has(key) ? styles["faded"] : ""}`}
+        stroke={colour}
+        stroke-dasharray={dash.join(" ")}
+      />
+      <path d={path} class={styles["near"]}>
+        <title>{name}</title>
+      </path>
+    </g>
+  );
 }
 
 function pathOf(points: readonly (readonly [number, number])[]): string {
@@ -129,31 +145,6 @@ function Head(props: {
         </button>
       )}
     </div>
-  );
-}
-
-function RunPath(props: {
-  line: ParallelLine;
-  path: string;
-  pointed: string | null;
-  onPoint: (key: string | null) => void;
-}) {
-  const { line, pointed } = props;
-  const isPointed = pointed === line.key;
-  const isBack = !isPointed && (line.isFaded || pointed !== null);
-  return (
-    <g onPointerEnter={() => props.onPoint(line.key)}>
-      <path
-        d={props.path}
-        class={styles["line"]}
-        stroke={isBack ? "var(--faded)" : line.colour}
-        stroke-width={isPointed ? 3 : isBack ? 1 : 1.6}
-        stroke-dasharray={line.dash.join(" ")}
-      />
-      <path d={props.path} class={styles["near"]}>
-        <title>{line.name}</title>
-      </path>
-    </g>
   );
 }
 

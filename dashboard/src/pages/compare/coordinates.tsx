@@ -2,10 +2,11 @@
 
 import { useMemo } from "preact/hooks";
 import { type AxisValue, wantsLog } from "../../charts/axis_scale.ts";
-import { ParallelChart } from "../../charts/parallel.tsx";
+import { ParallelChart, type ParallelLine } from "../../charts/parallel.tsx";
 import { extentOf, RAMP, rampColour, shareOf } from "../../charts/ramp.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./coordinates.module.css";
+import { canBeLog } from "./curves.ts";
 import { type Field, toldValue } from "./fields.ts";
 import { focused } from "./focus.ts";
 import { Ranges } from "./ranges.tsx";
@@ -18,22 +19,31 @@ const RESULTS_AT_FIRST = ["train_samples_per_s", "wall_s", "val_loss", "val_accu
 
 interface Props {
   runs: readonly Run[];
+  /** Ids of runs that stand back. */
+  faded: ReadonlySet<string>;
   settings: readonly Field[];
   results: readonly Field[];
 }
 
-export function Coordinates({ runs, settings, results }: Props) {
+export function Coordinates({ runs, faded, settings, results }: Props) {
   const fields = useMemo(() => [...settings, ...results], [settings, results]);
   const standard = useMemo(() => standardAxes(settings, results), [settings, results]);
-  const chosen = chosenOf(axesParam.value, standard);
-  const axes = fields.filter(({ key }) => chosen.includes(key));
+  const chosen = useMemo(() => chosenOf(axesParam.value, standard), [axesParam.value, standard]);
+  const shownFields = useMemo(() => fields.filter(({ key }) => chosen.includes(key)), [fields, chosen]);
   const by = results.find(({ key }) => key === byParam.value);
   const shown = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
   const lines = useMemo(() => linesOf(shown, by), [shown, by]);
-  const scales = scalesOf(scalesParam.value);
+  const back = useMemo(() => new Set([...faded, ...withoutValue(shown, by)]), [faded, shown, by]);
+  const scales = useMemo(() => scalesOf(scalesParam.value), [scalesParam.value]);
+  const axes = useMemo(
+    () => shownFields.map((field) => axisOf(field, shown, scales.get(field.key))),
+    [shownFields, shown, scales],
+  );
   const onScale = (key: string, isLog: boolean): void =>
-    scalesParam.set([...scales.set(key, isLog)].map(([name, log]) => `${name}:${log ? "log" : "linear"}`).join(","));
-  const faded = shown.filter(({ isFaded }) => isFaded).length;
+    scalesParam.set(
+      [...new Map(scales).set(key, isLog)].map(([name, log]) => `${name}:${log ? "log" : "linear"}`).join(","),
+    );
+  const kept = shown.filter(({ id }) => !faded.has(id)).length;
   return (
     <Panel title="Parallel coordinates" flush tools={<ColourBy results={results} by={by} runs={shown} />}>
       <div class={styles["axes"]}>
@@ -45,7 +55,7 @@ export function Coordinates({ runs, settings, results }: Props) {
         />
         {brushes.value.size > 0 && (
           <p class={styles["kept"]} role="status">
-            {shown.length - faded} of {shown.length} runs lie within the ranges{" "}
+            {kept} of {shown.length} runs lie within the ranges{" "}
             <button type="button" class="plain" onClick={clearBrushes}>
               Clear ranges
             </button>
@@ -57,8 +67,9 @@ export function Coordinates({ runs, settings, results }: Props) {
       ) : (
         <ParallelChart
           title="Parallel coordinates"
-          axes={axes.map((field) => axisOf(field, shown, scales.get(field.key)))}
+          axes={axes}
           lines={lines}
+          faded={back}
           brushes={brushes.value}
           onBrush={setBrush}
           onScale={onScale}
@@ -66,7 +77,7 @@ export function Coordinates({ runs, settings, results }: Props) {
           onPoint={(key) => (focused.value = key)}
         />
       )}
-      <Ranges fields={axes} runs={shown} />
+      <Ranges fields={shownFields} runs={shown} />
     </Panel>
   );
 }
@@ -92,27 +103,23 @@ function axisOf(field: Field, runs: readonly Run[], isLog: boolean | undefined) 
   const values: AxisValue[] = raw.map((value) =>
     value === null ? null : isText || typeof value === "boolean" ? toldValue(value) : value,
   );
-  return { key: field.key, label: field.label, values, isLog: isLog ?? wantsLog(values) };
+  return { key: field.key, label: field.label, values, isLog: isLog ?? (canBeLog(field.key) && wantsLog(values)) };
 }
 
-function linesOf(runs: readonly Run[], by: Field | undefined) {
+function linesOf(runs: readonly Run[], by: Field | undefined): ParallelLine[] {
   const extent = by && extentOf(figuresOf(by, runs));
   return runs.map((run) => {
-    const value = by?.of(run.job);
-    const colour =
-      by === undefined
-        ? `var(--${run.colour})`
-        : typeof value === "number" && extent
-          ? rampColour(shareOf(value, extent))
-          : "var(--faded)";
-    return {
-      key: run.id,
-      name: `${run.number} ${run.job.name}`,
-      colour,
-      dash: by === undefined ? run.dash : [],
-      isFaded: run.isFaded,
-    };
+    const line = { key: run.id, name: `${run.number} ${run.job.name}` };
+    if (by === undefined) return { ...line, colour: `var(--${run.colour})`, dash: run.dash };
+    const value = by.of(run.job);
+    const share = typeof value === "number" && extent ? shareOf(value, extent) : 0;
+    return { ...line, colour: rampColour(share), dash: [] };
   });
+}
+
+/** The ids of the runs that have no colour by a result: they stand back as well. */
+function withoutValue(runs: readonly Run[], by: Field | undefined): string[] {
+  return by === undefined ? [] : runs.filter(({ job }) => by.of(job) === null).map(({ id }) => id);
 }
 
 function figuresOf(field: Field, runs: readonly Run[]): number[] {

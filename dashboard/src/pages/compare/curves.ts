@@ -1,7 +1,7 @@
 // The answer of the api about the metrics of many runs, as lines of charts. Pure.
 
 import type { JobMetrics } from "../../api/types.ts";
-import { duration, number, short } from "../../format.ts";
+import type { Counted } from "../../charts/ticks.ts";
 
 export interface Curve {
   readonly xs: Float64Array;
@@ -62,8 +62,7 @@ export function canBeLog(metric: string): boolean {
   return !metric.endsWith("accuracy");
 }
 
-/** How the values of a metric are told. */
-export function formatOf(metric: string): (value: number) => string {
-  if (metric.endsWith("_s") && !metric.endsWith("per_s")) return duration;
-  return metric.endsWith("per_s") ? short : number;
+/** What the values of a metric are counted in. */
+export function countedIn(metric: string): Counted {
+  return metric.endsWith("_s") && !metric.endsWith("per_s") ? "seconds" : "tens";
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Job } from "../../api/types.ts";
 import { bestOf, compared, type Field, flattened, RESULTS, resultsAmong, settingsAmong } from "./fields.ts";
 import { job } from "./job.fixture.ts";
 
@@ -76,6 +77,7 @@ test("the best is the greatest accuracy and the least loss, and of one job there
   assert.equal(bestOf(accuracy, jobs), 0.9);
   assert.equal(bestOf(loss, jobs), 0.2);
   assert.equal(bestOf(accuracy, jobs.slice(0, 1)), null);
+  assert.equal(bestOf(accuracy, [jobs[0], jobs[0]] as Job[]), null);
 });
 
 test("what has no value is last, whichever way it is sorted", () => {

@@ -149,11 +149,11 @@ export function resultsAmong(jobs: readonly Job[]): readonly Field[] {
   return RESULTS.filter((field) => jobs.some((job) => field.of(job) !== null));
 }
 
-/** The best value of a field among jobs; null where none is better than others, or there is but one. */
+/** The best value of a field among jobs; null where none is better than another. */
 export function bestOf(field: Field, jobs: readonly Job[]): Value {
   if (field.better === undefined) return null;
   const values = jobs.map(field.of).filter((value) => typeof value === "number");
-  if (values.length < 2) return null;
+  if (new Set(values).size < 2) return null;
   return field.better === "more" ? Math.max(...values) : Math.min(...values);
 }
 

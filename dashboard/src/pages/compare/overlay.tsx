@@ -3,19 +3,22 @@
 import { useMemo } from "preact/hooks";
 import type { Line } from "../../charts/lines.ts";
 import { Plot } from "../../charts/plot.tsx";
-import { newScope } from "../../charts/scope.ts";
+import { newScope, type Scope } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
-import { duration, number, words } from "../../format.ts";
+import { words } from "../../format.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import { type Curve, canBeLog, formatOf } from "./curves.ts";
-import { focused } from "./focus.ts";
+import { type Curve, canBeLog, countedIn } from "./curves.ts";
+import { focused, settledFocus } from "./focus.ts";
+import { nearestLine, type Place } from "./nearest.ts";
 import styles from "./overlay.module.css";
 import type { Run } from "./runs.ts";
 import type { Axis, Curves } from "./use_curves.ts";
 
 interface Props {
   runs: readonly Run[];
+  /** Ids of runs that stand back. */
+  faded: ReadonlySet<string>;
   metrics: readonly string[];
   curves: Curves;
   axis: Axis;
@@ -24,11 +27,9 @@ interface Props {
   onHide: (id: string) => void;
 }
 
-const FORMATS: Readonly<Record<Axis, (x: number) => string>> = { step: number, epoch: number, time: duration };
-
-export function Overlay({ runs, metrics, curves, axis, smooth, isLog, onHide }: Props) {
+export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onHide }: Props) {
   const scope = useMemo(() => newScope(), [axis]);
-  const shown = runs.filter((run) => !run.isHidden);
+  const shown = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
   return (
     <Panel title="Curves" flush>
       <ProblemNotice problem={curves.problem} />
@@ -38,9 +39,16 @@ export function Overlay({ runs, metrics, curves, axis, smooth, isLog, onHide }: 
             key={metric}
             metric={metric}
             runs={shown}
+            faded={faded}
             curves={curves.of}
             smooth={smooth}
-            chart={{ scope, xName: axis, formatX: FORMATS[axis], isLog: isLog && canBeLog(metric), onToggle: onHide }}
+            chart={{
+              scope,
+              xName: axis,
+              countedX: axis === "time" ? "seconds" : "tens",
+              isLog: isLog && canBeLog(metric),
+              onToggle: onHide,
+            }}
           />
         ))}
         {metrics.length === 0 && <p class={styles["none"]}>No metric is chosen.</p>}
@@ -52,12 +60,13 @@ export function Overlay({ runs, metrics, curves, axis, smooth, isLog, onHide }: 
 interface ChartProps {
   metric: string;
   runs: readonly Run[];
+  faded: ReadonlySet<string>;
   curves: Curves["of"];
   smooth: number;
-  chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "formatX" | "isLog" | "onToggle">;
+  chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "countedX" | "isLog" | "onToggle">;
 }
 
-function MetricChart({ metric, runs, curves, smooth, chart }: ChartProps) {
+function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps) {
   const smoothCurves = useMemo(() => {
     const found = new Map<Curve, Float64Array>();
     if (smooth === 0) return found;
@@ -67,29 +76,43 @@ function MetricChart({ metric, runs, curves, smooth, chart }: ChartProps) {
     }
     return found;
   }, [curves, metric, smooth]);
-  const at = focused.value;
-  const lines = useMemo(
-    () =>
-      ordered(runs, at).flatMap((run): Line[] => {
-        const curve = curves?.get(run.id)?.get(metric);
-        return curve === undefined ? [] : [lineOf(run, curve, smoothCurves.get(curve), runs.length, at)];
-      }),
-    [runs, curves, metric, smoothCurves, at],
-  );
+  const at = settledFocus.value;
+  const lines = useMemo(() => {
+    const isBack = (run: Run): boolean => (at === null ? faded.has(run.id) : at !== run.id);
+    return ordered(runs, isBack).flatMap((run): Line[] => {
+      const curve = curves?.get(run.id)?.get(metric);
+      return curve === undefined ? [] : [lineOf(run, curve, smoothCurves.get(curve), runs.length, isBack(run))];
+    });
+  }, [runs, faded, curves, metric, smoothCurves, at]);
   const empty = curves === undefined ? "Loading…" : `No run has ${words(metric)} yet`;
-  return <Plot {...chart} title={words(metric)} lines={lines} format={formatOf(metric)} height={230} empty={empty} />;
+  const onPointerMove = (event: PointerEvent): void => {
+    const place = placeOf(event, chart.scope);
+    if (place !== undefined) focused.value = place && nearestLine(lines, place, chart.isLog ?? false);
+  };
+  return (
+    <div onPointerMove={onPointerMove} onPointerLeave={() => (focused.value = null)}>
+      <Plot {...chart} title={words(metric)} lines={lines} counted={countedIn(metric)} height={230} empty={empty} />
+    </div>
+  );
+}
+
+/** Where the pointer is on a chart: null beside its lines' field, undefined while it drags. */
+function placeOf(event: PointerEvent, { cursor, range }: Scope): Place | null | undefined {
+  if (event.buttons !== 0) return undefined;
+  const field = (event.target as Element).closest(".u-over")?.getBoundingClientRect();
+  const [x, inView] = [cursor.peek(), range.peek()];
+  if (field === undefined || x === null || inView === null) return null;
+  return { x, top: event.clientY - field.top, height: field.height, range: inView };
 }
 
 const FEW = 4; // runs whose names have room in a legend
+const LONGEST = 20; // letters of them
 
-function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count: number, at: string | null): Line {
-  const isBack = at === null ? run.isFaded : at !== run.id;
+function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count: number, isBack: boolean): Line {
+  const label = run.label.length > LONGEST ? `${run.label.slice(0, LONGEST - 1)}…` : run.label;
   return {
     key: run.id,
-    name:
-      count <= FEW
-        ? `${run.number} ${run.label.length > 20 ? `${run.label.slice(0, 19)}…` : run.label}`
-        : String(run.number),
+    name: count <= FEW ? `${run.number} ${label}` : String(run.number),
     xs: curve.xs,
     ys: curve.ys,
     ...(smooth ? { smooth } : {}),
@@ -100,9 +123,8 @@ function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count:
 
 const MANY = 12; // more runs than a legend has room for
 
-/** As they are drawn: those that stand back first, the one that is pointed at last. A legend keeps its order. */
-function ordered(runs: readonly Run[], at: string | null): readonly Run[] {
+/** As they are drawn: those that stand back first. A legend keeps its order. */
+function ordered(runs: readonly Run[], isBack: (run: Run) => boolean): readonly Run[] {
   if (runs.length <= MANY) return runs;
-  const height = (run: Run): number => (run.id === at ? 2 : run.isFaded ? 0 : 1);
-  return runs.toSorted((a, b) => height(a) - height(b));
+  return runs.toSorted((a, b) => Number(isBack(b)) - Number(isBack(a)));
 }

@@ -7,14 +7,14 @@ import { Panel } from "../../parts/panel.tsx";
 import { listOf } from "../../query.ts";
 import { setParams } from "../../url.ts";
 import { AddRuns } from "./add_runs.tsx";
+import { ChooseRuns } from "./choose_runs.tsx";
 import { Coordinates } from "./coordinates.tsx";
 import { resultsAmong, settingsAmong } from "./fields.ts";
 import { Overlay } from "./overlay.tsx";
 import styles from "./page.module.css";
-import { Picker } from "./picker.tsx";
 import { RunList } from "./run_list.tsx";
 import { RunTable } from "./run_table.tsx";
-import { MOST_RUNS, parseBest, runsOf, toggled } from "./runs.ts";
+import { fadedIds, MOST_RUNS, parseBest, runsOf, toggled } from "./runs.ts";
 import { axisNow, metricsNow, smoothNow, Tools } from "./tools.tsx";
 import { useCurves } from "./use_curves.ts";
 import { type Jobs, useJobs } from "./use_jobs.ts";
@@ -33,12 +33,7 @@ export function ComparePage() {
   if (named.length === 0 && study === "") {
     return (
       <Frame>
-        <Panel title="Choose runs">
-          <p class={styles["hint"]}>
-            Mark jobs in the <a href="/">table of jobs</a> and choose Compare there, or pick them here.
-          </p>
-          <Picker {...picking} />
-        </Panel>
+        <ChooseRuns />
       </Frame>
     );
   }
@@ -95,16 +90,13 @@ function Comparison({ jobs }: { jobs: Jobs }) {
   const known = useMemo(() => jobs.ids.flatMap((id) => jobs.jobs.get(id) ?? []), [jobs.ids, jobs.jobs]);
   const settings = useMemo(() => settingsAmong(known), [known]);
   const results = useMemo(() => resultsAmong(known), [known]);
+  const fields = useMemo(() => [...settings.differing, ...results], [settings, results]);
   const [hide, best, drawn] = [hideParam.value, bestParam.value, brushes.value];
   const runs = useMemo(
-    () =>
-      runsOf(jobs.ids, jobs.jobs, [...settings.differing, ...results], {
-        hidden: new Set(listOf(hide)),
-        best: parseBest(best),
-        brushes: drawn,
-      }),
-    [jobs.ids, jobs.jobs, settings, results, hide, best, drawn],
+    () => runsOf(jobs.ids, jobs.jobs, fields, { hidden: new Set(listOf(hide)), best: parseBest(best) }),
+    [jobs.ids, jobs.jobs, fields, hide, best],
   );
+  const faded = useMemo(() => fadedIds(runs, fields, drawn), [runs, fields, drawn]);
   const [metrics, axis] = [metricsNow(), axisNow()];
   const curves = useCurves(runs, metrics, axis);
   const onHide = (id: string): void => hideParam.set(toggled(listOf(hide), id).join());
@@ -113,12 +105,13 @@ function Comparison({ jobs }: { jobs: Jobs }) {
     <>
       <div class={styles["columns"]}>
         <Panel title="Runs" flush>
-          <RunList runs={runs} onHide={onHide} onRemove={(id) => takeOut(jobs, [id])} />
+          <RunList runs={runs} faded={faded} onHide={onHide} onRemove={(id) => takeOut(jobs, [id])} />
         </Panel>
         <div class={styles["curves"]}>
           <Tools runs={runs} />
           <Overlay
             runs={runs}
+            faded={faded}
             metrics={metrics}
             curves={curves}
             axis={axis}
@@ -128,8 +121,8 @@ function Comparison({ jobs }: { jobs: Jobs }) {
           />
         </div>
       </div>
-      <RunTable runs={runs} settings={settings} results={results} />
-      {runs.length > 1 && <Coordinates runs={runs} settings={settings.differing} results={results} />}
+      <RunTable runs={runs} faded={faded} settings={settings} results={results} />
+      {runs.length > 1 && <Coordinates runs={runs} faded={faded} settings={settings.differing} results={results} />}
     </>
   );
 }

@@ -4,10 +4,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Listed, StudyLine } from "../../api/types.ts";
-import { ago, counted, words } from "../../format.ts";
+import { ago, counted } from "../../format.ts";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { StatusBadge } from "../../parts/status.tsx";
 import { pathWith } from "../../query.ts";
+import { labelOf } from "./fields.ts";
 import styles from "./picker.module.css";
 
 const FOUND = 30;
@@ -67,7 +68,7 @@ function Studies({ search, study, onStudy }: { search: string } & Pick<Props, "s
         {found.slice(0, wanted === "" ? 3 : FOUND).map((line) => (
           <li key={line.id}>
             <span class={styles["name"]}>
-              {line.name} <span class="muted">{line.varied.map(words).join(" × ")}</span>
+              {line.name} <span class="muted">{line.varied.map(labelOf).join(" × ")}</span>
             </span>
             <span class="muted">{counted(line.jobs, "job")}</span>
             <button
@@ -90,7 +91,7 @@ function Jobs({ search, chosen, onToggle }: { search: string } & Pick<Props, "ch
   return (
     <section aria-label="Jobs">
       <h3>{search === "" ? "Newest jobs" : "Jobs"}</h3>
-      <ProblemNotice problem={problem} />
+      {data !== undefined && <ProblemNotice problem={problem} />}
       {data === undefined && <Waiting problem={problem} what="jobs" />}
       {data?.items.length === 0 && (
         <p class="muted">{search === "" ? "There is no job yet." : "No job has this text."}</p>

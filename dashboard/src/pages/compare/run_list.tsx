@@ -11,15 +11,17 @@ import type { Run } from "./runs.ts";
 
 interface Props {
   runs: readonly Run[];
+  /** Ids of runs that stand back. */
+  faded: ReadonlySet<string>;
   onHide: (id: string) => void;
   onRemove: (id: string) => void;
 }
 
-export function RunList({ runs, onHide, onRemove }: Props) {
+export function RunList({ runs, faded, onHide, onRemove }: Props) {
   return (
     <ol class={styles["list"]}>
       {runs.map((run) => (
-        <Entry key={run.id} run={run} onHide={onHide} onRemove={onRemove} />
+        <Entry key={run.id} run={run} isFaded={faded.has(run.id)} onHide={onHide} onRemove={onRemove} />
       ))}
     </ol>
   );
@@ -27,12 +29,22 @@ export function RunList({ runs, onHide, onRemove }: Props) {
 
 const accuracy = RESULTS[0];
 
-function Entry({ run, onHide, onRemove }: Omit<Props, "runs"> & { run: Run }) {
+interface EntryProps extends Omit<Props, "runs" | "faded"> {
+  run: Run;
+  isFaded: boolean;
+}
+
+function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
   const { id, job, label } = run;
   const isFocused = useComputed(() => (focused.value === id ? "true" : undefined));
   const value = accuracy?.of(job);
   return (
-    <li class={styles["entry"]} data-focused={isFocused} data-hidden={run.isHidden || undefined} {...focusing(id)}>
+    <li
+      class={styles["entry"]}
+      data-focused={isFocused}
+      data-back={run.isHidden || isFaded || undefined}
+      {...focusing(id)}
+    >
       <button
         type="button"
         class={styles["show"]}

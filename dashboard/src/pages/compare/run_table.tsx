@@ -8,7 +8,7 @@ import { Figure } from "../../parts/figure.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { SortHead } from "../../parts/sort_head.tsx";
 import { StatusBadge } from "../../parts/status.tsx";
-import { bestOf, type Field, type Settings } from "./fields.ts";
+import { bestOf, type Field, type Settings, type Value } from "./fields.ts";
 import { focused, focusing } from "./focus.ts";
 import styles from "./run_table.module.css";
 import type { Run } from "./runs.ts";
@@ -19,17 +19,25 @@ const FEW = 3;
 
 interface Props {
   runs: readonly Run[];
+  /** Ids of runs that stand back. */
+  faded: ReadonlySet<string>;
   settings: Settings;
   results: readonly Field[];
 }
 
-export function RunTable({ runs, settings, results }: Props) {
+export function RunTable({ runs, faded, settings, results }: Props) {
   const fields = useMemo(() => inOrder(settings.differing, results), [results, settings]);
-  const Shape = runs.length > 1 && runs.length <= FEW ? AsColumns : AsRows;
+  const isFew = runs.length > 1 && runs.length <= FEW;
+  const Shape = isFew ? AsColumns : AsRows;
   return (
     <Panel title="Runs side by side" flush>
-      <div class={styles["scroll"]} tabIndex={0} role="region" aria-label="Table of runs">
-        <Shape runs={runs} fields={fields} />
+      <div
+        class={`${styles["scroll"]} ${isFew ? "" : styles["long"]}`}
+        tabIndex={0}
+        role="region"
+        aria-label="Table of runs"
+      >
+        <Shape runs={runs} faded={faded} fields={fields} />
       </div>
       {settings.same.length > 0 && runs.length > 1 && <Same same={settings.same} />}
     </Panel>
@@ -42,7 +50,13 @@ function inOrder(differing: readonly Field[], results: readonly Field[]): Field[
   return [...differing.filter((field) => !isPlanned(field)), ...results, ...differing.filter(isPlanned)];
 }
 
-function AsRows({ runs, fields }: { runs: readonly Run[]; fields: readonly Field[] }) {
+interface ShapeProps {
+  runs: readonly Run[];
+  faded: ReadonlySet<string>;
+  fields: readonly Field[];
+}
+
+function AsRows({ runs, faded, fields }: ShapeProps) {
   const sort = parseSort(sortParam.value);
   const best = useMemo(
     () =>
@@ -72,34 +86,41 @@ function AsRows({ runs, fields }: { runs: readonly Run[]; fields: readonly Field
       </thead>
       <tbody>
         {sortedRuns(runs, fields, sort).map((run) => (
-          <Row key={run.id} run={run}>
-            {fields.map((field) => (
-              <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, best.get(field.key))} />
-            ))}
-          </Row>
+          <Row key={run.id} run={run} isBack={run.isHidden || faded.has(run.id)} fields={fields} best={best} />
         ))}
       </tbody>
     </table>
   );
 }
 
-function Row({ run, children }: { run: Run; children: preact.ComponentChildren }) {
+interface RowProps {
+  run: Run;
+  isBack: boolean;
+  fields: readonly Field[];
+  best: ReadonlyMap<string, Value>;
+}
+
+function Row({ run, isBack, fields, best }: RowProps) {
   const isFocused = useComputed(() => (focused.value === run.id ? "true" : undefined));
+  // Made once for a run as it is: while ranges are drawn, hundreds of rows only come and go.
+  const cells = useMemo(
+    () =>
+      fields.map((field) => (
+        <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, best.get(field.key) ?? null)} />
+      )),
+    [run, fields, best],
+  );
   return (
-    <tr data-focused={isFocused} data-faded={isBack(run) || undefined} {...focusing(run.id)}>
+    <tr data-focused={isFocused} data-back={isBack || undefined} {...focusing(run.id)}>
       <th scope="row" class={styles["fixed"]}>
         <Name run={run} />
       </th>
       <td>
         <StatusBadge status={run.job.status} reason={run.job.end_reason} pausedAt={run.job.paused_at} />
       </td>
-      {children}
+      {cells}
     </tr>
   );
-}
-
-function isBack(run: Run): boolean {
-  return run.isHidden || run.isFaded;
 }
 
 function Name({ run }: { run: Run }) {
@@ -113,7 +134,7 @@ function Name({ run }: { run: Run }) {
   );
 }
 
-function isBest(field: Field, run: Run, best: unknown): boolean {
+function isBest(field: Field, run: Run, best: Value): boolean {
   return best !== null && field.of(run.job) === best;
 }
 
@@ -125,7 +146,7 @@ function Cell({ field, run, isBest }: { field: Field; run: Run; isBest: boolean 
   );
 }
 
-function AsColumns({ runs, fields }: { runs: readonly Run[]; fields: readonly Field[] }) {
+function AsColumns({ runs, fields }: ShapeProps) {
   const jobs = runs.map(({ job }) => job);
   return (
     <table class={styles["table"]}>

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RESULTS } from "./fields.ts";
 import { job } from "./job.fixture.ts";
-import { parseBest, runsOf, shortNames, toggled } from "./runs.ts";
+import { fadedIds, parseBest, runsOf, shortNames, toggled } from "./runs.ts";
 
-const NO_WISHES = { hidden: new Set<string>(), best: null, brushes: new Map() };
+const NO_WISHES = { hidden: new Set<string>(), best: null };
 
 function jobsWith(accuracies: Readonly<Record<string, number | null>>) {
   return new Map(
@@ -42,14 +42,12 @@ test("the best by what nobody knows hides nothing", () => {
   assert.ok(runs.every(({ isHidden }) => !isHidden));
 });
 
-test("runs outside of a range stand back", () => {
+test("runs outside of a range stand back, and those without a figure", () => {
   const jobs = jobsWith({ a: 0.1, b: 0.9, c: null });
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, NO_WISHES);
   const brushes = new Map([["val_accuracy", { from: 0.5, to: 1 }]]);
-  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...NO_WISHES, brushes });
-  assert.deepEqual(
-    runs.map(({ isFaded }) => isFaded),
-    [true, false, true],
-  );
+  assert.deepEqual([...fadedIds(runs, RESULTS, brushes)], ["a", "c"]);
+  assert.equal(fadedIds(runs, RESULTS, new Map()).size, 0);
 });
 
 test("names begin where they differ, and a number keeps the word before it", () => {

@@ -18,8 +18,6 @@ export interface Run {
   readonly dash: readonly number[];
   /** A person hid it, or it is not among the best that were asked for. */
   readonly isHidden: boolean;
-  /** It lies outside of a range that was drawn on an axis. */
-  readonly isFaded: boolean;
 }
 
 /** The best so many by a figure. */
@@ -31,15 +29,14 @@ export interface Best {
 export interface Wishes {
   readonly hidden: ReadonlySet<string>;
   readonly best: Best | null;
-  readonly brushes: Brushes;
 }
 
-/** The runs of those ids whose jobs are known. `fields` are what they can be brushed and ranked by. */
+/** The runs of those ids whose jobs are known. `fields` are what they can be ranked by. */
 export function runsOf(
   ids: readonly string[],
   jobs: ReadonlyMap<string, Job>,
   fields: readonly Field[],
-  { hidden, best, brushes }: Wishes,
+  { hidden, best }: Wishes,
 ): Run[] {
   const known = ids.flatMap((id, place) => {
     const job = jobs.get(id);
@@ -62,9 +59,16 @@ export function runsOf(
     colour: runColour(place),
     dash: runDash(place),
     isHidden: hidden.has(id) || (chosen !== null && !chosen.has(id)),
-    isFaded: !isWithin(job, fields, brushes),
   }));
 }
+
+/** The ids of those runs that stand back, since they lie outside of a range that was drawn on an axis. */
+export function fadedIds(runs: readonly Run[], fields: readonly Field[], brushes: Brushes): ReadonlySet<string> {
+  if (brushes.size === 0) return NOBODY;
+  return new Set(runs.filter(({ job }) => !isWithin(job, fields, brushes)).map(({ id }) => id));
+}
+
+const NOBODY: ReadonlySet<string> = new Set();
 
 /** Names without the words that all of them begin with, so that what tells them apart is seen first. */
 export function shortNames(names: readonly string[]): string[] {

@@ -9,7 +9,7 @@ const accuracy = RESULTS.find(({ key }) => key === "val_accuracy") as Field;
 const loss = RESULTS.find(({ key }) => key === "val_loss") as Field;
 
 const jobs = new Map([0.5, 0.9, 0.7].map((val_accuracy, i) => [`j${i}`, job(`j${i}`, { summary: { val_accuracy } })]));
-const runs = runsOf([...jobs.keys()], jobs, RESULTS, { hidden: new Set(), best: null, brushes: new Map() });
+const runs = runsOf([...jobs.keys()], jobs, RESULTS, { hidden: new Set(), best: null });
 
 test("the first click puts the good end on top, the next ones the other, then their own order", () => {
   assert.equal(nextSort(null, accuracy), "-val_accuracy");

@@ -32,10 +32,20 @@ const written = computed(() => brushParam.value);
 
 export const brushes: ReadonlySignal<Brushes> = computed(() => drawing.value ?? parseBrushes(written.value));
 
+let frame = 0;
+
+/** Put a brush on an axis, or take it off. While it is drawn the page follows once a frame. */
 export function setBrush(key: string, brush: Brush | null, isDone: boolean): void {
   const next = withBrush(parseBrushes(written.peek()), key, brush);
-  drawing.value = isDone ? null : next;
-  if (isDone) brushParam.set(brushesText(next));
+  cancelAnimationFrame(frame);
+  if (!isDone) {
+    frame = requestAnimationFrame(() => {
+      drawing.value = next;
+    });
+    return;
+  }
+  drawing.value = null;
+  brushParam.set(brushesText(next));
 }
 
 export function clearBrushes(): void {

@@ -78,22 +78,16 @@ function JobLinks({ study, cell, position }: { study: Study; cell: CellReport; p
   return (
     <span class={styles["jobs"]}>
       {jobs.map(({ id, repeat, status, paused }) => (
-        <a
-          key={id}
-          href={`/jobs/${id}`}
-          title={id}
-          aria-label={`Repeat ${repeat + 1} of ${othersKey(cell)}, ${status}`}
-        >
+        <a key={id} href={`/jobs/${id}`} title={id}>
+          <span class="spoken">repeat </span>
           {repeat + 1}
           {status !== "succeeded" && ` ${paused ? "paused" : status}`}
+          <span class="spoken"> of {othersKey(cell)}</span>
         </a>
       ))}
       {jobs.length > 1 && (
-        <a
-          href={`/compare?jobs=${jobs.map(({ id }) => id).join(",")}`}
-          aria-label={`Compare the repeats of ${othersKey(cell)}`}
-        >
-          compare
+        <a href={`/compare?jobs=${jobs.map(({ id }) => id).join(",")}`}>
+          compare<span class="spoken"> the repeats of {othersKey(cell)}</span>
         </a>
       )}
     </span>

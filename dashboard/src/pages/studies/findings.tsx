@@ -37,11 +37,6 @@ export function Findings({ report }: { report: StudyReport }) {
           ))}
         </dl>
       )}
-      {report.repeats === 1 && (
-        <p class={styles["caution"]}>
-          Each cell has one repeat: there are no intervals, and differences may be chance. Three repeats tell more.
-        </p>
-      )}
     </Panel>
   );
 }

@@ -1,0 +1,39 @@
+// What stands on the page while there is nothing to compare: runs are picked, then compared all at once.
+
+import { useState } from "preact/hooks";
+import { Panel } from "../../parts/panel.tsx";
+import { pathWith } from "../../query.ts";
+import { go } from "../../url.ts";
+import styles from "./choose_runs.module.css";
+import { Picker } from "./picker.tsx";
+import { toggled } from "./runs.ts";
+
+export function ChooseRuns() {
+  const [jobs, setJobs] = useState<readonly string[]>([]);
+  const [study, setStudy] = useState("");
+  return (
+    <div class={styles["place"]}>
+      <Panel title="Choose runs">
+        <div class={styles["top"]}>
+          <p>
+            Mark jobs in the <a href="/">table of jobs</a> and choose Compare there, or pick them here.
+          </p>
+          <button
+            type="button"
+            class="primary"
+            disabled={jobs.length === 0 && study === ""}
+            onClick={() => go(pathWith("/compare", { jobs: jobs.join(), study }).replaceAll("%2C", ","))}
+          >
+            {said(jobs.length, study !== "")}
+          </button>
+        </div>
+        <Picker chosen={jobs} study={study} onToggle={(id) => setJobs(toggled(jobs, id))} onStudy={setStudy} />
+      </Panel>
+    </div>
+  );
+}
+
+function said(jobs: number, hasStudy: boolean): string {
+  const parts = [hasStudy ? "the study" : "", jobs > 0 ? `${jobs} picked` : ""].filter(Boolean);
+  return ["Compare", parts.join(" and ")].join(" ").trim();
+}
