@@ -25,8 +25,9 @@ export function ProblemNotice({ problem }: { problem: Problem | undefined }) {
   if (problem === undefined || problem.isAway || problem.status === 401) return null;
   return (
     <Notice kind="bad" title={problem.title}>
-      {problem.detail}
-      {problem.errors.length > 0 && (
+      {problem.errors.length === 0 ? (
+        problem.detail
+      ) : (
         <ul>
           {problem.errors.map((error) => (
             <li key={error.field}>

@@ -18,7 +18,7 @@ export function rowsInView(count: number, height: number, top: number, room: num
 }
 
 /** The same, kept up to date as `scroller` scrolls and changes its size. */
-export function useRowsInView(scroller: RefObject<HTMLElement>, count: number, height: number): InView {
+export function useRowsInView(scroller: RefObject<HTMLElement | null>, count: number, height: number): InView {
   const [place, setPlace] = useState({ top: 0, room: 800 });
   useLayoutEffect(() => {
     const element = scroller.current;

@@ -1,6 +1,5 @@
 // Many hosts as a table, of which only the rows in view are there. A row opens the host's card.
 
-import type { RefObject } from "preact";
 import { useRef } from "preact/hooks";
 import type { Host } from "../../api/types.ts";
 import { useRowsInView } from "../../parts/window.ts";
@@ -34,7 +33,7 @@ interface Props {
 
 export function HostRows({ hosts, names, opened }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
-  const { first, end } = useRowsInView(scroller as RefObject<HTMLElement>, hosts.length, ROW_PX);
+  const { first, end } = useRowsInView(scroller, hosts.length, ROW_PX);
   return (
     <div ref={scroller} class={styles["scroller"]} tabIndex={0} role="region" aria-label="Hosts">
       <table class={styles["table"]} aria-rowcount={hosts.length + 1}>

@@ -19,7 +19,7 @@ export interface Scroller {
 
 export function useScroller(listing: Listing, curves: Curves, rows: readonly Row[], row_px: number): Scroller {
   const ref = useRef<HTMLDivElement>(null);
-  const inView = useRowsInView(ref as RefObject<HTMLElement>, rows.length, row_px);
+  const inView = useRowsInView(ref, rows.length, row_px);
   const { first, end } = inView;
   useRoomBelow(ref);
   useEffect(() => {

@@ -47,7 +47,7 @@ export function LogRows({
   const room = isWrapped ? columns.count : Number.POSITIVE_INFINITY;
   const starts = useMemo(() => rowStarts(lines, room, opened), [lines, room, opened]);
   const rows = starts[lines.length] as number;
-  const inView = useRowsInView(scroller as RefObject<HTMLElement>, rows, ROW_PX);
+  const inView = useRowsInView(scroller, rows, ROW_PX);
   const hold = usePlace({ scroller, lines, starts, isFollowing, target });
   useEffect(() => {
     const element = scroller.current;
