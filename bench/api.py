@@ -33,7 +33,9 @@ _LATE_PAGE = 1000
 _PAGE = 50
 _BARE_PORT = 18_471
 _QUERIES = ("", "status=succeeded", "status=succeeded,failed", "owner=user-7", "name=name-7", "project=default",
-            "label=team:team-7", "sort=created_at", "sort=-ended_at", "sort=name", "sort=-priority")  # fmt: skip
+            "label=team:team-7", "sort=created_at", "sort=-ended_at", "sort=name", "sort=-priority", "sort=-duration",
+            "sort=-gpus", "sort=-batch_size", "sort=learning_rate", "sort=-val_accuracy", "sort=val_loss",
+            "search=digits", "search=team-7", "search=name-777", "search=nobody")  # fmt: skip
 
 
 @dataclass

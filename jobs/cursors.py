@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-Position = Sequence[str | int]
+Position = Sequence[str | int | float]
 Item = TypeVar("Item")
 
 _CHECKSUM_BYTES = 6
@@ -40,7 +40,7 @@ def encode(position: Position, *, of: str) -> str:
     return urlsafe_b64encode(_checksum(payload, of) + payload).decode().rstrip("=")
 
 
-def decode(cursor: str, *, of: str) -> list[str | int]:
+def decode(cursor: str, *, of: str) -> Position:
     """The position of a cursor. Raises `InvalidCursor`."""
     try:
         raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
@@ -49,7 +49,7 @@ def decode(cursor: str, *, of: str) -> list[str | int]:
     checksum, payload = raw[:_CHECKSUM_BYTES], raw[_CHECKSUM_BYTES:]
     if checksum != _checksum(payload, of):
         raise InvalidCursor
-    position: list[str | int] = json.loads(payload)
+    position: Position = json.loads(payload)
     return position
 
 

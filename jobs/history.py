@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from jobs import cursors
 from jobs.cursors import Page, page_of
-from jobs.searching import has_text, patiently
+from jobs.searching import contains, patiently
 from jobs.tables import Attempt, JobEvent, LogLine
 
 
@@ -29,7 +29,7 @@ class LogFilter:
         if self.rank is not None:
             found.append(LogLine.rank == self.rank)
         if self.search is not None:
-            found.append(has_text(LogLine.text, self.search))
+            found.append(contains(LogLine.text, self.search, lowered=False))
         return found
 
 

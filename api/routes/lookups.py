@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
 
 from api.access import router
-from api.deps import Cursor, IfNoneMatch, JobId, PageLimit, SafeText, Services, ServicesHere
+from api.deps import Cursor, IfNoneMatch, JobId, PageLimit, SafeText, SearchText, Services, ServicesHere
 from api.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
 from api.openapi import NO_SUCH_JOB
 from api.problems import invalid
@@ -16,7 +16,8 @@ from api.rows import job_view
 from api.short_answers import Polled
 from api.waiting import Polls, page_tag, standings_of
 from jobs import store
-from jobs.listing import JobFilter, Order, Wanted, list_jobs
+from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.sorting import Order
 from jobs.spec import FieldProblem
 from jobs.states import Status
 from jobs.views.base import Listed
@@ -50,10 +51,18 @@ Paused = Annotated[bool | None, Query(description="Jobs that a person asked to w
 OfStudy = Annotated[str | None, Query(pattern="^[0-9a-z]{1,32}$", description="Jobs of the study with this id")]
 Since = Annotated[Moment | None, Query(description="Jobs that were submitted then or later, in RFC 3339")]
 Until = Annotated[Moment | None, Query(description="Jobs that were submitted before that, in RFC 3339")]
+Search = Annotated[
+    SearchText | None,
+    Query(
+        description="Jobs with this text in their name, id, owner, dataset's source, model's name, or in a label; "
+        "whatever the case, and no sign stands for others"
+    ),
+]
 Sort = Annotated[
     Order,
     Query(
-        description="A minus is from the greatest to the least. What has not started or ended comes after all that has"
+        description="A minus is from the greatest to the least. What has not started or ended comes after all that "
+        "has; jobs without a figure come last either way"
     ),
 ]
 
@@ -70,6 +79,7 @@ async def list_all_jobs(
     study: OfStudy = None,
     since: Since = None,
     until: Until = None,
+    search: Search = None,
     sort: Sort = "-created_at",
     limit: PageLimit = 50,
     cursor: Cursor = None,
@@ -79,21 +89,25 @@ async def list_all_jobs(
     wanted = Wanted(
         JobFilter(
             statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, project=project,
-            paused=paused, study=study, since=since, until=until,
+            paused=paused, study=study, since=since, until=until, search=search,
         ),
         order=sort, limit=limit, cursor=cursor,
     )  # fmt: skip
-    if if_none_match is not None and is_known(tag := await services.polls.page_tag(wanted), if_none_match):
-        return unchanged(tag)
-    return await run_in_threadpool(_page, services, wanted)
+    # A search takes its time, and polls that share their reads must not wait for it.
+    if if_none_match is None or search is not None:
+        return await run_in_threadpool(_page, services, wanted, if_none_match)
+    tag = await services.polls.page_tag(wanted)
+    return unchanged(tag) if is_known(tag, if_none_match) else await run_in_threadpool(_page, services, wanted)
 
 
-def _page(services: Services, wanted: Wanted) -> Response:
+def _page(services: Services, wanted: Wanted, if_none_match: str | None = None) -> Response:
     with services.sessions() as session:
         page = list_jobs(session, wanted)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)
     views = [job_view(job, with_classes=False, standing=waiting.get(job.id)) for job in page.items]
     tag = page_tag(wanted, page.items, waiting, more=page.next_cursor is not None)
+    if is_known(tag, if_none_match):
+        return unchanged(tag)
     return answer_with(Listed[JobView](items=views, next_cursor=page.next_cursor), tag)
 
 

@@ -55,16 +55,18 @@ class Jobs:
         study: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        search: str | None = None,
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Job]:
         """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`.
 
-        They were submitted at `since` or later and before `until`. `sort` is a field, `-` before it the greatest first.
+        They were submitted at `since` or later and before `until`, and are known by a text (`search`): their name, id,
+        owner, dataset, model or labels. `sort` is a field, `-` before it the greatest first.
         """
         found = self._service.jobs(
             status=status, label=label, name=name, owner=owner, project=project, paused=paused, study=study,
-            since=_time(since), until=_time(until), sort=sort, page_size=page_size,
+            since=_time(since), until=_time(until), search=search, sort=sort, page_size=page_size,
         )  # fmt: skip
         return map(self._job, found)
 

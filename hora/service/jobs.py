@@ -45,16 +45,18 @@ class JobCalls(Calls):
         study: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        search: str | None = None,
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
         """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`.
 
-        `since` and `until` are times in RFC 3339 between which they were submitted, the latter not included.
+        `since` and `until` are times in RFC 3339 between which they were submitted, the latter not included. `search`
+        is a text in their name, id, owner, dataset, model or labels, whatever the case.
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "since": since, "until": until, "sort": sort, "limit": page_size,
+            "study": study, "since": since, "until": until, "search": search, "sort": sort, "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(at("jobs"), filters)
 

@@ -7,21 +7,23 @@ from jobs.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage,
 from jobs.tables.places import Host, Slot
 from jobs.tables.series import HostSample, LogLine, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.tables.work import (
+    SORTED_BY,
     Attempt,
     IdempotencyKey,
     Job,
     JobAnalysis,
     JobEvent,
+    JobText,
     RunTime,
     Study,
     StudyNote,
 )
 
-SCHEMA = "0005"  # the migration that makes these tables
+SCHEMA = "0006"  # the migration that makes these tables
 
 __all__ = [
-    "SCHEMA", "Attempt", "AuditEntry", "Base", "DatasetVersion", "Host", "HostSample", "IdempotencyKey", "Job",
-    "JobAnalysis", "JobEvent", "LogLine", "MetricBlock", "MetricPoint", "Mirror", "Project", "ProjectMember",
-    "ProjectUsage", "Rollup", "RunTime", "Sample", "Slot", "Study", "StudyNote", "Token", "Upload", "User", "Webhook",
-    "WebhookDelivery",
+    "SCHEMA", "SORTED_BY", "Attempt", "AuditEntry", "Base", "DatasetVersion", "Host", "HostSample",
+    "IdempotencyKey", "Job", "JobAnalysis", "JobEvent", "JobText", "LogLine", "MetricBlock", "MetricPoint",
+    "Mirror", "Project", "ProjectMember", "ProjectUsage", "Rollup", "RunTime", "Sample", "Slot", "Study",
+    "StudyNote", "Token", "Upload", "User", "Webhook", "WebhookDelivery",
 ]  # fmt: skip

@@ -21,6 +21,19 @@ from sqlalchemy.orm import Mapped, mapped_column
 from jobs.states import EndReason, EventKind, Status
 from jobs.tables.base import Base
 
+# What lists of jobs are sorted by that is no column, in the words of their indices. What has not happened yet comes
+# after all that has; durations are in microseconds.
+SORTED_BY = {
+    "started_at": "coalesce(started_at, 'infinity'::timestamptz)",
+    "ended_at": "coalesce(ended_at, 'infinity'::timestamptz)",
+    "duration": "coalesce((extract(epoch FROM ended_at - started_at) * 1000000)::bigint, 9223372036854775807)",
+    "batch_size": "((plan ->> 'global_batch')::bigint)",
+    "learning_rate": "((plan ->> 'learning_rate')::double precision)",
+    "val_accuracy": "((summary ->> 'val_accuracy')::double precision)",
+    "val_loss": "((summary ->> 'val_loss')::double precision)",
+    "train_samples_per_s": "((summary ->> 'train_samples_per_s')::double precision)",
+}
+
 
 class Job(Base):
     """A submitted spec and how far it has come. Written only by `jobs.store` and `jobs.leases`."""
@@ -43,7 +56,7 @@ class Job(Base):
     dataset_ref: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     classes: Mapped[list[Any] | None] = mapped_column(JSONB, deferred=True)  # their names: lists do not read them
     labels: Mapped[dict[str, Any]] = mapped_column()
-    gpus: Mapped[int]
+    gpus: Mapped[int] = mapped_column()
     priority: Mapped[int] = mapped_column()
     attempt: Mapped[int] = mapped_column(server_default="0")  # number of the newest attempt
     restarts: Mapped[int] = mapped_column(server_default="0")  # those that count against max_restarts
@@ -77,8 +90,16 @@ class Job(Base):
         # What lists are sorted by: read forwards and backwards.
         Index("ix_jobs_name", name, created_at, id),
         Index("ix_jobs_priority", priority, created_at, id),
-        Index("ix_jobs_started", text("coalesce(started_at, 'infinity'::timestamptz)"), created_at, id),
-        Index("ix_jobs_ended", text("coalesce(ended_at, 'infinity'::timestamptz)"), created_at, id),
+        Index("ix_jobs_gpus", gpus, created_at, id),
+        Index("ix_jobs_started", text(SORTED_BY["started_at"]), created_at, id),
+        Index("ix_jobs_ended", text(SORTED_BY["ended_at"]), created_at, id),
+        Index("ix_jobs_duration", text(SORTED_BY["duration"]), created_at, id),
+        Index("ix_jobs_batch_size", text(SORTED_BY["batch_size"]), created_at, id),
+        Index("ix_jobs_learning_rate", text(SORTED_BY["learning_rate"]), created_at, id),
+        # Of some statuses hardly any job has results: to find that out, the index alone is read.
+        Index("ix_jobs_val_accuracy", text(SORTED_BY["val_accuracy"]), created_at, id, status),
+        Index("ix_jobs_val_loss", text(SORTED_BY["val_loss"]), created_at, id, status),
+        Index("ix_jobs_train_samples_per_s", text(SORTED_BY["train_samples_per_s"]), created_at, id, status),
         Index("ix_jobs_paused", created_at, id, postgresql_where=text("paused_at IS NOT NULL")),
         # What retention has not looked at yet: they shrink as it goes on.
         Index("ix_jobs_with_logs", ended_at, postgresql_where=text("logs_removed_at IS NULL")),
@@ -91,6 +112,15 @@ class Job(Base):
         Index("ix_jobs_work", work_key, created_at.desc(), postgresql_where=text("status = 'succeeded'")),
         Index("ix_jobs_study", study_id, study_cell, study_repeat, postgresql_where=text("study_id IS NOT NULL")),
     )
+
+
+class JobText(Base):
+    """What a search for jobs looks through, a line each, in lower case: a trigger writes it with the job."""
+
+    __tablename__ = "job_texts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    text: Mapped[str]
 
 
 class Study(Base):

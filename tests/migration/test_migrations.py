@@ -16,6 +16,7 @@ from api.rows import job_view
 from jobs import history
 from jobs.database import engine_for, sessions_for
 from jobs.ingest import MetricRow, store_metrics
+from jobs.listing import JobFilter, Wanted, list_jobs
 from jobs.store import get_job
 from jobs.tables import MetricBlock
 from tests.waiting import until
@@ -69,8 +70,10 @@ def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
     with sessions_for(engine)() as session:
         job = job_view(get_job(session, "old"))
         (attempt,) = history.attempts(session, "old", limit=9).items
+        found = [one.id for one in list_jobs(session, Wanted(JobFilter(search="LeNet"))).items]
     engine.dispose()
     assert (job.dataset, job.summary, attempt.setup) == (None, None, {})
+    assert found == ["old"]
     migrations.downgrade(empty, "0001")
     with psycopg.connect(empty) as connection:
         assert connection.execute("SELECT spec FROM jobs").fetchall() == [(old,)]

@@ -1,15 +1,17 @@
 """The list of jobs: every order is total, every page is found by an index, and a cursor goes on where it ended."""
 
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Engine, text
 
 from jobs.database import Sessions
-from jobs.listing import JobFilter, Order, Wanted, list_jobs, revisions
+from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.sorting import Order
 from jobs.states import Status
 from tests.integration.api.given import START, seconds
+from tests.integration.jobs.listed import analyzed, every_id, plan_of
 
 JOBS = 3000
 _JOBS = text("""
@@ -24,30 +26,18 @@ _JOBS = text("""
         CASE WHEN n % 100 = 3 THEN now() END
     FROM generate_series(1, :jobs) AS n
 """)
-ORDERS: tuple[Order, ...] = get_args(Order)
+ORDERS: tuple[Order, ...] = (
+    "-created_at", "created_at", "-started_at", "started_at", "-ended_at", "ended_at", "-name", "name", "-priority",
+    "priority",
+)  # fmt: skip
 
 
 @pytest.fixture
 def listed(sessions: Sessions, engine: Engine) -> Sessions:
     with sessions.begin() as session:
         session.execute(_JOBS, {"jobs": JOBS, "start": START})
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("ANALYZE jobs"))
+    analyzed(engine)
     return sessions
-
-
-def every_id(sessions: Sessions, wanted: JobFilter, order: Order, *, limit: int) -> list[str]:
-    """The ids on all pages."""
-    found: list[str] = []
-    cursor = None
-    with sessions() as session:
-        while True:
-            page = list_jobs(session, Wanted(wanted, order, limit, cursor))
-            seen = revisions(session, Wanted(wanted, order, limit, cursor))
-            assert [job.id for job in page.items] == [job.id for job in seen[:limit]]
-            found += [job.id for job in page.items]
-            if (cursor := page.next_cursor) is None:
-                return found
 
 
 def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
@@ -116,34 +106,6 @@ PLANS: dict[str, tuple[JobFilter, Order, str]] = {
         JobFilter(statuses=frozenset({Status.FAILED, Status.CANCELLED})), "-created_at", "ix_jobs_status",
     ),
 }  # fmt: skip
-
-
-def plan_of(sessions: Sessions, engine: Engine, wanted: Wanted) -> tuple[str, int]:
-    """How the database finds a page, and how many rows it looked at."""
-    asked: list[tuple[str, Any]] = []
-
-    def hear(*call: Any) -> None:
-        asked.append((call[2], call[3]))
-
-    event.listen(engine, "before_cursor_execute", hear)
-    with sessions() as session:
-        revisions(session, wanted)
-    event.remove(engine, "before_cursor_execute", hear)
-    statement, values = asked[-1]
-    with engine.connect() as connection:
-        cursor = connection.connection.cursor()
-        cursor.execute("SET enable_seqscan = off")  # so few rows are read as fast as an index
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
-        ((((document,),)),) = [cursor.fetchall()]
-    rows = 0
-    nodes, names = [document[0]["Plan"]], []
-    while nodes:
-        node = nodes.pop()
-        nodes += node.get("Plans", [])
-        names.append(f"{node['Node Type']} {node.get('Index Name', '')}")
-        if not node.get("Plans"):
-            rows += (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-    return ", ".join(names), round(rows)
 
 
 def test_the_first_and_a_late_page_are_found_by_an_index(

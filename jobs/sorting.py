@@ -1,0 +1,98 @@
+"""What the list of jobs is sorted by, and the place of a job in it, as a cursor says it. Used by `jobs.listing`.
+
+Each order has an index, `SORTED_BY` and `Job` have them, that is read forwards and backwards.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, literal, literal_column
+from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.types import TypeEngine
+
+from jobs.tables import SORTED_BY, Job
+
+Order = Literal[
+    "-created_at", "created_at", "-started_at", "started_at", "-ended_at", "ended_at", "-duration", "duration",
+    "-name", "name", "-priority", "priority", "-gpus", "gpus", "-batch_size", "batch_size",
+    "-learning_rate", "learning_rate", "-val_accuracy", "val_accuracy", "-val_loss", "val_loss",
+    "-train_samples_per_s", "train_samples_per_s",
+]  # fmt: skip
+
+Stored = str | int | float  # in a cursor
+
+NOTHING = ""  # in a cursor: the job has no value
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """What an order sorts by, before the time of creation and the id."""
+
+    sql: ColumnElement[Any] | InstrumentedAttribute[Any]
+    of: Callable[[Job], Stored]
+    greatest: ColumnElement[Any] | None = None  # what `sql` has for a job that has no value yet
+    is_nullable: bool = False  # a job may have none: such jobs come last, whichever way it goes
+
+    def bound(self, stored: Stored) -> ColumnElement[Any]:
+        """A value of a cursor as SQL."""
+        if stored == NOTHING and self.greatest is not None:
+            return self.greatest
+        value = datetime.fromisoformat(str(stored)) if isinstance(self.sql.type, DateTime) else stored
+        return literal(value, self.sql.type)
+
+
+def text_of(at: datetime) -> str:
+    """A time in a cursor."""
+    return at.astimezone(UTC).isoformat()
+
+
+def _time(name: str) -> SortKey:
+    """A time: what has not happened yet comes after all that has."""
+
+    def of(job: Job) -> Stored:
+        at: datetime | None = getattr(job, name)
+        return NOTHING if at is None else text_of(at)
+
+    moment = DateTime(timezone=True)
+    return SortKey(literal_column(SORTED_BY[name], moment), of, literal_column("'infinity'::timestamptz", moment))
+
+
+def _duration_us(job: Job) -> Stored:
+    if job.started_at is None or job.ended_at is None:
+        return NOTHING
+    return (job.ended_at - job.started_at) // _MICROSECOND
+
+
+def _figure(name: str, part: str, field: str, kind: TypeEngine[Any]) -> SortKey:
+    """A number of a job's plan or summary, which it may not have."""
+
+    def of(job: Job) -> Stored:
+        value: float | None = (getattr(job, part) or {}).get(field)
+        return NOTHING if value is None else value
+
+    return SortKey(literal_column(SORTED_BY[name], kind), of, is_nullable=True)
+
+
+def _result(name: str) -> SortKey:
+    return _figure(name, "summary", name, Float(53))
+
+
+KEYS: dict[str, SortKey | None] = {
+    "created_at": None,  # all orders end with it
+    "started_at": _time("started_at"),
+    "ended_at": _time("ended_at"),
+    "duration": SortKey(
+        literal_column(SORTED_BY["duration"], BigInteger()), _duration_us, literal_column(str(2**63 - 1), BigInteger())
+    ),
+    "name": SortKey(Job.name, lambda job: job.name),
+    "priority": SortKey(Job.priority, lambda job: job.priority),
+    "gpus": SortKey(Job.gpus, lambda job: job.gpus),
+    "batch_size": _figure("batch_size", "plan", "global_batch", BigInteger()),
+    "learning_rate": _figure("learning_rate", "plan", "learning_rate", Float(53)),
+    "val_accuracy": _result("val_accuracy"),
+    "val_loss": _result("val_loss"),
+    "train_samples_per_s": _result("train_samples_per_s"),
+}

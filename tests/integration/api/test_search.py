@@ -1,0 +1,89 @@
+"""Jobs found by a text, and sorted by their figures, over HTTP."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from jobs import listing, store
+from jobs.database import Sessions
+from tests.integration.api.polls import Poll
+
+Submit = Callable[..., str]
+
+
+def found(api: TestClient, **query: Any) -> list[str]:
+    """The names of the jobs on a page, in their order."""
+    answer = api.get("/v1/jobs", params=query)
+    assert answer.status_code == 200, answer.text
+    return [job["name"] for job in answer.json()["items"]]
+
+
+@pytest.fixture
+def four(submitted: Submit) -> None:
+    """Jobs of which two are of one team."""
+    for name, team, gpus in (
+        ("Alpha", "Vision", 1),
+        ("beta", "speech", 4),
+        ("gamma_1", "vision", 2),
+        ("delta", "x", 8),
+    ):
+        submitted(name=name, labels={"team": team}, gpus=gpus, min_gpus=1)
+
+
+@pytest.mark.usefixtures("four")
+def test_a_search_goes_with_filters_sorts_and_pages(api: TestClient, subtests: pytest.Subtests) -> None:
+    queries: list[tuple[dict[str, Any], list[str]]] = [
+        ({"search": "VISION"}, ["gamma_1", "Alpha"]),
+        ({"search": "vision", "sort": "name"}, ["Alpha", "gamma_1"]),
+        ({"search": "vision", "label": "team:vision"}, ["gamma_1"]),
+        ({"search": "digits", "sort": "-gpus"}, ["delta", "beta", "gamma_1", "Alpha"]),
+        ({"search": "lenet", "sort": "-batch_size", "status": "queued,running"}, ["delta", "beta", "gamma_1", "Alpha"]),
+        ({"search": "gamma_"}, ["gamma_1"]),
+        ({"search": "_1"}, ["gamma_1"]),
+        ({"search": "vision", "status": "failed,running"}, []),
+    ]
+    for query, names in queries:
+        with subtests.test(query=query):
+            assert found(api, **query) == names
+    first = api.get("/v1/jobs?search=digits&sort=gpus&limit=3").json()
+    assert found(api, search="digits", sort="gpus", limit=3, cursor=first["next_cursor"]) == ["delta"]
+    for other in ("search=digit&sort=gpus", "sort=gpus", "search=digits&sort=-gpus"):
+        assert api.get(f"/v1/jobs?{other}&cursor={first['next_cursor']}").status_code == 422
+
+
+@pytest.mark.usefixtures("four")
+def test_what_many_have_is_found_like_what_few_have(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = [{"search": "vision"}, {"search": "i", "sort": "-gpus", "status": "queued,failed"}, {"search": "nobody"}]
+    few = [found(api, **query) for query in queries]
+    monkeypatch.setattr(listing, "_FEW", 0)
+    assert [found(api, **query) for query in queries] == few
+    assert few[0] == ["gamma_1", "Alpha"]
+
+
+def test_a_search_is_polled(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    job_id = submitted(name="polled")
+    poll = Poll(api, "/v1/jobs?search=olle")
+
+    def progress() -> None:
+        with sessions.begin() as session:
+            store.touch(session, job_id, progress={"epoch": 1})
+
+    poll.changes_with(progress)
+    poll.stands_still_with(lambda: submitted(name="other", priority=1))
+    poll.changes_with(lambda: submitted(name="polled as well", priority=1))
+
+
+def test_jobs_without_figures_are_last_either_way(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+    ids = [submitted(name=name) for name in ("none", "worse", "better", "neither")]
+    with sessions.begin() as session:
+        for job_id, accuracy in ((ids[1], 0.25), (ids[2], 0.5), (ids[3], float("nan"))):
+            store.touch(session, job_id, summary={"val_accuracy": accuracy})
+    assert found(api, sort="-val_accuracy") == ["better", "worse", "neither", "none"]
+    assert found(api, sort="val_accuracy") == ["worse", "better", "none", "neither"]
+
+
+@pytest.mark.parametrize("query", ["search=", "search=%00", f"search={'x' * 201}", "sort=spec", "sort=test_accuracy"])
+def test_what_cannot_be_searched_or_sorted_by_is_refused(api: TestClient, query: str) -> None:
+    assert api.get(f"/v1/jobs?{query}").status_code == 422

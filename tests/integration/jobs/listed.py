@@ -1,0 +1,57 @@
+"""What tests of the list of jobs look through: all of its pages, and how the database finds one."""
+
+from typing import Any
+
+from sqlalchemy import Engine, event, text
+
+from jobs.database import Sessions
+from jobs.listing import JobFilter, Wanted, list_jobs, revisions
+from jobs.sorting import Order
+
+
+def analyzed(engine: Engine) -> None:
+    """Let the database know its tables."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE"))
+
+
+def every_id(sessions: Sessions, wanted: JobFilter, order: Order, *, limit: int) -> list[str]:
+    """The ids on all pages."""
+    found: list[str] = []
+    cursor = None
+    with sessions() as session:
+        while True:
+            page = list_jobs(session, Wanted(wanted, order, limit, cursor))
+            seen = revisions(session, Wanted(wanted, order, limit, cursor))
+            assert [job.id for job in page.items] == [job.id for job in seen[:limit]]
+            found += [job.id for job in page.items]
+            if (cursor := page.next_cursor) is None:
+                return found
+
+
+def plan_of(sessions: Sessions, engine: Engine, wanted: Wanted) -> tuple[str, int]:
+    """How the database finds a page, and how many rows it looked at."""
+    asked: list[tuple[str, Any]] = []
+
+    def hear(*call: Any) -> None:
+        asked.append((call[2], call[3]))
+
+    event.listen(engine, "before_cursor_execute", hear)
+    with sessions() as session:
+        revisions(session, wanted)
+    event.remove(engine, "before_cursor_execute", hear)
+    statement, values = asked[-1]
+    with engine.connect() as connection:
+        cursor = connection.connection.cursor()
+        cursor.execute("SET enable_seqscan = off")  # so few rows are read as fast as an index
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
+        ((((document,),)),) = [cursor.fetchall()]
+    rows = 0
+    nodes, names = [document[0]["Plan"]], []
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        names.append(f"{node['Node Type']} {node.get('Index Name', '')}")
+        if not node.get("Plans"):
+            rows += (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+    return ", ".join(names), round(rows)

@@ -1,0 +1,165 @@
+"""The list of jobs by their figures, and searched: every page of every order, and how it is found."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine, text
+
+from jobs import searching
+from jobs.database import Sessions
+from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.searching import TooMuchToSearch
+from jobs.sorting import Order
+from jobs.states import Status
+from tests.integration.api.given import START
+from tests.integration.jobs.listed import analyzed, every_id, plan_of
+
+JOBS = 3000
+# Of the succeeded ones (every fourth) four in five have an accuracy; of all, eight in nine have a plan.
+_JOBS = text("""
+    INSERT INTO jobs (id, name, owner, status, spec, plan, summary, labels, gpus, priority, created_at, started_at,
+        ended_at)
+    SELECT lpad(n::text, 12, '0'), 'Name-' || n % 50, 'user-' || n % 20,
+        (ARRAY['succeeded', 'failed', 'cancelled', 'queued'])[1 + n % 4],
+        jsonb_build_object('dataset', jsonb_build_object('source', '/data/Set_' || n % 30),
+            'model', jsonb_build_object('name', 'models:net%' || n % 40)),
+        CASE WHEN n % 9 = 0 THEN '{}' ELSE jsonb_build_object(
+            'global_batch', (32 * (n % 11))::bigint << n % 30, 'learning_rate', 0.1 / (1 + n % 13)) END,
+        CASE WHEN n % 4 = 0 THEN jsonb_build_object('val_accuracy', CASE WHEN n % 5 > 0 THEN n % 17 / 17.0 END,
+            'val_loss', n % 19, 'train_samples_per_s', 1e3 / (1 + n % 23)) END,
+        jsonb_build_object('team', 'Team-' || n % 100, 'Stage', 'x'), 1 + n % 8, 50,
+        CAST(:start AS timestamptz) + n / 3 * interval '1 second',
+        CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 977) * interval '1 minute' END,
+        CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 983) * interval '1 hour 0.001234 seconds' END
+    FROM generate_series(1, :jobs) AS n
+""")
+FIGURES = {
+    "batch_size": "(plan -> 'global_batch')::bigint",
+    "learning_rate": "(plan -> 'learning_rate')::float8",
+    "val_accuracy": "(summary ->> 'val_accuracy')::float8",
+    "val_loss": "(summary -> 'val_loss')::float8",
+    "train_samples_per_s": "(summary -> 'train_samples_per_s')::float8",
+}
+ORDERS: tuple[Order, ...] = (
+    "-batch_size", "batch_size", "-learning_rate", "learning_rate", "-val_accuracy", "val_accuracy", "-val_loss",
+    "val_loss", "-train_samples_per_s", "train_samples_per_s", "-gpus", "gpus", "-duration", "duration",
+)  # fmt: skip
+
+
+@pytest.fixture
+def listed(sessions: Sessions, engine: Engine) -> Sessions:
+    with sessions.begin() as session:
+        session.execute(_JOBS, {"jobs": JOBS, "start": START})
+    analyzed(engine)
+    return sessions
+
+
+def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
+    """The ids as one sort of all rows has them: without a figure last, and what lasts still as the longest."""
+    column, way = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
+    nulls = "NULLS FIRST" if way == "DESC" and column not in FIGURES else "NULLS LAST"
+    key = FIGURES.get(column, "ended_at - started_at" if column == "duration" else column)
+    query = f"SELECT id FROM jobs WHERE {condition} ORDER BY {key} {way} {nulls}, created_at {way}, id {way}"  # noqa: S608
+    with sessions() as session:
+        return list(session.scalars(text(query)))
+
+
+def test_the_pages_of_every_figure_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+    for order in ORDERS:
+        with subtests.test(order=order):
+            found = every_id(listed, JobFilter(), order, limit=451)
+            assert len(found) == JOBS
+            assert found == in_order(listed, "true", order)
+
+
+def test_the_pages_of_filters_by_figures_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+    filters = {
+        "status = 'succeeded'": JobFilter(statuses=frozenset({Status.SUCCEEDED})),
+        "status IN ('succeeded', 'failed')": JobFilter(statuses=frozenset({Status.SUCCEEDED, Status.FAILED})),
+        "owner = 'user-8' AND status IN ('succeeded', 'queued')": JobFilter(
+            search="USER-8", statuses=frozenset({Status.SUCCEEDED, Status.QUEUED})
+        ),
+    }
+    orders: tuple[Order, ...] = ("val_accuracy", "-val_accuracy", "-batch_size", "-duration", "-created_at")
+    for condition, wanted in filters.items():
+        for order in orders:
+            with subtests.test(condition=condition, order=order):
+                found = every_id(listed, wanted, order, limit=31)
+                assert len(found) > 31
+                assert found == in_order(listed, condition, order)
+
+
+def test_a_search_finds_what_a_job_is_known_by(listed: Sessions, subtests: pytest.Subtests) -> None:
+    cases = {
+        "name-17": "name = 'Name-17'",
+        "000000000123": "id = '000000000123'",
+        "User-11": "owner = 'user-11'",
+        "/DATA/set_29": "spec #>> '{dataset,source}' = '/data/Set_29'",
+        "net%39": "spec #>> '{model,name}' = 'models:net%39'",
+        "tEam-42": "labels ->> 'team' = 'Team-42'",
+        "stage": "true",
+        "%": "true",  # of all models
+        "data_set": "false",
+        "teamTeam": "false",
+        "x000": "false",
+        "\\": "false",
+    }
+    for search, condition in cases.items():
+        with subtests.test(search=search):
+            found = every_id(listed, JobFilter(search=search), "-created_at", limit=500)
+            assert found == in_order(listed, condition, "-created_at")
+            assert bool(found) == (condition != "false")
+
+
+def test_a_job_written_later_is_found_by_letters_of_any_alphabet(listed: Sessions) -> None:
+    with listed.begin() as session:
+        session.execute(
+            text(
+                "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
+                " VALUES ('later', 'ÄÖ-Ñ', 'me', 'queued', '{}', '{}', '{}', 1, 50)"
+            )
+        )
+    for search in ("äö", "Äö-ñ", "ER"):
+        assert "later" in every_id(listed, JobFilter(search=search), "-created_at", limit=500)
+
+
+def test_jobs_that_are_too_many_to_search_are_said_to_be(listed: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    with listed.begin() as session:
+        session.execute(text("UPDATE job_texts SET text = repeat(text, 200)"))
+    monkeypatch.setattr(searching, "PATIENCE_S", 0.001)
+    with listed() as session, pytest.raises(TooMuchToSearch):
+        list_jobs(session, Wanted(JobFilter(search="nobody")))
+
+
+# What a page may be found by.
+ANY: frozenset[Status] = frozenset()
+FAILED, SUCCEEDED = frozenset({Status.FAILED}), frozenset({Status.SUCCEEDED})
+PLANS: dict[tuple[Order, frozenset[Status]], str] = {
+    ("-gpus", ANY): "ix_jobs_gpus",
+    ("-duration", ANY): "ix_jobs_duration",
+    ("duration", ANY): "ix_jobs_duration",
+    ("-val_accuracy", ANY): "ix_jobs_val_accuracy",
+    ("val_accuracy", ANY): "ix_jobs_val_accuracy",
+    ("val_loss", ANY): "ix_jobs_val_loss",
+    ("-train_samples_per_s", ANY): "ix_jobs_train_samples_per_s",
+    ("-batch_size", ANY): "ix_jobs_batch_size",
+    ("learning_rate", ANY): "ix_jobs_learning_rate",
+    ("-val_accuracy", FAILED): "ix_jobs_val_accuracy",  # none of which has one
+    ("val_loss", SUCCEEDED): "ix_jobs_val_loss",
+}
+
+
+def test_the_first_and_late_pages_of_figures_are_found_by_an_index(
+    listed: Sessions, engine: Engine, subtests: pytest.Subtests
+) -> None:
+    for (order, statuses), index in PLANS.items():
+        wanted, cursors = Wanted(JobFilter(statuses), order, 100 // (1 + 3 * len(statuses))), [None]
+        with listed() as session:
+            for _ in range(29):
+                cursors.append(list_jobs(session, replace(wanted, cursor=cursors[-1])).next_cursor)
+        for number in (0, 3, 7, 28):  # with figures, where they end, without them
+            with subtests.test(order=order, statuses=statuses, page=number):
+                plan, rows = plan_of(listed, engine, replace(wanted, limit=10, cursor=cursors[number]))
+                assert index in plan
+                assert "Seq Scan" not in plan
+                assert rows <= 150, plan  # where few have a figure still, the database puts all of these in order
