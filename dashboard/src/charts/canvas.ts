@@ -10,7 +10,7 @@ import { Gestures } from "./gestures.ts";
 import { type Line, padded, type Range, yExtent } from "./lines.ts";
 import { along, drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
 import type { Scope } from "./scope.ts";
-import { type Counted, distances, figureAt } from "./ticks.ts";
+import { type Counted, distances, figureAt, logPlaces } from "./ticks.ts";
 
 /** What is drawn; it changes more often than the chart itself. */
 export interface Shown {
@@ -34,7 +34,9 @@ interface Shape {
 
 export const X_AXIS_PX = 24;
 const LEFT_PX = 58; // the same on all charts, so that their axes lie above each other
+const RIGHT_PX = 24; // for the half of a figure of the axis
 const FONT = "11px ui-sans-serif, system-ui, sans-serif";
+const LATEST_MS = 500; // for what is out of sight
 const NEAR = "300px"; // of the window: what is as near is drawn with it
 
 export class Canvas {
@@ -54,7 +56,7 @@ export class Canvas {
     this.#place = place;
     this.#scope = scope;
     this.#shape = shape;
-    this.#plot = new uPlot(this.#options(), [[0, 1]], place);
+    this.#plot = new uPlot(this.#options(), [[]], place);
     this.#cursor.append(this.#label);
     this.#label.hidden = false;
     this.#plot.over.append(this.#selection, this.#cursor);
@@ -133,8 +135,8 @@ export class Canvas {
       toX: along(from, to, box.left, box.left + box.width),
       toY: along(least, greatest, box.top + box.height, box.top, this.#shape.isLog),
     };
-    drawMarks(field, this.#shown.marks);
     drawLines(field, this.#shown.lines);
+    drawMarks(field, this.#shown.marks);
   }
 
   #yRange(range: Range): Range {
@@ -180,11 +182,11 @@ export class Canvas {
     return {
       width: Math.max(1, this.#place.clientWidth),
       height,
-      padding: [6, 8, hasXAxis ? 0 : 6, 0],
+      padding: [6, RIGHT_PX, hasXAxis ? 0 : 6, 0],
       legend: { show: false },
       cursor: { show: false },
       select: { show: false, left: 0, top: 0, width: 0, height: 0 },
-      scales: { x: { time: false }, y: { distr: isLog ? 3 : 1 } },
+      scales: { x: { time: false, range: AS_SET }, y: { distr: isLog ? 3 : 1, range: AS_SET } },
       axes: [
         {
           ...axis,
@@ -196,7 +198,8 @@ export class Canvas {
         {
           ...axis,
           size: LEFT_PX,
-          space: 28,
+          space: 22,
+          ...(isLog ? { splits: (_, __, from, to) => logPlaces(from, to), filter: (_, places) => places } : {}),
           incrs: distances(counted),
           values: (_, values, __, ___, distance) => values.map((y) => this.#figureY(y, distance)),
         },
@@ -206,17 +209,18 @@ export class Canvas {
     };
   }
 
-  /** A figure of the axis of values; of one with a log scale uPlot leaves some out. */
-  #figureY(y: number | null, distance: number): string {
-    if (y === null) return "";
+  #figureY(y: number, distance: number): string {
     const { isLog, counted } = this.#shape;
-    return this.#shown.format?.(y) ?? figureAt(y, isLog ? y : distance, counted);
+    return this.#shown.format?.(y) ?? figureAt(y, isLog ? y / 10 : distance, counted);
   }
 
   #figureX(x: number, distance: number): string {
     return this.#shown.formatX?.(x) ?? figureAt(x, distance, this.#shape.countedX);
   }
 }
+
+/** The scales are as long as the scope, and the lines in view, say. */
+const AS_SET = (_: uPlot, from: number | null, to: number | null): [number | null, number | null] => [from, to];
 
 /** Something that lies over the lines, and is not there at first. */
 function layer(name: string | undefined): HTMLElement {
@@ -233,6 +237,6 @@ function withNextFrame(draw: () => void): () => void {
 
 function inIdleTime(draw: () => void): () => void {
   if (typeof requestIdleCallback === "undefined") return withNextFrame(draw);
-  const id = requestIdleCallback(draw);
+  const id = requestIdleCallback(draw, { timeout: LATEST_MS });
   return () => cancelIdleCallback(id);
 }

@@ -22,8 +22,8 @@ export interface Field {
 
 export type Along = (value: number) => number;
 
-const FEW = 60;
-const FAINT = 0.3;
+const FEW = 40;
+const FAINT = 0.35;
 
 /** From a stretch of values to a stretch of pixels. */
 export function along(from: number, to: number, start: number, end: number, isLog = false): Along {
@@ -128,7 +128,7 @@ function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, co
     const y = toY(ys[i] as number);
     if (!Number.isFinite(y)) continue;
     ctx.beginPath();
-    ctx.arc(toX(xs[i] as number), y, 2 * ratio, 0, 2 * Math.PI);
+    ctx.arc(toX(xs[i] as number), y, 1.8 * ratio, 0, 2 * Math.PI);
     ctx.fill();
   }
   ctx.globalAlpha = 1;
@@ -137,14 +137,18 @@ function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, co
 /** Vertical lines with a word at each, where it does not run into the one before. */
 export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonly Mark[]): void {
   ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = colour("muted");
+  ctx.fillStyle = colour("muted");
+  ctx.lineJoin = "round";
   ctx.font = `${10 * ratio}px ui-sans-serif, system-ui, sans-serif`;
-  ctx.lineWidth = ratio;
-  ctx.setLineDash([3 * ratio, 3 * ratio]);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
   let taken = box.left;
   for (const { x, text } of marks.toSorted((a, b) => a.x - b.x)) {
     if (x < range[0] || x > range[1]) continue;
     const left = Math.round(toX(x));
+    ctx.strokeStyle = colour("muted");
+    ctx.lineWidth = ratio;
+    ctx.setLineDash([3 * ratio, 3 * ratio]);
     ctx.beginPath();
     ctx.moveTo(left, box.top);
     ctx.lineTo(left, box.top + box.height);
@@ -152,6 +156,10 @@ export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonl
     const { width } = ctx.measureText(text);
     const start = left + width + 6 * ratio > box.left + box.width ? left - width - 4 * ratio : left + 4 * ratio;
     if (start < taken) continue;
+    ctx.setLineDash([]);
+    ctx.strokeStyle = colour("surface"); // a rim, so that it can be read on top of lines
+    ctx.lineWidth = 3 * ratio;
+    ctx.strokeText(text, start, box.top + 9 * ratio);
     ctx.fillText(text, start, box.top + 9 * ratio);
     taken = start + width + 4 * ratio;
   }

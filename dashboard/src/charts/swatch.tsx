@@ -7,10 +7,10 @@ interface Props {
 
 export function Swatch({ colour, dash = [] }: Props) {
   return (
-    <svg width="22" height="8" aria-hidden="true">
+    <svg width="18" height="8" aria-hidden="true">
       <line
         x1="1"
-        x2="21"
+        x2="17"
         y1="4"
         y2="4"
         stroke={`var(--${colour})`}

@@ -36,6 +36,7 @@ test("times are written in the units that they take", () => {
   assert.equal(figureAt(90, 30, "seconds"), "1 min 30 s");
   assert.equal(figureAt(3600, 60, "seconds"), "1 h");
   assert.equal(figureAt(3725.5, 0.5, "seconds"), "1 h 2 min 5.5 s");
+  assert.equal(figureAt(3725, 3600, "seconds"), "1 h");
   assert.equal(figureAt(59.999_999_99, 1, "seconds"), "1 min");
   assert.equal(figureAt(-90, 30, "seconds"), "-1 min 30 s");
 });

@@ -24,6 +24,32 @@ function tens(from: number, to: number): number[] {
   return Array.from({ length: to - from }, (_, i) => [1, 2, 5].map((digit) => Number(`${digit}e${from + i}`))).flat();
 }
 
+const MOST = 8; // figures of an axis with a logarithmic scale
+
+/** Where a logarithmic axis has its figures: at powers of ten, with 2 and 5 or all digits where there is room. */
+export function logPlaces(from: number, to: number): number[] {
+  const [first, last] = [Math.floor(Math.log10(from)), Math.ceil(Math.log10(to))];
+  const choices = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1]].map((digits) => places(first, last, 1, digits));
+  const sparse = Array.from({ length: last - first + 1 }, (_, i) => places(first, last, i + 1, [1]));
+  const inside = [...choices, ...sparse].map((all) => all.filter((place) => place >= from && place <= to));
+  const found = inside.find((all) => all.length <= MOST) ?? [];
+  return found.length > 2 ? found : linearPlaces(from, to);
+}
+
+function places(first: number, last: number, each: number, digits: readonly number[]): number[] {
+  const powers = Array.from({ length: Math.ceil((last - first + 1) / each) }, (_, i) => first + i * each);
+  return powers.flatMap((power) => digits.map((digit) => Number(`${digit}e${power}`)));
+}
+
+/** Within less than a digit. */
+function linearPlaces(from: number, to: number): number[] {
+  const distance = tens(-15, 18).find((one) => (to - from) / one <= MOST) ?? to - from;
+  const first = Math.ceil(from / distance);
+  return Array.from({ length: Math.floor(to / distance) - first + 1 }, (_, i) =>
+    Number(((first + i) * distance).toPrecision(12)),
+  );
+}
+
 /** A value by itself. */
 export function written(counted: Counted): (value: number) => string {
   return { tens: number, bytes, seconds: duration }[counted];

@@ -1,7 +1,119 @@
-// The curves of a job and what its slots did meanwhile, under one axis.
+// The charts of a job: how it learns and how fast, and below, on the same axis, what its slots and hosts did meanwhile.
 
-import type { Job } from "../../../api/types.ts";
+import { useMemo } from "preact/hooks";
+import { usePolled } from "../../../api/polled.ts";
+import type { Attempt, Job, Listed } from "../../../api/types.ts";
+import { newScope } from "../../../charts/scope.ts";
+import { Waiting } from "../../../parts/notice.tsx";
+import { isTerminal } from "../../../parts/status.tsx";
+import { setParams } from "../../../url.ts";
+import type { Look } from "./chart.ts";
+import styles from "./charts.module.css";
+import { learningCharts, speedCharts } from "./curves.ts";
+import { Group } from "./group.tsx";
+import { marksOf } from "./marks.ts";
+import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
+import { Toolbar } from "./toolbar.tsx";
+import { type Series, useSeries } from "./use_series.ts";
+import { useView, type View } from "./use_view.ts";
+import { type Axis, type GroupKey, STANDARD, textOf, toggled } from "./view.ts";
 
 export function JobCharts({ job }: { job: Job }) {
-  return <p>{job.id}</p>;
+  const view = useView(job.gpus);
+  const { axis, ranks, open, zoom } = view;
+  const scope = useMemo(() => newScope(zoom), [zoom]);
+  const sampled = useMemo(() => metricsOf(open), [open]);
+  const { series, problem } = useSeries({ job, axis, ranks, sampled, scope });
+
+  const toAxis = (next: Axis): void => {
+    scope.zoom.value = scope.cursor.value = null;
+    setParams({ x: next === STANDARD.axis ? null : next, from: null, to: null });
+  };
+  return (
+    <section class={styles["charts"]} aria-label="Charts">
+      <Toolbar view={view} scope={scope} count={job.gpus} onAxis={toAxis} />
+      {series === undefined ? (
+        <Waiting problem={problem} what="the charts" />
+      ) : (
+        <div class={series.axis === axis ? undefined : styles["old"]} aria-busy={series.axis !== axis}>
+          <Groups job={job} series={series} view={view} scope={scope} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+interface Props {
+  job: Job;
+  series: Series;
+  view: View;
+  scope: ReturnType<typeof newScope>;
+}
+
+function Groups({ job, series, view, scope }: Props) {
+  const { ranks, logs, open, hidden } = view;
+  const smooth = view.smooth.value;
+  const look: Look = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
+  const groups = useMemo(() => groupsOf(series, look), [series, look]);
+  const marks = useMarks(job, series);
+  if (groups.every(({ charts }) => charts.length === 0)) return <Nothing job={job} />;
+  const onToggle = (line: string): void => setParams({ hide: textOf(toggled(hidden, line), []) });
+  const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), STANDARD.open) });
+  return (
+    <>
+      {groups.map(({ key, title, charts, note }) => (
+        <Group
+          key={key}
+          title={title}
+          note={note}
+          isOpen={open.has(key)}
+          onFold={() => onFold(key)}
+          charts={charts}
+          plot={{ scope, marks, ...FORMS[series.axis], hidden, onToggle }}
+        />
+      ))}
+    </>
+  );
+}
+
+const FORMS = {
+  step: { xName: "step", countedX: "tens" },
+  epoch: { xName: "epoch", countedX: "tens" },
+  time: { xName: "time", countedX: "seconds" },
+} as const;
+
+function groupsOf({ metrics, samples }: Series, look: Look) {
+  const isOfCpu = samples.slots.size > 0 && !hasGpus(samples);
+  const groups: { key: GroupKey; title: string; charts: ReturnType<typeof hostCharts>; note?: string }[] = [
+    { key: "learning", title: "Learning", charts: learningCharts(metrics, look) },
+    { key: "speed", title: "Speed", charts: speedCharts(metrics, look) },
+    {
+      key: "slots",
+      title: "Utilization",
+      charts: slotCharts(samples, metrics, look),
+      ...(isOfCpu ? { note: "The slots are shares of the CPU: there are no figures of GPUs." } : {}),
+    },
+    ...(isOfCpu ? [] : [{ key: "gpus", title: "More of the GPUs", charts: gpuCharts(samples, look) } as const]),
+    { key: "hosts", title: "Hosts", charts: hostCharts(samples, look) },
+  ];
+  return groups;
+}
+
+function useMarks(job: Job, series: Series) {
+  const path = job.attempt > 1 ? `/v1/jobs/${job.id}/attempts?limit=1000` : null;
+  const { data } = usePolled<Listed<Attempt>>(path, {
+    every_s: isTerminal(job.status) ? Number.POSITIVE_INFINITY : 10,
+  });
+  const { summary, plan, started_at, created_at } = job;
+  // The job itself is a new object with every step; marks are drawn anew only where what they tell of changes.
+  return useMemo(
+    () => marksOf({ summary, plan, started_at, created_at }, data?.items ?? [], series.metrics, series.axis),
+    [summary, plan, started_at, created_at, data, series],
+  );
+}
+
+function Nothing({ job }: { job: Job }) {
+  if (!isTerminal(job.status))
+    return <p class={styles["nothing"]}>No step yet: curves begin with the first one, utilization by time before.</p>;
+  return <p class={styles["nothing"]}>It wrote no curves.</p>;
 }

@@ -1,0 +1,40 @@
+// Some charts of a job below a title, by which they are folded away.
+
+import { Plot, type PlotProps } from "../../../charts/plot.tsx";
+import type { Chart } from "./chart.ts";
+import styles from "./group.module.css";
+import { useIsNarrow } from "./narrow.ts";
+
+interface Props {
+  title: string;
+  note?: string | undefined;
+  isOpen: boolean;
+  onFold: () => void;
+  charts: readonly Chart[];
+  /** What all charts share. */
+  plot: Pick<PlotProps, "scope" | "marks" | "xName" | "countedX" | "hidden" | "onToggle">;
+}
+
+export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {
+  const height = useIsNarrow() ? 150 : 190;
+  if (isOpen && charts.length === 0 && note === undefined) return null;
+  return (
+    <section class={styles["group"]} aria-label={title}>
+      <div class={styles["header"]}>
+        <h3>
+          <button type="button" class={styles["fold"]} aria-expanded={isOpen} onClick={onFold}>
+            <span aria-hidden="true">{isOpen ? "▾" : "▸"}</span> {title}
+          </button>
+        </h3>
+        {isOpen && note !== undefined && <span class="muted">{note}</span>}
+      </div>
+      {isOpen && (
+        <div class={styles["charts"]}>
+          {charts.map(({ key, ...chart }) => (
+            <Plot key={key} {...plot} {...chart} height={height} />
+          ))}
+        </div>
+      )}
+    </section>
+  );
+}

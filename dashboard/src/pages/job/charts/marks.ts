@@ -1,0 +1,46 @@
+// What is marked on all charts of a job: its best epoch, and where it went on after a restart.
+
+import type { Attempt, Job } from "../../../api/types.ts";
+import type { Mark } from "../../../charts/pen.ts";
+import type { Metrics } from "./curves.ts";
+import type { Axis } from "./view.ts";
+
+/** What the marks tell of a job. */
+type Told = Pick<Job, "summary" | "plan" | "started_at" | "created_at">;
+
+export function marksOf(job: Told, attempts: readonly Attempt[], metrics: Metrics, axis: Axis): Mark[] {
+  const best = bestEpochAt(job, metrics, axis);
+  const restarts = attempts.flatMap((attempt) => {
+    const x = attempt.number > 1 ? restartAt(job, attempt, axis) : null;
+    return x === null ? [] : [{ x, text: `attempt ${attempt.number}` }];
+  });
+  return best === null ? restarts : [...restarts, { x: best, text: "best epoch" }];
+}
+
+function bestEpochAt(job: Told, metrics: Metrics, axis: Axis): number | null {
+  const epoch = job.summary?.best_epoch;
+  if (epoch == null || epoch < 1) return null;
+  if (axis === "epoch") return epoch;
+  // One point an epoch, as long as none was left out.
+  const ends = metrics.get("loss")?.get(-1)?.xs ?? [];
+  const isWhole = ends.length === job.summary?.epochs_run;
+  if (isWhole) return ends[epoch - 1] ?? null;
+  return axis === "step" ? stepsOf(job, epoch) : null;
+}
+
+function stepsOf(job: Told, epoch: number): number | null {
+  const perEpoch = job.plan?.["steps_per_epoch"];
+  return typeof perEpoch === "number" ? epoch * perEpoch : null;
+}
+
+function restartAt(job: Told, attempt: Attempt, axis: Axis): number | null {
+  if (axis === "time") {
+    const [zero, start] = [job.started_at ?? job.created_at, attempt.started_at];
+    return start ? (Date.parse(start) - Date.parse(zero)) / 1000 : null;
+  }
+  const step = attempt.resumed_step;
+  if (step == null) return null;
+  if (axis === "step") return step;
+  const perEpoch = stepsOf(job, 1);
+  return perEpoch === null ? null : step / perEpoch;
+}

@@ -1,0 +1,14 @@
+// Whether the window is as narrow as a phone's.
+
+import { signal } from "@preact/signals";
+
+const query = matchMedia("(max-width: 640px)");
+const isNarrow = signal(query.matches);
+query.addEventListener("change", () => {
+  isNarrow.value = query.matches;
+});
+
+/** To be read in a component, which is rendered anew when it changes. */
+export function useIsNarrow(): boolean {
+  return isNarrow.value;
+}

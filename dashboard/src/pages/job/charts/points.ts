@@ -1,0 +1,61 @@
+// The points of a series of the api: attempts joined to one line, detail laid over what is coarser.
+
+import { indexUpTo, type Range } from "../../../charts/lines.ts";
+
+/** Some neighbouring points of a series in figures: all that there were, whether the answer has them or not. */
+export interface Band {
+  readonly x_from: number;
+  readonly x_to: number;
+  readonly count: number;
+  readonly mean: number;
+}
+
+export interface Points {
+  /** Ascending. */
+  readonly xs: readonly number[];
+  /** As many; NaN is a gap. */
+  readonly ys: readonly number[];
+  readonly bands: readonly Band[];
+}
+
+interface Series {
+  readonly x: readonly number[];
+  readonly y: readonly (number | null)[];
+  readonly bands: readonly Band[];
+}
+
+export function pointsOf({ x, y, bands }: Series): Points {
+  return { xs: x, ys: y.map((value) => value ?? Number.NaN), bands };
+}
+
+/**
+ * The attempts of a rank as one line, with a gap between each two. What an attempt did beyond the place from which a
+ * later one went on is left out, as it was done again.
+ */
+export function joined(attempts: readonly Points[]): Points {
+  const xs = attempts.flatMap((one, i) => (i === 0 || one.xs[0] === undefined ? one.xs : [one.xs[0], ...one.xs]));
+  const ys = attempts.flatMap((one, i) => (i === 0 || one.xs.length === 0 ? one.ys : [Number.NaN, ...one.ys]));
+  const kept: number[] = [];
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = xs.length - 1; i >= 0; i--) {
+    const x = xs[i] as number;
+    if (x > least) continue;
+    least = x;
+    kept.push(i);
+  }
+  kept.reverse();
+  const bands = attempts.flatMap((one) => one.bands).toSorted((a, b) => a.x_from - b.x_from);
+  return { xs: kept.map((i) => xs[i] as number), ys: kept.map((i) => ys[i] as number), bands };
+}
+
+/** `detail` within a stretch, and what is known of the rest around it. */
+export function spliced(wide: Points, detail: Points, [from, to]: Range): Points {
+  const before = wide.xs.findLastIndex((x) => x < from) + 1;
+  const behind = indexUpTo(wide.xs, to) + 1;
+  const isAround = ({ x_from, x_to }: Band): boolean => x_to < from || x_from > to;
+  return {
+    xs: [...wide.xs.slice(0, before), ...detail.xs, ...wide.xs.slice(behind)],
+    ys: [...wide.ys.slice(0, before), ...detail.ys, ...wide.ys.slice(behind)],
+    bands: [...wide.bands.filter(isAround), ...detail.bands].toSorted((a, b) => a.x_from - b.x_from),
+  };
+}

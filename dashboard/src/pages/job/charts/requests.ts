@@ -1,0 +1,78 @@
+// What is asked of the api for the charts of a job: one request for its metrics, one for its utilization, whatever is
+// looked at. Zoomed in, once more the same of the stretch in view.
+
+import type { Range } from "../../../charts/lines.ts";
+import { pathWith } from "../../../query.ts";
+import type { Axis, Ranks } from "./view.ts";
+
+/** What one looks at, as far as it decides what is asked for. */
+export interface Wanted {
+  readonly id: string;
+  readonly axis: Axis;
+  readonly ranks: Ranks;
+  /** How many ranks the job has. */
+  readonly count: number;
+  /** Null: all of the axis. */
+  readonly stretch: Range | null;
+  /** There are more steps than an answer has points: the bands of metrics are wanted as well. */
+  readonly hasManySteps: boolean;
+  /** And more seconds: those of samples. */
+  readonly hasManySeconds: boolean;
+}
+
+export const MOST_POINTS = 1000; // of a series: more than a chart has columns add nothing to it
+const FEWEST_POINTS = 200;
+const POINTS_OF_ALL = 8000; // of one metric over all ranks
+const BANDS = 200;
+const BANDS_OF_ALL = 4000;
+
+/** On the axis of epochs the api gives what is one a step only where it is named; others may be in `known`. */
+const OF_STEPS = ["loss", "accuracy", "samples_per_s", "step_time_s", "data_wait_s", "allreduce_s"];
+
+export function metricsPath(wanted: Wanted, known: readonly string[]): string {
+  const { id, axis, ranks } = wanted;
+  return pathWith(`/v1/jobs/${id}/metrics`, {
+    axis,
+    name: axis === "epoch" ? [...new Set([...OF_STEPS, ...known])] : [],
+    rank: typeof ranks === "number" ? [-1, ranks] : [],
+    ...size(wanted, wanted.hasManySteps || ranks === "mean"),
+  });
+}
+
+/** The names of a job's metrics, in an answer of few bytes: those that are one an epoch. */
+export function namesPath(id: string): string {
+  return pathWith(`/v1/jobs/${id}/metrics`, { axis: "epoch", max_points: 4 });
+}
+
+export function utilizationPath(wanted: Wanted, metrics: readonly string[]): string {
+  const { id, axis, ranks } = wanted;
+  return pathWith(`/v1/jobs/${id}/utilization`, {
+    axis,
+    metric: metrics,
+    ...size(wanted, wanted.hasManySeconds || ranks === "mean"),
+  });
+}
+
+function size({ stretch, ranks, count }: Wanted, hasBands: boolean) {
+  const series = typeof ranks === "number" ? 1 : Math.max(1, count);
+  const points = Math.round(POINTS_OF_ALL / series);
+  return {
+    from: stretch?.[0],
+    to: stretch?.[1],
+    max_points: Math.min(MOST_POINTS * (stretch === null ? 1 : 2), Math.max(FEWEST_POINTS, points)),
+    bands: hasBands ? Math.min(BANDS, Math.max(20, Math.round(BANDS_OF_ALL / series))) : null,
+  };
+}
+
+const WIDEST = 4; // times the view; what was asked for serves as long as it is not much wider
+
+/** The stretch to ask for, of which `view` is a part with as much again around it; the one before, while it will do. */
+export function stretchFor(view: Range | null, before: Range | null): Range | null {
+  if (view === null) return null;
+  const length = view[1] - view[0];
+  if (before !== null && before[0] <= view[0] && view[1] <= before[1] && before[1] - before[0] <= WIDEST * length)
+    return before;
+  const unit = 10 ** Math.floor(Math.log10(length / 10));
+  const rounded = (x: number, round: (x: number) => number): number => Number((round(x / unit) * unit).toPrecision(12));
+  return [rounded(view[0] - length / 2, Math.floor), rounded(view[1] + length / 2, Math.ceil)];
+}

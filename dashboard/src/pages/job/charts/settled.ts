@@ -1,0 +1,46 @@
+// State that changes with every movement of a hand, and is written to the page's address when the hand rests.
+
+import { effect, type Signal, signal, untracked } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import { query, setParams } from "../../../url.ts";
+
+const SETTLED_MS = 300;
+
+interface Form<T> {
+  readonly read: (params: URLSearchParams) => T;
+  /** The parameters that say it; null takes one away. */
+  readonly write: (value: T) => Readonly<Record<string, string | null>>;
+}
+
+/** A signal that follows the address, and that the address follows. `form` is the same as long as the component lives. */
+export function useSettled<T>(form: Form<T>): Signal<T> {
+  const [state] = useState(() => signal(form.read(new URLSearchParams(query.peek()))));
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let written = JSON.stringify(form.write(state.peek()));
+    const stops = [
+      effect(() => {
+        const value = state.value;
+        clearTimeout(timer);
+        timer = setTimeout(() => {
+          const params = form.write(value);
+          if (JSON.stringify(params) === written) return;
+          written = JSON.stringify(params);
+          untracked(() => setParams(params));
+        }, SETTLED_MS);
+      }),
+      query.subscribe((now) => {
+        const value = form.read(new URLSearchParams(now));
+        const params = JSON.stringify(form.write(value));
+        if (params === written) return;
+        written = params;
+        state.value = value;
+      }),
+      () => clearTimeout(timer),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }, [form, state]);
+  return state;
+}

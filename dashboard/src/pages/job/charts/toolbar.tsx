@@ -1,0 +1,118 @@
+// How one looks at the charts of a job: the axis, the smoothing, the scales, the ranks, and the stretch in view.
+
+import { type Scope, zoomBy } from "../../../charts/scope.ts";
+import { figureAt } from "../../../charts/ticks.ts";
+import { Choice } from "../../../parts/choice.tsx";
+import { setParams } from "../../../url.ts";
+import styles from "./toolbar.module.css";
+import type { View } from "./use_view.ts";
+import { AXES, type Axis, MOST_SMOOTH, STANDARD, textOf, toggled } from "./view.ts";
+
+interface Props {
+  view: View;
+  scope: Scope;
+  /** How many ranks the job has. */
+  count: number;
+  onAxis: (axis: Axis) => void;
+}
+
+const LOGS = [
+  ["losses", "Losses"],
+  ["times", "Times"],
+] as const;
+
+export function Toolbar({ view, scope, count, onAxis }: Props) {
+  return (
+    <header class={styles["bar"]}>
+      <h2 class="spoken">Charts</h2>
+      <Choice label="Axis" value={view.axis} options={AXES} onChange={onAxis} />
+      <Smoothing smooth={view.smooth} />
+      <fieldset class={styles["logs"]}>
+        <legend class="spoken">Logarithmic scale</legend>
+        <span aria-hidden="true">Log</span>
+        {LOGS.map(([key, text]) => (
+          <label key={key}>
+            <input
+              type="checkbox"
+              checked={view.logs.has(key)}
+              onChange={() => setParams({ log: textOf(toggled(view.logs, key), STANDARD.logs) })}
+            />
+            {text}
+          </label>
+        ))}
+      </fieldset>
+      {count > 1 && <RankChoice view={view} count={count} />}
+      <Zoom axis={view.axis} scope={scope} />
+    </header>
+  );
+}
+
+function Smoothing({ smooth }: Pick<View, "smooth">) {
+  const weight = smooth.value;
+  return (
+    <label class={styles["smoothing"]}>
+      Smoothing
+      <input
+        type="range"
+        min="0"
+        max={MOST_SMOOTH}
+        step="0.01"
+        value={weight}
+        onInput={(event) => {
+          smooth.value = Number(event.currentTarget.value);
+        }}
+      />
+      <output>{weight.toFixed(2)}</output>
+    </label>
+  );
+}
+
+function RankChoice({ view, count }: { view: View; count: number }) {
+  return (
+    <label class={styles["ranks"]}>
+      <span class="spoken">Ranks</span>
+      <select value={String(view.ranks)} onChange={(event) => setParams({ ranks: event.currentTarget.value })}>
+        <option value="all">All {count} ranks</option>
+        <option value="mean">Mean of ranks</option>
+        {Array.from({ length: count }, (_, rank) => (
+          <option key={String(rank)} value={String(rank)}>
+            Rank {rank}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const HELP =
+  "Drag to zoom, double click for all of it. Ctrl and wheel, or two fingers, zoom as well. Shift and drag, or a sideways wheel, pan. With the keyboard: arrows, plus, minus, Escape.";
+
+function Zoom({ axis, scope }: { axis: Axis; scope: Scope }) {
+  const zoom = scope.zoom.value;
+  if (zoom === null) {
+    return (
+      <span class={styles["hint"]} title={HELP}>
+        Drag to zoom
+      </span>
+    );
+  }
+  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, axis === "time" ? "seconds" : "tens");
+  return (
+    <span class={styles["zoom"]}>
+      <span>
+        {figure(zoom[0])} to {figure(zoom[1])}
+      </span>
+      <button type="button" onClick={() => zoomBy(scope, 2, (zoom[0] + zoom[1]) / 2)}>
+        Zoom out
+      </button>
+      <button
+        type="button"
+        onClick={() => {
+          scope.zoom.value = null;
+        }}
+      >
+        Show all
+      </button>
+    </span>
+  );
+}

@@ -1,0 +1,47 @@
+// How one looks at the charts of a job: read from the page's address, and kept there.
+
+import type { Signal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import type { Range } from "../../../charts/lines.ts";
+import { param } from "../../../url.ts";
+import { useSettled } from "./settled.ts";
+import { type Axis, axisOf, type Ranks, rangeFrom, ranksOf, STANDARD, setOf, smoothFrom, textsOf } from "./view.ts";
+
+export interface View {
+  readonly axis: Axis;
+  readonly ranks: Ranks;
+  /** The groups of charts that are unfolded. */
+  readonly open: ReadonlySet<string>;
+  /** Which groups have a logarithmic scale: losses, times. */
+  readonly logs: ReadonlySet<string>;
+  /** The keys of lines that are hidden on all charts. */
+  readonly hidden: ReadonlySet<string>;
+  readonly smooth: Signal<number>;
+  readonly zoom: Signal<Range | null>;
+}
+
+const SMOOTH = {
+  read: (params: URLSearchParams): number => smoothFrom(params.get("smooth") ?? ""),
+  write: (weight: number) => ({ smooth: weight === STANDARD.smooth ? null : String(weight) }),
+};
+
+const ZOOM = {
+  read: (params: URLSearchParams): Range | null => rangeFrom(params.get("from") ?? "", params.get("to") ?? ""),
+  write: (range: Range | null) => {
+    const [from, to] = textsOf(range);
+    return { from, to };
+  },
+};
+
+export function useView(count: number): View {
+  const [open, logs, hidden] = [param("charts").value, param("log").value, param("hide").value];
+  return {
+    axis: axisOf(param("x").value),
+    ranks: ranksOf(param("ranks").value, count),
+    open: useMemo(() => setOf(open, STANDARD.open), [open]),
+    logs: useMemo(() => setOf(logs, STANDARD.logs), [logs]),
+    hidden: useMemo(() => setOf(hidden, []), [hidden]),
+    smooth: useSettled(SMOOTH),
+    zoom: useSettled(ZOOM),
+  };
+}

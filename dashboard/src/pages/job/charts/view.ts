@@ -1,0 +1,69 @@
+// How one looks at the charts of a job, as its address says it.
+
+import type { Range } from "../../../charts/lines.ts";
+import { listOf } from "../../../query.ts";
+
+export type Axis = "step" | "epoch" | "time";
+
+/** Whose lines are shown: each rank's, the mean of all, or one rank's. */
+export type Ranks = "all" | "mean" | number;
+
+export type GroupKey = "learning" | "speed" | "slots" | "gpus" | "hosts";
+
+export const AXES: readonly (readonly [Axis, string])[] = [
+  ["step", "Step"],
+  ["epoch", "Epoch"],
+  ["time", "Time"],
+];
+export const STANDARD = { axis: "step", smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
+export const MOST_SMOOTH = 0.99;
+const FEW_RANKS = 8; // each of which has a colour of its own
+
+export function axisOf(text: string): Axis {
+  return AXES.find(([axis]) => axis === text)?.[0] ?? STANDARD.axis;
+}
+
+export function smoothFrom(text: string): number {
+  const weight = Number(text);
+  return text !== "" && weight >= 0 ? Math.min(MOST_SMOOTH, weight) : STANDARD.smooth;
+}
+
+/** The ranks that a text names: of few ranks it is all where it says nothing, of many their mean. */
+export function ranksOf(text: string, count: number): Ranks {
+  if (text === "all" || text === "mean") return text;
+  if (/^\d+$/.test(text) && Number(text) < count) return Number(text);
+  return count <= FEW_RANKS ? "all" : "mean";
+}
+
+/** A list that may be empty; without a text the standard one. */
+export function setOf(text: string, standard: readonly string[]): ReadonlySet<string> {
+  return new Set(text === "" ? standard : text === "none" ? [] : listOf(text));
+}
+
+/** The text of such a list; null where it is the standard one, which needs none. */
+export function textOf(items: ReadonlySet<string>, standard: readonly string[]): string | null {
+  if (items.size === standard.length && standard.every((item) => items.has(item))) return null;
+  return items.size === 0 ? "none" : [...items].join(",");
+}
+
+export function toggled(items: ReadonlySet<string>, item: string): ReadonlySet<string> {
+  const next = new Set(items);
+  if (!next.delete(item)) next.add(item);
+  return next;
+}
+
+export function rangeFrom(from: string, to: string): Range | null {
+  const range = [Number(from), Number(to)] as const;
+  return from !== "" && to !== "" && range[0] < range[1] ? range : null;
+}
+
+/** The ends of a range in as few figures as a chart shows. */
+export function textsOf(range: Range | null): [from: string | null, to: string | null] {
+  if (range === null) return [null, null];
+  const places = Math.max(0, 3 - Math.floor(Math.log10(range[1] - range[0])));
+  return [text(range[0], places), text(range[1], places)];
+}
+
+function text(x: number, places: number): string {
+  return String(Number(x.toFixed(Math.min(12, places))));
+}
