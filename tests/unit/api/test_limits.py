@@ -89,7 +89,7 @@ def test_an_admin_is_limited_by_their_token_alone() -> None:
     assert limits.rate_of(Bearer("a", "1", "session", Scope.SUBMIT, 200.0)) == 200
 
 
-@pytest.mark.parametrize(("limit", "tabs"), [(None, 8), (None, 2), (15.0, 1)])
+@pytest.mark.parametrize(("limit", "tabs"), [(None, 7), (15.0, 1)])
 def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
     """All are opened at once, and then poll for a minute: docs/access.md says how often."""
     clock = Clock()
