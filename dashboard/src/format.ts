@@ -4,6 +4,16 @@ export const UNKNOWN = "–";
 
 type Maybe = number | null | undefined;
 
+// Made once: to make one takes longer than to format a hundred figures.
+const whole = new Intl.NumberFormat("en");
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const significant = Array.from(
+  { length: 21 },
+  (_, i) => new Intl.NumberFormat("en", { maximumSignificantDigits: i + 1 }),
+);
+const timeOfDay = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const dayAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
 function known(value: Maybe): value is number {
   return value !== null && value !== undefined && Number.isFinite(value);
 }
@@ -14,23 +24,20 @@ export function number(value: Maybe, digits = 4): string {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e9))
     return value.toExponential(Math.max(digits - 2, 0)).replace(/\.?0+e/, "e");
-  if (Number.isInteger(value)) return value.toLocaleString("en");
-  return value.toLocaleString("en", {
-    maximumSignificantDigits: size >= 10 ** digits ? Math.ceil(Math.log10(size)) : digits,
-  });
+  if (Number.isInteger(value)) return whole.format(value);
+  const shown = size >= 10 ** digits ? Math.ceil(Math.log10(size)) : digits; // all that stand before the point
+  return (significant[shown - 1] ?? whole).format(value);
 }
 
 /** A count in short: 1,234 is 1,234, 12,345 is 12.3k. */
 export function short(value: Maybe): string {
   if (!known(value)) return UNKNOWN;
-  return Math.abs(value) < 10_000
-    ? number(value)
-    : value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 });
+  return Math.abs(value) < 10_000 ? number(value) : compact.format(value);
 }
 
 /** So many of something: 1 job, 12 jobs. */
 export function counted(count: number, noun: string): string {
-  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+  return `${whole.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** A share of 0..1 in percent. */
@@ -43,19 +50,17 @@ export function duration(seconds: Maybe): string {
   if (!known(seconds)) return UNKNOWN;
   if (seconds < 0) return `-${duration(-seconds)}`;
   if (seconds < 10) return `${Number(seconds.toPrecision(2))} s`;
-  const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
+  const all = Math.round(seconds);
+  if (all < 60) return `${all} s`;
   const units: [number, string, number, string][] = [
     [86_400, "d", 3600, "h"],
     [3600, "h", 60, "min"],
     [60, "min", 1, "s"],
   ];
   for (const [size, unit, part, partUnit] of units) {
-    if (whole < size) continue;
-    const rest = Math.floor((whole % size) / part);
-    return rest === 0
-      ? `${Math.floor(whole / size)} ${unit}`
-      : `${Math.floor(whole / size)} ${unit} ${rest} ${partUnit}`;
+    if (all < size) continue;
+    const rest = Math.floor((all % size) / part);
+    return rest === 0 ? `${Math.floor(all / size)} ${unit}` : `${Math.floor(all / size)} ${unit} ${rest} ${partUnit}`;
   }
   return UNKNOWN;
 }
@@ -73,7 +78,7 @@ export function moment(at: string | null | undefined, now = new Date()): string 
   if (!at) return UNKNOWN;
   const date = new Date(at);
   const isToday = date.toDateString() === now.toDateString();
-  return date.toLocaleString("en-GB", isToday ? { timeStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" });
+  return (isToday ? timeOfDay : dayAndTime).format(date);
 }
 
 /** How long ago: 12 s ago, 3 d ago. */

@@ -19,13 +19,23 @@ export interface Options {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+const SILENT = "The api does not answer";
+const LONGEST_MS = 60_000; // an answer that has not come by then does not come: its machine may be gone
+
 /** Ask the api. Raises `Problem`; one with the status 0 where nothing answers. A 304 has no data. */
 export async function call<T>(method: string, path: string, options: Options = {}): Promise<Answer<T>> {
-  const response = await send(method, path, options);
-  const etag = response.headers.get("etag");
-  if (response.status === 304 || response.status === 204)
-    return { status: response.status, data: undefined as T, etag };
-  return { status: response.status, data: (await response.json()) as T, etag };
+  const late = AbortSignal.timeout(LONGEST_MS);
+  const signal = options.signal ? AbortSignal.any([late, options.signal]) : late;
+  try {
+    const response = await send(method, path, { ...options, signal });
+    const hasNone = response.status === 304 || response.status === 204;
+    const data = hasNone ? (undefined as T) : ((await response.json()) as T);
+    return { status: response.status, data, etag: response.headers.get("etag") };
+  } catch (error) {
+    throw late.aborted && !options.signal?.aborted
+      ? noted(new Problem(0, "away", SILENT, "It takes too long."))
+      : error;
+  }
 }
 
 /** The answer as it comes, for those who read it as a stream. Raises `Problem` where it is none. */
@@ -45,7 +55,7 @@ export async function send(method: string, path: string, options: Options): Prom
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw noted(new Problem(0, "away", "The api does not answer", "It is stopped, or the network is down."));
+    throw noted(new Problem(0, "away", SILENT, "It is stopped, or the network is down."));
   }
   if (response.ok || response.status === 304) {
     if (connection.peek().state !== "ok") connection.value = { state: "ok" };

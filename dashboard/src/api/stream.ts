@@ -7,6 +7,8 @@ import { send } from "./client.ts";
 import { Problem } from "./problem.ts";
 import { restingMs } from "./resting.ts";
 
+const SILENCE_MS = 40_000; // the api says something every 15 seconds: behind a longer silence nobody is left
+
 /** What is done with the events of a kind; `data` is what docs/live.md says. */
 export type Handlers = Readonly<Record<string, (data: never) => void>>;
 
@@ -70,7 +72,8 @@ async function read(response: Response, told: Told): Promise<void> {
   });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
-    const { done, value } = await reader.read();
+    const watchdog = setTimeout(() => void reader.cancel(), SILENCE_MS);
+    const { done, value } = await reader.read().finally(() => clearTimeout(watchdog));
     if (done) return;
     parser.feed(value);
   }
