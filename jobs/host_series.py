@@ -68,6 +68,18 @@ def host_utilization(
     return HostUtilization(start, found)
 
 
+def version_of(session: Session, name: str) -> str:
+    """The time of a host's newest sample: until there is a newer one, nothing changes but that time goes by.
+
+    Raises `HostNotFound`.
+    """
+    newest = select(func.max(HostSample.at)).where(HostSample.host == name).scalar_subquery()
+    found = session.execute(select(newest).where(_is_known(name))).one_or_none()
+    if found is None:
+        raise HostNotFound(name)
+    return str(found[0])
+
+
 def _is_known(name: str) -> Any:
     return select(Host.name).where(Host.name == name).exists()
 

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Body, Depends, Query, Response
+from fastapi import Body, Depends, Query, Request, Response
 from sqlalchemy.orm import Session
 
 from api.access import ADMIN_ONLY, CallerHere, router
 from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
-from api.entity_tags import UNCHANGED, answer_once
+from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
 from api.routes.series import MaxPoints
 from jobs import audit, draining, host_series
@@ -53,19 +53,27 @@ def get_host(name: HostName, services: ServicesHere, if_none_match: IfNoneMatch 
     return answer_once(view, if_none_match, untold={"heartbeat_age_s"})
 
 
-@routes.get("/hosts/{name}/utilization", responses=_NO_SUCH_HOST)
+@routes.get("/hosts/{name}/utilization", response_model=HostUtilizationView, responses=UNCHANGED | _NO_SUCH_HOST)
 def get_host_utilization(
     name: HostName,
+    request: Request,
     services: ServicesHere,
     metric: Annotated[list[HostMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
     minutes: Annotated[float, Query(gt=0, le=_WEEK_MINUTES, description="The last so many")] = 60,
     max_points: MaxPoints = 1000,
-) -> HostUtilizationView:
-    """Read what the whole host was doing, about once a second: its processors, memory, network and disks."""
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Read what the whole host was doing, about once a second: its processors, memory, network and disks.
+
+    With `If-None-Match` it is answered with 304 until there is a newer sample, however much time went by.
+    """
     wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(host_series.HOST_UNITS)
     with services.sessions() as session:
+        tag = tag_of(host_series.version_of(session, name), request.url.query)
+        if is_known(tag, if_none_match):
+            return unchanged(tag)
         found = host_series.host_utilization(session, name, wanted=wanted, minutes=minutes, max_points=max_points)
-    return HostUtilizationView.model_validate(found)
+    return answer_with(HostUtilizationView.model_validate(found), tag)
 
 
 @routes.post(

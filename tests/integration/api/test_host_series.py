@@ -13,6 +13,7 @@ from jobs.database import Sessions
 from jobs.host_series import HOST_UNITS, OldHostSamples
 from jobs.ingest import HostSampleRow, store_host_samples
 from jobs.tables import HostSample
+from tests.integration.api.polls import Poll
 from tests.integration.jobs.given import a_host
 
 NOTHING = HostSampleRow("ha", datetime.now(UTC), None, None, None, None, None, None)
@@ -77,6 +78,18 @@ def test_a_spike_of_a_host_survives_thinning(api: TestClient, sessions: Sessions
 def test_a_host_that_never_registered_has_no_series(api: TestClient) -> None:
     answer = api.get("/v1/hosts/nowhere/utilization")
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
+
+
+def test_utilization_of_a_host_is_sent_again_with_a_newer_sample(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    poll, other = (Poll(api, f"/v1/hosts/ha/utilization?minutes={minutes}") for minutes in (60, 61))
+    poll.changes_with(lambda: host_samples(sessions, [{"cpu_percent": 1.0}], last_ago_s=30))
+    poll.changes_with(lambda: host_samples(sessions, [{"cpu_percent": 2.0}]))
+    assert poll.full().headers["etag"] != other.full().headers["etag"]
+    host_samples(sessions, [{"cpu_percent": 3.0}], host="hb")
+    assert poll.is_unchanged()
+    known = {"If-None-Match": "*"}
+    assert api.get("/v1/hosts/nowhere/utilization", headers=known).status_code == 404
 
 
 @pytest.mark.parametrize("query", ["metric=gpu_percent", "minutes=0", "minutes=nan", "minutes=10081", "max_points=3"])
