@@ -62,8 +62,8 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
           </p>
         )}
       </div>
-      {axes.length === 0 ? (
-        <p class={styles["none"]}>Choose at least one axis.</p>
+      {axes.length < 2 ? (
+        <p class={styles["none"]}>Choose two axes at least.</p>
       ) : (
         <ParallelChart
           title="Parallel coordinates"

@@ -55,7 +55,7 @@ test("a setting that some jobs do not have differs", () => {
   ]);
   assert.deepEqual(
     differing.map(({ label }) => label),
-    ["labels team"],
+    ["label team"],
   );
 });
 

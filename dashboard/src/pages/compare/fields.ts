@@ -35,7 +35,15 @@ const FIRST = ["dataset.source", "model.name", "gpus", "batch_size", "learning_r
 const NO_SETTINGS: ReadonlySet<string> = new Set(["name"]);
 
 export function labelOf(key: string): string {
-  return LABELS[key] ?? words(key.replace(/^plan\./, "").replaceAll(".", " "));
+  return (
+    LABELS[key] ??
+    words(
+      key
+        .replace(/^plan\./, "")
+        .replace(/^labels\./, "label ")
+        .replaceAll(".", " "),
+    )
+  );
 }
 
 export function toldValue(value: Value): string {

@@ -30,31 +30,42 @@ interface Props {
 export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onHide }: Props) {
   const scope = useMemo(() => newScope(), [axis]);
   const shown = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
+  const told = hasAny(shown, metrics, curves.of)
+    ? null
+    : "None of these runs has finished an epoch: there is no curve.";
   return (
     <Panel title="Curves" flush>
       <ProblemNotice problem={curves.problem} />
-      <div class={styles["charts"]} data-count={metrics.length}>
-        {metrics.map((metric) => (
-          <MetricChart
-            key={metric}
-            metric={metric}
-            runs={shown}
-            faded={faded}
-            curves={curves.of}
-            smooth={smooth}
-            chart={{
-              scope,
-              xName: axis,
-              countedX: axis === "time" ? "seconds" : "tens",
-              isLog: isLog && canBeLog(metric),
-              onToggle: onHide,
-            }}
-          />
-        ))}
-        {metrics.length === 0 && <p class={styles["none"]}>No metric is chosen.</p>}
-      </div>
+      {metrics.length === 0 || told !== null ? (
+        <p class={styles["none"]}>{metrics.length === 0 ? "No metric is chosen." : told}</p>
+      ) : (
+        <div class={styles["charts"]}>
+          {metrics.map((metric) => (
+            <MetricChart
+              key={metric}
+              metric={metric}
+              runs={shown}
+              faded={faded}
+              curves={curves.of}
+              smooth={smooth}
+              chart={{
+                scope,
+                xName: axis,
+                countedX: axis === "time" ? "seconds" : "tens",
+                isLog: isLog && canBeLog(metric),
+                onToggle: onHide,
+              }}
+            />
+          ))}
+        </div>
+      )}
     </Panel>
   );
+}
+
+/** Whether any of the runs has any of the metrics, as far as is known. */
+function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves["of"]): boolean {
+  return curves === undefined || runs.some(({ id }) => metrics.some((metric) => curves.get(id)?.has(metric)));
 }
 
 interface ChartProps {

@@ -156,7 +156,7 @@ function AsColumns({ runs, fields }: ShapeProps) {
           {runs.map((run) => (
             <th key={run.id} scope="col" class={styles["head"]} {...focusing(run.id)}>
               <Name run={run} />
-              <StatusBadge status={run.job.status} reason={run.job.end_reason} pausedAt={run.job.paused_at} />
+              <StatusBadge status={run.job.status} pausedAt={run.job.paused_at} />
             </th>
           ))}
         </tr>

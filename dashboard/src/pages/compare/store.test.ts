@@ -49,17 +49,39 @@ test("a job that there is not is known to be gone, and not asked for again", asy
   assert.deepEqual(asked, ["a"]);
 });
 
-test("a job is read again when it has a newer revision, and only then", async () => {
+const state = (id: string, revision: number, ended_at: string | null = null) =>
+  ({ id, revision, status: ended_at ? "succeeded" : "running", started_at: "2030-01-01T00:00:00Z", ended_at }) as const;
+
+test("what is told of a job is taken in, and no older news", () => {
+  const { store, asked, known } = played();
+  store.put([job("a", { revision: 4 })]);
+  store.heard(state("a", 5));
+  store.heard({ ...state("a", 4), status: "queued" });
+  store.heard(state("stranger", 9));
+  assert.equal(known().jobs.get("a")?.status, "running");
+  assert.equal(known().jobs.has("stranger"), false);
+  assert.deepEqual(asked, []);
+});
+
+test("a job that has ended is read once more, for what came of it", async () => {
   const { store, asked, answer, known } = played();
-  store.want(["a"]);
-  await answer("a", job("a", { revision: 4 }));
-  store.heard("a", 4);
-  store.heard("stranger", 9);
+  store.put([{ ...job("a"), ended_at: null }]);
+  store.heard(state("a", 5, "2030-01-01T00:01:00Z"));
+  store.heard(state("a", 6, "2030-01-01T00:01:00Z"));
   assert.deepEqual(asked, ["a"]);
-  store.heard("a", 5);
-  assert.deepEqual(asked, ["a", "a"]);
-  await answer("a", job("a", { revision: 5, name: "new" }));
-  assert.equal(known().jobs.get("a")?.name, "new");
+  await answer("a", { ...job("a", { revision: 6, summary: { val_accuracy: 0.9 } }) });
+  assert.equal(known().jobs.get("a")?.summary?.val_accuracy, 0.9);
+});
+
+test("a job that lives and of which nothing is told is read again, and no other one", () => {
+  const { store, asked } = played();
+  store.put(["silent", "told"].map((id) => ({ ...job(id), ended_at: null })));
+  store.put([{ ...job("ended"), ended_at: "2030-01-01T00:01:00Z" }]);
+  store.advanced("told", { epoch: 1, step: 1 });
+  store.recheck();
+  assert.deepEqual(asked, ["silent"]);
+  store.recheck();
+  assert.deepEqual(asked, ["silent", "silent", "told"]);
 });
 
 test("an older answer does not go before a newer one", () => {

@@ -1,5 +1,5 @@
-// The jobs that are compared, kept up to date: each is read once, and again when the stream of all jobs tells of a
-// change. Pure but for the `ask` that it is given; `use_jobs.ts` puts it into the page.
+// The jobs that are compared, kept up to date: each is read once, then the stream of all jobs tells of its changes, and
+// once it has ended it is read again. Pure but for the `ask` that it is given; `use_jobs.ts` puts it into the page.
 
 import type { Job, Progress } from "../../api/types.ts";
 
@@ -13,6 +13,9 @@ export interface Known {
   readonly gone: ReadonlySet<string>;
 }
 
+/** What the stream of all jobs tells of one that changes; parts of a job. */
+export type ToldState = Pick<Job, "id" | "status" | "started_at" | "ended_at" | "revision">;
+
 /** Ask for a job: null where there is none. Other problems are raised, and end the round. */
 export type Ask = (id: string) => Promise<Job | null>;
 
@@ -20,6 +23,7 @@ export class JobStore {
   #known: Known = { jobs: new Map(), gone: new Set() };
   #waiting = new Set<string>();
   #asking = 0;
+  #heardOf = new Set<string>();
   readonly #ask: Ask;
   readonly #changed: (known: Known) => void;
   readonly #failed: (error: unknown) => void;
@@ -43,18 +47,30 @@ export class JobStore {
     this.#set({ ...this.#known, jobs: next });
   }
 
-  /** A job has this revision now: read it again where that is news. */
-  heard(id: string, revision: number): void {
-    const job = this.#known.jobs.get(id);
-    if (job === undefined || job.revision >= revision) return;
-    this.#waiting.add(id);
+  /** A job stands like this now. Only its end brings more than was told, and is read: what came of it. */
+  heard(state: ToldState): void {
+    const job = this.#known.jobs.get(state.id);
+    this.#heardOf.add(state.id);
+    if (job === undefined || job.revision >= state.revision) return;
+    this.put([{ ...job, ...state }]);
+    if (state.ended_at === null || job.ended_at !== null) return;
+    this.#waiting.add(state.id);
     this.#next();
   }
 
   /** A job has come this far. */
   advanced(id: string, progress: Progress): void {
     const job = this.#known.jobs.get(id);
+    this.#heardOf.add(id);
     if (job !== undefined) this.#set({ ...this.#known, jobs: new Map(this.#known.jobs).set(id, { ...job, progress }) });
+  }
+
+  /** Read those that live and of which nothing was told since the last time: an end may have come before the stream. */
+  recheck(): void {
+    for (const { id, ended_at } of this.#known.jobs.values())
+      if (ended_at === null && !this.#heardOf.has(id)) this.#waiting.add(id);
+    this.#heardOf.clear();
+    this.#next();
   }
 
   #next(): void {

@@ -8,9 +8,10 @@ import type { Job, Listed, Progress } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
 import { pathWith } from "../../query.ts";
 import { MOST_RUNS } from "./runs.ts";
-import { JobStore, type Known } from "./store.ts";
+import { JobStore, type Known, type ToldState } from "./store.ts";
 
 const AGAIN_MS = 3000;
+const RECHECK_MS = 15_000;
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 export interface Jobs extends Known {
@@ -88,7 +89,12 @@ function byCell(a: Job, b: Job): number {
 /** Hear of changes while any of the jobs lives. */
 function useFollowed(store: JobStore, isLive: boolean): void {
   useStream(isLive ? "/v1/events" : null, {
-    state: ({ id, revision }: { id: string; revision: number }) => store.heard(id, revision),
+    state: (state: ToldState) => store.heard(state),
     progress: ({ id, progress }: { id: string; progress: Progress }) => store.advanced(id, progress),
   });
+  useEffect(() => {
+    if (!isLive) return;
+    const timer = setInterval(() => document.hidden || store.recheck(), RECHECK_MS);
+    return () => clearInterval(timer);
+  }, [store, isLive]);
 }

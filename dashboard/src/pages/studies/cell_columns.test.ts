@@ -23,7 +23,10 @@ test("hosts are told where a cell has more than one", () => {
 
 test("repeats say what is missing", () => {
   assert.equal(repeatsText(cell({}), 3), "3");
-  assert.equal(repeatsText(cell({}, { repeats: 1, failed: 1, unfinished: 1 }), 3), "1 of 3, 1 failed, 1 to come");
+  assert.equal(
+    repeatsText(cell({}, { repeats: 1, failed: 1, unfinished: 1 }), 3),
+    "1 of 3, 1 failed or cancelled, 1 to come",
+  );
 });
 
 test("a difference in accuracy says whether it is more than chance", () => {

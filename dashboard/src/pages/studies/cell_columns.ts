@@ -87,11 +87,11 @@ export function columnsOf(report: StudyReport): Column[] {
   ];
 }
 
-/** 3, or 1 of 3, 1 failed, 1 to come. */
+/** 3, or 1 of 3, 1 failed or cancelled, 1 to come. */
 export function repeatsText(cell: CellReport, asked: number): string {
   if (cell.repeats === asked) return String(asked);
   const rest = [
-    cell.failed > 0 ? `${cell.failed} failed` : "",
+    cell.failed > 0 ? `${cell.failed} failed or cancelled` : "",
     cell.unfinished > 0 ? `${cell.unfinished} to come` : "",
   ].filter(Boolean);
   return [`${cell.repeats} of ${asked}`, ...rest].join(", ");
