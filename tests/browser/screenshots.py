@@ -84,7 +84,7 @@ def _filled_in(path: str, ids: Mapping[str, str]) -> str:
 
 
 def _picture(page: Page, view: View, name: str, *, is_kept: bool) -> None:
-    page.get_by_text(view.ready).first.wait_for()
+    page.get_by_text(view.ready).filter(visible=True).first.wait_for()
     page.wait_for_timeout(SETTLED_MS)
     ALL.mkdir(exist_ok=True)
     page.screenshot(path=ALL / f"{name}.png", full_page=True)
