@@ -1,8 +1,9 @@
 // The axes of parallel coordinates as numbers: where a value lies, and which values lie between two places. Pure;
 // `parallel.tsx` draws with them.
 
-import { scaleLinear, scaleLog, scalePoint } from "d3-scale";
 import { number } from "../format.ts";
+import { bands, Scale } from "./scales.ts";
+import { logPlaces } from "./ticks.ts";
 
 export type AxisValue = number | string | null;
 
@@ -65,17 +66,18 @@ function numberScale(values: readonly number[], wants: boolean, top: number, bot
   const greatest = values.at(-1) ?? 1;
   const isLog = wants && least > 0;
   const room = least === greatest ? Math.abs(least) * 0.1 || 1 : 0;
-  const scale = (isLog ? scaleLog() : scaleLinear()).domain([least - room, greatest + room]).range([bottom, top]);
-  const named = values.length <= FEW ? values : scale.ticks(5).filter((value) => !isLog || isRound(value));
+  const scale = new Scale([least - room, greatest + room], [bottom, top], isLog);
+  const round = isLog ? logPlaces(least, greatest) : scale.ticks(5);
+  const named = values.length <= FEW ? values : round;
   return {
     kind: isLog ? "log" : "linear",
-    at: (value) => (typeof value === "number" ? scale(value) : null),
-    ticks: apart(named.map((value) => ({ y: scale(value), text: number(value, 3) }))),
+    at: (value) => (typeof value === "number" ? scale.at(value) : null),
+    ticks: apart(named.map((value) => ({ y: scale.at(value), text: number(value, 3) }))),
     between: (y, other) => {
-      const [from, to] = [scale.invert(clamp(Math.max(y, other))), scale.invert(clamp(Math.min(y, other)))];
+      const [from, to] = [scale.valueAt(clamp(Math.max(y, other))), scale.valueAt(clamp(Math.min(y, other)))];
       return { from, to };
     },
-    stretch: (brush) => ("texts" in brush ? null : [clamp(scale(brush.to)), clamp(scale(brush.from))]),
+    stretch: (brush) => ("texts" in brush ? null : [clamp(scale.at(brush.to)), clamp(scale.at(brush.from))]),
   };
 
   function clamp(y: number): number {
@@ -83,20 +85,15 @@ function numberScale(values: readonly number[], wants: boolean, top: number, bot
   }
 }
 
-/** Of a logarithm's ticks, 1, 2 and 5 of each power of ten. */
-function isRound(value: number): boolean {
-  return [1, 2, 5].includes(Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9)));
-}
-
 function textScale(values: readonly AxisValue[], top: number, bottom: number): AxisScale {
   const texts = [...new Set(values.filter((value) => value !== null).map(String))].sort((a, b) =>
     a.localeCompare(b, "en", { numeric: true }),
   );
-  const scale = scalePoint(texts, [bottom, top]).padding(0.25);
-  const at = (text: string): number => scale(text) ?? bottom;
+  const { left: start } = bands(texts.length, [bottom, top], 1); // the middles of bands of no width
+  const at = (text: string): number => start(texts.indexOf(text));
   return {
     kind: "text",
-    at: (value) => (value === null ? null : (scale(String(value)) ?? null)),
+    at: (value) => (value === null || !texts.includes(String(value)) ? null : at(String(value))),
     ticks: apart(texts.map((text) => ({ y: at(text), text }))),
     between: (y, other) => {
       const [from, to] = [Math.min(y, other) - NEAR_PX, Math.max(y, other) + NEAR_PX];

@@ -1,10 +1,10 @@
 // Figures in groups, with their intervals: bars from zero; or points, for figures of which zero tells nothing.
 
-import { scaleBand } from "d3-scale";
 import { FiguresTable } from "./figures_table.tsx";
 import { type Entry, Frame, Whisker } from "./frame.tsx";
 import styles from "./marks.module.css";
 import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
+import { bands } from "./scales.ts";
 
 export interface Series extends Entry {
   /** By group; null where there is no figure. */
@@ -28,7 +28,6 @@ interface Props {
 
 export function Bars({ title, xName, yName, groups, series, isFromZero, most, format, told, height = 260 }: Props) {
   const known = series.flatMap(({ values }) => values.filter((value) => value !== null));
-  const band = (left: number, right: number) => scaleBand(groups.map(String), [left, right]).padding(0.24);
   return (
     <Frame
       title={title}
@@ -37,8 +36,8 @@ export function Bars({ title, xName, yName, groups, series, isFromZero, most, fo
       height={height}
       entries={series}
       axes={({ left, right, top, bottom }) => {
-        const places = band(left, right);
-        const ticks = groups.map((text) => ({ at: (places(text) ?? 0) + places.bandwidth() / 2, text }));
+        const places = bands(groups.length, [left, right], GAP);
+        const ticks = groups.map((text, i) => ({ at: places.left(i) + places.width / 2, text }));
         return { x: { at: Number, ticks }, y: valueAxis(reachOf(known), { isFromZero, most }, [bottom, top], format) };
       }}
       table={
@@ -50,16 +49,13 @@ export function Bars({ title, xName, yName, groups, series, isFromZero, most, fo
       }
     >
       {(_, y, room) => {
-        const places = band(room.left, room.right);
-        const within = scaleBand(
-          series.map((_, i) => String(i)),
-          [0, places.bandwidth()],
-        ).padding(0.12);
+        const places = bands(groups.length, [room.left, room.right], GAP);
+        const within = bands(series.length, [0, places.width], GAP / 2);
         return groups.map((group, i) =>
           series.map(({ name, colour, values }, j) => {
             const estimate = values[i];
             if (estimate == null) return null;
-            const left = (places(group) ?? 0) + (within(String(j)) ?? 0);
+            const left = places.left(i) + within.left(j);
             return (
               <Bar
                 key={`${group} ${name}`}
@@ -67,7 +63,7 @@ export function Bars({ title, xName, yName, groups, series, isFromZero, most, fo
                 title={`${group} ${xName}${name === "" ? "" : `, ${name}`}: ${told(estimate)}`}
                 label={known.length <= FEW ? format(estimate.value) : null}
                 colour={colour}
-                place={{ left, width: within.bandwidth(), bottom: isFromZero ? room.bottom : null, y }}
+                place={{ left, width: within.width, bottom: isFromZero ? room.bottom : null, y }}
               />
             );
           }),
@@ -77,6 +73,7 @@ export function Bars({ title, xName, yName, groups, series, isFromZero, most, fo
   );
 }
 
+const GAP = 0.24; // between groups, of the room of each
 const FEW = 12; // bars that have room for their figure
 
 function toldOr(estimate: Estimate | null | undefined, told: (estimate: Estimate) => string): string {

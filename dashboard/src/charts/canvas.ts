@@ -8,7 +8,8 @@ import { colour } from "../theme.ts";
 import styles from "./canvas.module.css";
 import { Gestures } from "./gestures.ts";
 import { type Line, padded, type Range, yExtent } from "./lines.ts";
-import { along, drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
+import { drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
+import { Scale } from "./scales.ts";
 import type { Scope } from "./scope.ts";
 import { type Counted, distances, figureAt, logPlaces } from "./ticks.ts";
 
@@ -127,13 +128,16 @@ export class Canvas {
     const { min: from, max: to } = scales["x"] ?? {};
     const { min: least, max: greatest } = scales["y"] ?? {};
     if (from == null || to == null || least == null || greatest == null) return;
+    const x = new Scale([from, to], [box.left, box.left + box.width]);
+    const y = new Scale([least, greatest], [box.top + box.height, box.top], this.#shape.isLog);
+    const ratio = uPlot.pxRatio;
     const field: Field = {
       ctx,
       box,
-      ratio: uPlot.pxRatio,
+      ratio,
       range: [from, to],
-      toX: along(from, to, box.left, box.left + box.width),
-      toY: along(least, greatest, box.top + box.height, box.top, this.#shape.isLog),
+      toX: (value) => x.at(value),
+      toY: (value) => y.at(value),
     };
     drawLines(field, this.#shown.lines);
     drawMarks(field, this.#shown.marks);

@@ -25,14 +25,6 @@ export type Along = (value: number) => number;
 const FEW = 40;
 const FAINT = 0.35;
 
-/** From a stretch of values to a stretch of pixels. */
-export function along(from: number, to: number, start: number, end: number, isLog = false): Along {
-  const scale = isLog ? Math.log10 : (value: number) => value;
-  const least = scale(from);
-  const factor = (end - start) / (scale(to) - least);
-  return (value) => start + (scale(value) - least) * factor;
-}
-
 export function drawLines(field: Field, lines: readonly Line[]): void {
   const { ctx, box } = field;
   ctx.save();

@@ -1,6 +1,6 @@
 // Figures with their intervals, as charts of bars and points take them; and the axes that hold them. Pure.
 
-import { scaleLinear } from "d3-scale";
+import { rounded, Scale } from "./scales.ts";
 
 /** A figure, and between what it lies with 95 % confidence: null where nobody can say, as of a single repeat. */
 export interface Estimate {
@@ -43,6 +43,8 @@ export function valueAxis(
   const room = greatest > least ? (greatest - least) * 0.08 : greatest * 0.1 || 1;
   const from = isFromZero ? 0 : Math.max(0, least - room);
   const to = Math.max(Math.min(greatest + room, most), from + 1e-12);
-  const scale = scaleLinear([from, to], range).nice(5).clamp(true);
-  return { at: scale, ticks: scale.ticks(5).map((value) => ({ at: scale(value), text: told(value) })) };
+  const scale = new Scale(rounded([from, to], 5), range);
+  const [start, end] = [Math.min(...range), Math.max(...range)];
+  const at = (value: number): number => Math.min(end, Math.max(start, scale.at(value)));
+  return { at, ticks: scale.ticks(5).map((value) => ({ at: at(value), text: told(value) })) };
 }
