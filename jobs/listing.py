@@ -104,15 +104,8 @@ class Wanted:
         """What its cursors belong to."""
         of = self.filter
         filters = [
-            sorted(of.statuses),
-            sorted(of.labels),
-            of.name,
-            of.owner,
-            of.project,
-            of.paused,
-            of.study,
-            of.search,
-        ]
+            sorted(of.statuses), sorted(of.labels), of.name, of.owner, of.project, of.paused, of.study, of.search,
+        ]  # fmt: skip
         return json.dumps(["jobs", self.order, *filters, *map(str, (of.since, of.until))])
 
     def position(self) -> Position | None:

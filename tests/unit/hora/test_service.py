@@ -106,6 +106,19 @@ def test_something_else_listens_there() -> None:
         client.job("a")
 
 
+def test_the_metrics_of_many_jobs_are_asked_for_at_once() -> None:
+    client, asked = in_turn(httpx.Response(200, json={"jobs": [{"id": "b", "series": []}]}))
+    assert client.metrics_of(["b", "a"], name=["loss", "accuracy"], max_points=40) == [{"id": "b", "series": []}]
+    assert asked[0].url.raw_path == b"/v1/metrics?job=b&job=a&name=loss&name=accuracy&max_points=40"
+
+
+def test_lines_are_asked_for_from_any_place() -> None:
+    page = {"items": [], "next_after": 6, "previous_before": None}
+    client, asked = in_turn(httpx.Response(200, json=page))
+    assert client.logs("a", search="100 %", before=7, limit=5) == page
+    assert dict(asked[0].url.params) == {"search": "100 %", "before": "7", "limit": "5"}
+
+
 def test_lists_are_fetched_page_by_page() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.params["status"] == "running"
