@@ -3,6 +3,7 @@
 // uPlot's lines share one array of x, which charts of many runs do not have: each of ours has its own, and is drawn column
 // by column. So uPlot is given no lines, and neither cursor nor selection, which all charts of a scope share.
 
+import type { Signal } from "@preact/signals";
 import uPlot from "uplot";
 import { colour } from "../theme.ts";
 import styles from "./canvas.module.css";
@@ -50,10 +51,12 @@ export class Canvas {
   readonly #label = layer(styles["label"]);
   readonly #selection = layer(styles["selection"]);
   #shown: Shown = { lines: [], xName: "", marks: [] };
-  #isNear = false;
+  readonly #isNear: Signal<boolean>;
   #cancel: (() => void) | undefined;
 
-  constructor(place: HTMLElement, scope: Scope, shape: Shape) {
+  /** `isNear` is told whether the chart is in sight, or nearly so. */
+  constructor(place: HTMLElement, scope: Scope, shape: Shape, isNear: Signal<boolean>) {
+    this.#isNear = isNear;
     this.#place = place;
     this.#scope = scope;
     this.#shape = shape;
@@ -65,6 +68,7 @@ export class Canvas {
     this.#ends = [
       this.#watchSize(),
       this.#watchNearness(),
+      isNear.subscribe((now) => now && this.redraw()),
       scope.range.subscribe(() => this.redraw()),
       scope.cursor.subscribe(() => this.#point()),
       () => this.#cancel?.(),
@@ -79,7 +83,7 @@ export class Canvas {
   /** Draw with the next frame; what is out of sight when there is time. */
   redraw(): void {
     this.#cancel?.();
-    this.#cancel = (this.#isNear ? withNextFrame : inIdleTime)(() => this.#draw());
+    this.#cancel = (this.#isNear.peek() ? withNextFrame : inIdleTime)(() => this.#draw());
   }
 
   destroy(): void {
@@ -101,8 +105,7 @@ export class Canvas {
   #watchNearness(): () => void {
     const watcher = new IntersectionObserver(
       (entries) => {
-        this.#isNear = entries.at(-1)?.isIntersecting ?? false;
-        if (this.#isNear && this.#cancel !== undefined) this.redraw(); // it waits for idle time
+        this.#isNear.value = entries.at(-1)?.isIntersecting ?? false;
       },
       { rootMargin: NEAR },
     );
@@ -157,15 +160,17 @@ export class Canvas {
 
   /** Put the cursor where that of the scope is. */
   #point(): void {
+    if (!this.#isNear.peek()) return;
     const x = this.#scope.cursor.peek();
     const range = this.#scope.range.peek();
     const isInside = x !== null && range !== null && x >= range[0] && x <= range[1];
     this.#cursor.hidden = !isInside;
     if (!isInside) return;
     const share = (x - range[0]) / (range[1] - range[0]);
-    this.#cursor.style.transform = `translateX(${Math.round(share * this.#plot.over.clientWidth)}px)`;
+    const width = this.#plot.bbox.width / uPlot.pxRatio;
+    this.#cursor.style.transform = `translateX(${Math.round(share * width)}px)`;
     this.#label.style.transform = `translateX(-${Math.round(share * 100)}%)`;
-    this.#label.textContent = `${this.#shown.xName} ${this.#figureX(x, (range[1] - range[0]) / this.#plot.over.clientWidth)}`;
+    this.#label.textContent = `${this.#shown.xName} ${this.#figureX(x, (range[1] - range[0]) / width)}`;
   }
 
   #showSelection(stretch: readonly [from: number, to: number] | null): void {

@@ -1,28 +1,29 @@
 // The lines of a chart by name, with their values where the cursor is, or else their newest ones.
 
+import { computed, type ReadonlySignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import styles from "./legend.module.css";
-import { indexNearest, type Line } from "./lines.ts";
-import type { Scope } from "./scope.ts";
+import { type Line, valueAt } from "./lines.ts";
 import { Swatch } from "./swatch.tsx";
 
 interface Props {
   lines: readonly Line[];
   hidden: ReadonlySet<string>;
-  scope: Scope;
+  cursor: ReadonlySignal<number | null>;
   format: (y: number) => string;
   onToggle?: ((key: string) => void) | undefined;
 }
 
 const MANY = 12; // more lines than these are told apart in a table beside the chart
 
-export function Legend({ lines, hidden, scope, format, onToggle }: Props) {
-  if (lines.length > MANY) return <Spread {...{ lines, scope, format }} />;
+export function Legend({ lines, hidden, cursor, format, onToggle }: Props) {
+  if (lines.length > MANY) return <Spread {...{ lines, cursor, format }} />;
   return (
     <ul class={styles["legend"]}>
       {lines.map((line) => {
         const inside = (
           <>
-            <Swatch colour={line.colour} dash={line.dash} /> {line.name} <Value {...{ line, scope, format }} />
+            <Swatch colour={line.colour} dash={line.dash} /> {line.name} <Value {...{ line, cursor, format }} />
           </>
         );
         return (
@@ -46,21 +47,17 @@ export function Legend({ lines, hidden, scope, format, onToggle }: Props) {
   );
 }
 
-interface ValueProps {
-  line: Line;
-  scope: Scope;
-  format: (y: number) => string;
-}
+type ValueProps = Pick<Props, "cursor" | "format"> & { line: Line };
 
-/** A value that follows the cursor without anything else being rendered anew. */
-function Value({ line, scope, format }: ValueProps) {
-  return <span class={styles["value"]}>{format(valueAt(line, scope.cursor.value))}</span>;
+/** A value that follows the cursor without anything being rendered. */
+function Value({ line, cursor, format }: ValueProps) {
+  const text = useMemo(() => computed(() => format(valueAt(line, cursor.value))), [line, cursor, format]);
+  return <span class={styles["value"]}>{text}</span>;
 }
 
 /** Of many lines, from where to where they lie. */
-function Spread({ lines, scope, format }: Pick<Props, "lines" | "scope" | "format">) {
-  const cursor = scope.cursor.value;
-  const values = lines.map((line) => valueAt(line, cursor)).filter(Number.isFinite);
+function Spread({ lines, cursor, format }: Pick<Props, "lines" | "cursor" | "format">) {
+  const values = lines.map((line) => valueAt(line, cursor.value)).filter(Number.isFinite);
   return (
     <span class={styles["entry"]}>
       {lines.length} lines
@@ -71,9 +68,4 @@ function Spread({ lines, scope, format }: Pick<Props, "lines" | "scope" | "forma
       )}
     </span>
   );
-}
-
-/** The value of the point nearest to the cursor; the newest one without a cursor. */
-export function valueAt({ xs, ys }: Line, cursor: number | null): number {
-  return ys[cursor === null ? ys.length - 1 : indexNearest(xs, cursor)] ?? Number.NaN;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { indexNearest, indexUpTo, inView, type Line, padded, xExtent, yExtent } from "./lines.ts";
+import { indexNearest, indexUpTo, inView, type Line, padded, valueAt, xExtent, yExtent } from "./lines.ts";
 
 function line(xs: number[], ys: number[]): Line {
   return { key: "k", name: "n", colour: "run-0", xs, ys };
@@ -54,4 +54,13 @@ test("a range is padded on both sides, also that of a single value", () => {
   assert.ok(below < 0 && above > 0);
   const [low, high] = padded([0.001, 0.001], true);
   assert.ok(low > 0 && low < 0.001 && high > 0.001);
+});
+
+test("a legend has the value nearest to the cursor, gaps included, and without a cursor the newest known one", () => {
+  const one = line([0, 10, 20, 30], [1, Number.NaN, 3, Number.NaN]);
+  assert.equal(valueAt(one, 14), Number.NaN);
+  assert.equal(valueAt(one, 16), 3);
+  assert.equal(valueAt(one, null), 3);
+  assert.equal(valueAt(line([], []), null), Number.NaN);
+  assert.equal(valueAt(line([], []), 5), Number.NaN);
 });

@@ -45,6 +45,13 @@ export function indexNearest(xs: Numbers, x: number): number {
   return x - (xs[before] as number) <= (xs[before + 1] as number) - x ? before : before + 1;
 }
 
+/** The value of the point nearest to a place; without a place the newest one that is known. NaN where there is none. */
+export function valueAt({ xs, ys }: Line, place: number | null): number {
+  let index = place === null ? ys.length - 1 : indexNearest(xs, place);
+  if (place === null) while (index > 0 && !Number.isFinite(ys[index])) index -= 1;
+  return ys[index] ?? Number.NaN;
+}
+
 /** The indices, first and behind the last, of the points in a range and of one neighbour on each side. */
 export function inView(xs: Numbers, [from, to]: Range): Range {
   return [Math.max(0, indexUpTo(xs, from)), Math.min(xs.length, indexUpTo(xs, to) + 2)];

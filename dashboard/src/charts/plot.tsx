@@ -2,13 +2,13 @@
 //
 // All charts of a `Scope` have one axis and one cursor; `gestures.ts` and `keys.ts` say what mouse, fingers and keyboard do.
 
-import { computed, useSignal, useSignalEffect } from "@preact/signals";
+import { computed, type Signal, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { theme } from "../theme.ts";
 import { Canvas, type Shown } from "./canvas.ts";
 import { cursorKeys } from "./keys.ts";
-import { Legend, valueAt } from "./legend.tsx";
-import { type Line, xExtent } from "./lines.ts";
+import { Legend } from "./legend.tsx";
+import { type Line, valueAt, xExtent } from "./lines.ts";
 import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
 import { report, type Scope } from "./scope.ts";
@@ -52,12 +52,14 @@ export function Plot(props: PlotProps) {
   const table = useId();
   const shown = useMemo(() => lines.filter((line) => !hidden.has(line.key)), [lines, hidden]);
   const hasPoints = shown.some((line) => line.xs.length > 0);
+  const isNear = useSignal(false);
+  const cursor = useMemo(() => computed(() => (isNear.value ? scope.cursor.value : null)), [scope, isNear]);
   useExtent(scope, shown);
   return (
     <figure class={styles["plot"]} aria-label={title}>
       <figcaption class={styles["caption"]}>
         <span class={styles["title"]}>{title}</span>
-        <Legend lines={lines} hidden={hidden} scope={scope} format={format} onToggle={props.onToggle} />
+        <Legend lines={lines} hidden={hidden} cursor={cursor} format={format} onToggle={props.onToggle} />
         {hasPoints && (
           <button
             type="button"
@@ -72,7 +74,7 @@ export function Plot(props: PlotProps) {
         )}
       </figcaption>
       {hasPoints ? (
-        <Drawing {...props} shown={shown} height={height} />
+        <Drawing {...props} shown={shown} height={height} isNear={isNear} />
       ) : (
         <p class={styles["empty"]} style={{ height }}>
           {lines.length > 0 && shown.length === 0 ? "All lines are hidden" : (props.empty ?? "No data yet")}
@@ -98,7 +100,7 @@ function useExtent(scope: Scope, lines: readonly Line[]): void {
   useEffect(() => () => report(scope, chart, null), [scope, chart]);
 }
 
-type DrawingProps = PlotProps & { shown: readonly Line[]; height: number };
+type DrawingProps = PlotProps & { shown: readonly Line[]; height: number; isNear: Signal<boolean> };
 
 function Drawing({ shown, ...props }: DrawingProps) {
   const { title, scope, xName, height } = props;
@@ -139,7 +141,7 @@ function Drawing({ shown, ...props }: DrawingProps) {
 
 /** Where a canvas is kept that shows these lines. */
 function useCanvas(props: Omit<DrawingProps, "shown">, lines: readonly Line[]) {
-  const { scope, height, xName, format, formatX, yFrom, yTo } = props;
+  const { scope, height, isNear, xName, format, formatX, yFrom, yTo } = props;
   const { isLog = false, hasXAxis = true, counted = "tens", countedX = "tens", marks = NO_MARKS } = props;
   const place = useRef<HTMLDivElement>(null);
   const canvas = useRef<Canvas>(undefined);
@@ -152,10 +154,10 @@ function useCanvas(props: Omit<DrawingProps, "shown">, lines: readonly Line[]) {
     [lines, xName, format, formatX, marks, yFrom, yTo],
   );
   useEffect(() => {
-    const made = new Canvas(place.current as HTMLDivElement, scope, shape);
+    const made = new Canvas(place.current as HTMLDivElement, scope, shape, isNear);
     canvas.current = made;
     return () => made.destroy();
-  }, [scope, shape]);
+  }, [scope, shape, isNear]);
   useEffect(() => canvas.current?.show(what), [scope, shape, what]);
   useSignalEffect(() => {
     void theme.value;

@@ -85,5 +85,16 @@ function timeAt(seconds: number, distance: number): string {
 
 function decimal(value: number, distance: number): string {
   const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(distance) + 1e-9)));
-  return value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+  return withPlaces(places).format(value);
+}
+
+const formats = new Map<number, Intl.NumberFormat>(); // to make one takes longer than to draw a line
+
+function withPlaces(places: number): Intl.NumberFormat {
+  let format = formats.get(places);
+  if (format === undefined) {
+    format = new Intl.NumberFormat("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+    formats.set(places, format);
+  }
+  return format;
 }

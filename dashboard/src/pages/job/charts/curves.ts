@@ -61,7 +61,7 @@ export function speedCharts(metrics: Metrics, look: Look): Chart[] {
     { key: "samples_per_s", title: "Throughput, samples/s", yFrom: 0, lines: throughput(metrics, look) },
     ofRanks("step_time_s", "Step time", "each step", true),
     ofRanks("data_wait_s", "Waiting for data, of a step", "each step", true),
-    ofRanks("allreduce_s", "Allreduce, of a step", "each step", true),
+    ...(look.count > 1 ? [ofRanks("allreduce_s", "Allreduce, of a step", "each step", true)] : []),
     ofRanks("step_time_p50_s", "Step time, median of an epoch", "epoch", false),
     ofRanks("step_time_p95_s", "Step time, 95th percentile", "epoch", false),
   ];

@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Look } from "./chart.ts";
+import { learningCharts, type Metrics, speedCharts } from "./curves.ts";
+import type { Points } from "./points.ts";
+
+const LOOK: Look = { smooth: 0, ranks: "all", count: 2, logs: new Set() };
+const POINTS: Points = { xs: [1, 2, 3], ys: [3, 2, 1], bands: [] };
+
+/** Metrics by name, each of these ranks. */
+function metrics(of: Record<string, readonly number[]>): Metrics {
+  return new Map(
+    Object.entries(of).map(([name, ranks]) => [name, new Map(ranks.map((rank) => [rank, POINTS] as const))]),
+  );
+}
+
+const REAL = metrics({
+  loss: [-1, 0, 1],
+  val_loss: [-1],
+  accuracy: [-1, 0, 1],
+  val_accuracy: [-1],
+  learning_rate: [-1],
+  epoch_s: [-1],
+  samples_per_s: [-1, 0, 1],
+  step_time_s: [0, 1],
+  data_wait_s: [-1, 0, 1],
+  allreduce_s: [-1, 0, 1],
+  step_time_p50_s: [0, 1],
+  step_time_p95_s: [0, 1],
+  epoch_data_wait_s: [0, 1],
+});
+
+test("training and validation of a metric share a chart, and what is known has charts of its own", () => {
+  const charts = learningCharts(REAL, LOOK);
+  assert.deepEqual(
+    charts.map(({ key }) => key),
+    ["loss", "accuracy", "learning_rate"],
+  );
+  assert.deepEqual(
+    charts[0]?.lines.map(({ key }) => key),
+    ["r0", "r1", "train", "val"],
+  );
+});
+
+test("a metric of somebody's own has a chart, with its validation", () => {
+  const charts = learningCharts(metrics({ loss: [0], val_top_5: [-1], top_5: [0, -1], val_only: [-1] }), LOOK);
+  const own = charts.filter(({ key }) => key !== "loss");
+  assert.deepEqual(
+    own.map(({ key, title, lines }) => [key, title, lines.map((line) => line.key)]),
+    [
+      ["only", "Only", ["val"]],
+      ["top_5", "Top 5", ["r0", "train", "val"]],
+    ],
+  );
+});
+
+test("only losses become logarithmic with the losses, only times with the times", () => {
+  const logOf = (logs: string[]) => {
+    const look = { ...LOOK, logs: new Set(logs) };
+    return [...learningCharts(REAL, look), ...speedCharts(REAL, look)].filter((one) => one.isLog).map(({ key }) => key);
+  };
+  assert.deepEqual(logOf(["losses"]), ["loss"]);
+  assert.deepEqual(logOf(["times"]), [
+    "step_time_s",
+    "data_wait_s",
+    "allreduce_s",
+    "step_time_p50_s",
+    "step_time_p95_s",
+  ]);
+});
+
+test("the throughput of all ranks is drawn once", () => {
+  const throughput = speedCharts(REAL, LOOK).find(({ key }) => key === "samples_per_s");
+  assert.deepEqual(
+    throughput?.lines.map(({ key }) => key),
+    ["step", "train"],
+  );
+});
+
+test("a rank has one colour on all charts, and one that is looked at alone keeps it", () => {
+  const colours = (look: Look): unknown[] =>
+    [...learningCharts(REAL, look), ...speedCharts(REAL, look)]
+      .flatMap(({ lines }) => lines)
+      .filter(({ key }) => key === "r1")
+      .map(({ colour }) => colour);
+  assert.equal(new Set(colours(LOOK)).size, 1);
+  assert.deepEqual(new Set(colours({ ...LOOK, ranks: 1 })), new Set(colours(LOOK)));
+});
+
+test("the mean of ranks is one line", () => {
+  const [loss] = learningCharts(REAL, { ...LOOK, ranks: "mean" });
+  assert.deepEqual(
+    loss?.lines.map(({ key }) => key),
+    ["mean", "train", "val"],
+  );
+});
+
+test("lines of steps are smoothed, those of epochs are not", () => {
+  const [loss] = learningCharts(REAL, { ...LOOK, smooth: 0.5 });
+  assert.deepEqual(
+    loss?.lines.map(({ smooth }) => smooth !== undefined),
+    [true, true, false, false],
+  );
+});
+
+test("one rank exchanges nothing, and its lines need no number", () => {
+  const charts = speedCharts(metrics({ step_time_s: [0], allreduce_s: [0] }), { ...LOOK, count: 1 });
+  assert.deepEqual(
+    charts.map(({ key, lines }) => [key, lines[0]?.name]),
+    [["step_time_s", "each step"]],
+  );
+});
+
+test("without metrics there are no charts", () => {
+  assert.deepEqual([...learningCharts(new Map(), LOOK), ...speedCharts(new Map(), LOOK)], []);
+});

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { axisOf, rangeFrom, ranksOf, setOf, smoothFrom, textOf, textsOf, toggled } from "./view.ts";
+
+test("what an address does not know is as if it said nothing", () => {
+  assert.equal(axisOf("epoch"), "epoch");
+  assert.equal(axisOf("furlong"), "step");
+  assert.equal(smoothFrom("0"), 0);
+  assert.equal(smoothFrom("7"), 0.99);
+  assert.equal(smoothFrom("much"), smoothFrom(""));
+  assert.equal(ranksOf("1", 2), 1);
+  assert.equal(ranksOf("2", 2), "all");
+});
+
+test("few ranks are all shown, many as their mean, unless somebody wants all of them", () => {
+  assert.equal(ranksOf("", 8), "all");
+  assert.equal(ranksOf("", 9), "mean");
+  assert.equal(ranksOf("all", 64), "all");
+});
+
+test("a list is read as it was written, and the standard one is not written", () => {
+  const standard = ["a", "b"];
+  for (const items of [["a"], ["b", "c"], []]) {
+    const text = textOf(new Set(items), standard);
+    assert.deepEqual([...setOf(text ?? "", standard)], items);
+  }
+  assert.equal(textOf(new Set(["b", "a"]), standard), null);
+  assert.deepEqual([...setOf("", standard)], standard);
+});
+
+test("an item is taken away where it is, and added where it is not", () => {
+  assert.deepEqual([...toggled(new Set(["a"]), "a")], []);
+  assert.deepEqual([...toggled(new Set(["a"]), "b")], ["a", "b"]);
+});
+
+test("a stretch is read as it was written, in the few figures that a chart can show", () => {
+  assert.deepEqual(textsOf([1234.5678, 5678.1234]), ["1235", "5678"]);
+  assert.deepEqual(textsOf([0.123456, 0.125456]), ["0.123456", "0.125456"]);
+  assert.deepEqual(textsOf(null), [null, null]);
+  assert.deepEqual(rangeFrom("0.5", "2"), [0.5, 2]);
+});
+
+test("half a stretch, or one that ends before it begins, is none", () => {
+  for (const [from, to] of [
+    ["", "2"],
+    ["1", ""],
+    ["3", "2"],
+    ["x", "2"],
+  ] as const)
+    assert.equal(rangeFrom(from, to), null);
+});
