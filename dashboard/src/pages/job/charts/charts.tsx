@@ -56,7 +56,7 @@ function Groups({ job, series, view, scope }: Props) {
   const look: Look = useMemo(() => ({ smooth, ranks, logs, count: job.gpus }), [smooth, ranks, logs, job.gpus]);
   const groups = useMemo(() => groupsOf(series, look), [series, look]);
   const marks = useMarks(job, series);
-  if (groups.every(({ charts }) => charts.length === 0)) return <Nothing job={job} />;
+  if (series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots")) return <Nothing job={job} />;
   const onToggle = (line: string): void => setParams({ hide: textOf(toggled(hidden, line), []) });
   const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), STANDARD.open) });
   return (
@@ -93,7 +93,9 @@ function groupsOf({ metrics, samples }: Series, look: Look) {
       charts: slotCharts(samples, metrics, look),
       ...(isOfCpu ? { note: "The slots are shares of the CPU: there are no figures of GPUs." } : {}),
     },
-    ...(isOfCpu ? [] : [{ key: "gpus", title: "More of the GPUs", charts: gpuCharts(samples, look) } as const]),
+    ...(hasGpus(samples)
+      ? [{ key: "gpus", title: "More of the GPUs", charts: gpuCharts(samples, look) } as const]
+      : []),
     { key: "hosts", title: "Hosts", charts: hostCharts(samples, look) },
   ];
   return groups;

@@ -4,6 +4,7 @@ import { bytesPerSecond, percents, shortTime, slowedLevel } from "./quantities.t
 
 test("times of steps are in the unit in which they are short", () => {
   assert.deepEqual([0, 1.5e-5, 0.0042, 0.42, 12].map(shortTime), ["0 s", "15 µs", "4.2 ms", "420 ms", "12 s"]);
+  assert.equal(shortTime(0.000_999_9), "1 ms");
   assert.equal(shortTime(Number.NaN), "–");
 });
 

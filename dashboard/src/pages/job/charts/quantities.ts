@@ -5,7 +5,7 @@ import { bytes, number, UNKNOWN } from "../../../format.ts";
 /** A time of a step: 0.42 ms, 12 ms, 1.2 s. */
 export function shortTime(seconds: number): string {
   if (!Number.isFinite(seconds)) return UNKNOWN;
-  const size = Math.abs(seconds);
+  const size = Math.abs(Number(seconds.toPrecision(3))); // not 1,000 µs
   if (size >= 1 || size === 0) return `${number(seconds, 3)} s`;
   return size >= 1e-3 ? `${number(seconds * 1e3, 3)} ms` : `${number(seconds * 1e6, 3)} µs`;
 }

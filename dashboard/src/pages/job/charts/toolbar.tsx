@@ -1,7 +1,7 @@
 // How one looks at the charts of a job: the axis, the smoothing, the scales, the ranks, and the stretch in view.
 
-import { type Scope, zoomBy } from "../../../charts/scope.ts";
-import { figureAt } from "../../../charts/ticks.ts";
+import type { Scope } from "../../../charts/scope.ts";
+import { Zoom } from "../../../charts/zoom.tsx";
 import { Choice } from "../../../parts/choice.tsx";
 import { setParams } from "../../../url.ts";
 import styles from "./toolbar.module.css";
@@ -42,7 +42,7 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
         ))}
       </fieldset>
       {count > 1 && <RankChoice view={view} count={count} />}
-      <Zoom axis={view.axis} scope={scope} />
+      <Zoom scope={scope} countedX={view.axis === "time" ? "seconds" : "tens"} />
     </header>
   );
 }
@@ -81,38 +81,5 @@ function RankChoice({ view, count }: { view: View; count: number }) {
         ))}
       </select>
     </label>
-  );
-}
-
-const HELP =
-  "Drag to zoom, double click for all of it. Ctrl and wheel, or two fingers, zoom as well. Shift and drag, or a sideways wheel, pan. With the keyboard: arrows, plus, minus, Escape.";
-
-function Zoom({ axis, scope }: { axis: Axis; scope: Scope }) {
-  const zoom = scope.zoom.value;
-  if (zoom === null) {
-    return (
-      <span class={styles["hint"]} title={HELP}>
-        Drag to zoom
-      </span>
-    );
-  }
-  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, axis === "time" ? "seconds" : "tens");
-  return (
-    <span class={styles["zoom"]}>
-      <span>
-        {figure(zoom[0])} to {figure(zoom[1])}
-      </span>
-      <button type="button" onClick={() => zoomBy(scope, 2, (zoom[0] + zoom[1]) / 2)}>
-        Zoom out
-      </button>
-      <button
-        type="button"
-        onClick={() => {
-          scope.zoom.value = null;
-        }}
-      >
-        Show all
-      </button>
-    </span>
   );
 }

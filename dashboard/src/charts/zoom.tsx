@@ -1,0 +1,44 @@
+// Which stretch of their axis the charts of a scope show, and the buttons that show more of it.
+
+import { type Scope, zoomBy } from "./scope.ts";
+import { type Counted, figureAt } from "./ticks.ts";
+import styles from "./zoom.module.css";
+
+const HELP =
+  "Drag to zoom, double click for all of it. Ctrl and wheel, or two fingers, zoom as well. Shift and drag, or a sideways wheel, pan. With the keyboard: arrows, plus, minus, Escape.";
+
+interface Props {
+  scope: Scope;
+  /** What places are counted in, as on the charts. */
+  countedX: Counted;
+}
+
+export function Zoom({ scope, countedX }: Props) {
+  const zoom = scope.zoom.value;
+  if (zoom === null) {
+    return (
+      <span class={styles["hint"]} title={HELP}>
+        Drag to zoom
+      </span>
+    );
+  }
+  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, countedX);
+  return (
+    <span class={styles["zoom"]}>
+      <span>
+        {figure(zoom[0])} to {figure(zoom[1])}
+      </span>
+      <button type="button" onClick={() => zoomBy(scope, 2, (zoom[0] + zoom[1]) / 2)}>
+        Zoom out
+      </button>
+      <button
+        type="button"
+        onClick={() => {
+          scope.zoom.value = null;
+        }}
+      >
+        Show all
+      </button>
+    </span>
+  );
+}
