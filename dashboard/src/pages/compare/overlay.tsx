@@ -87,7 +87,8 @@ function MetricChart({ metric, runs, faded, curves, smooth, chart }: ChartProps)
     }
     return found;
   }, [curves, metric, smooth]);
-  const at = settledFocus.value;
+  const focus = settledFocus.value;
+  const at = runs.some(({ id }) => id === focus) ? focus : null; // a hidden run is on no chart
   const lines = useMemo(() => {
     const isBack = (run: Run): boolean => (at === null ? faded.has(run.id) : at !== run.id);
     return ordered(runs, isBack).flatMap((run): Line[] => {

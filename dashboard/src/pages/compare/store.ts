@@ -51,7 +51,7 @@ export class JobStore {
   heard(state: ToldState): void {
     const job = this.#known.jobs.get(state.id);
     this.#heardOf.add(state.id);
-    if (job === undefined || job.revision >= state.revision) return;
+    if (job === undefined) return;
     this.put([{ ...job, ...state }]);
     if (state.ended_at === null || job.ended_at !== null) return;
     this.#waiting.add(state.id);
