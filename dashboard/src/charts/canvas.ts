@@ -28,13 +28,12 @@ export interface Shown {
 
 interface Shape {
   readonly isLog: boolean;
-  readonly hasXAxis: boolean;
   readonly height: number;
   readonly counted: Counted;
   readonly countedX: Counted;
 }
 
-export const X_AXIS_PX = 24;
+const X_AXIS_PX = 24;
 const LEFT_PX = 58; // the same on all charts, so that their axes lie above each other
 const RIGHT_PX = 24; // for the half of a figure of the axis
 const FONT = "11px ui-sans-serif, system-ui, sans-serif";
@@ -181,7 +180,7 @@ export class Canvas {
   }
 
   #options(): uPlot.Options {
-    const { height, hasXAxis, isLog, counted, countedX } = this.#shape;
+    const { height, isLog, counted, countedX } = this.#shape;
     const axis = {
       stroke: () => colour("muted"),
       font: FONT,
@@ -191,7 +190,7 @@ export class Canvas {
     return {
       width: Math.max(1, this.#place.clientWidth),
       height,
-      padding: [6, RIGHT_PX, hasXAxis ? 0 : 6, 0],
+      padding: [6, RIGHT_PX, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       select: { show: false, left: 0, top: 0, width: 0, height: 0 },
@@ -199,10 +198,10 @@ export class Canvas {
       axes: [
         {
           ...axis,
-          size: hasXAxis ? X_AXIS_PX : 0,
+          size: X_AXIS_PX,
           space: countedX === "seconds" ? 90 : 60,
           incrs: distances(countedX),
-          values: (_, places, __, ___, distance) => (hasXAxis ? places.map((x) => this.#figureX(x, distance)) : []),
+          values: (_, places, __, ___, distance) => places.map((x) => this.#figureX(x, distance)),
         },
         {
           ...axis,

@@ -33,8 +33,6 @@ export interface PlotProps {
   /** Vertical lines with a word: a restart, the best epoch. */
   marks?: readonly Mark[];
   height?: number;
-  /** Whether the axis' own figures are shown below; of stacked charts the last one's suffice. */
-  hasXAxis?: boolean;
   /** Keys of lines that are not shown, and what a click in the legend does. */
   hidden?: ReadonlySet<string>;
   onToggle?: (key: string) => void;
@@ -142,13 +140,10 @@ function Drawing({ shown, ...props }: DrawingProps) {
 /** Where a canvas is kept that shows these lines. */
 function useCanvas(props: Omit<DrawingProps, "shown">, lines: readonly Line[]) {
   const { scope, height, isNear, xName, format, formatX, yFrom, yTo } = props;
-  const { isLog = false, hasXAxis = true, counted = "tens", countedX = "tens", marks = NO_MARKS } = props;
+  const { isLog = false, counted = "tens", countedX = "tens", marks = NO_MARKS } = props;
   const place = useRef<HTMLDivElement>(null);
   const canvas = useRef<Canvas>(undefined);
-  const shape = useMemo(
-    () => ({ isLog, hasXAxis, height, counted, countedX }),
-    [isLog, hasXAxis, height, counted, countedX],
-  );
+  const shape = useMemo(() => ({ isLog, height, counted, countedX }), [isLog, height, counted, countedX]);
   const what: Shown = useMemo(
     () => ({ lines, xName, format, formatX, marks, yFrom, yTo }),
     [lines, xName, format, formatX, marks, yFrom, yTo],
