@@ -5,6 +5,7 @@ import type { Line } from "../../charts/lines.ts";
 import { Plot } from "../../charts/plot.tsx";
 import { newScope, type Scope } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
+import { Zoom } from "../../charts/zoom.tsx";
 import { words } from "../../format.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
@@ -30,11 +31,12 @@ interface Props {
 export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onHide }: Props) {
   const scope = useMemo(() => newScope(), [axis]);
   const shown = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
+  const countedX = axis === "time" ? "seconds" : "tens";
   const told = hasAny(shown, metrics, curves.of)
     ? null
     : "None of these runs has finished an epoch: there is no curve.";
   return (
-    <Panel title="Curves" flush>
+    <Panel title="Curves" flush tools={<Zoom scope={scope} countedX={countedX} />}>
       <ProblemNotice problem={curves.problem} />
       {metrics.length === 0 || told !== null ? (
         <p class={styles["none"]}>{metrics.length === 0 ? "No metric is chosen." : told}</p>
@@ -51,7 +53,7 @@ export function Overlay({ runs, faded, metrics, curves, axis, smooth, isLog, onH
               chart={{
                 scope,
                 xName: axis,
-                countedX: axis === "time" ? "seconds" : "tens",
+                countedX,
                 isLog: isLog && canBeLog(metric),
                 onToggle: onHide,
               }}

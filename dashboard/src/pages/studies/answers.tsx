@@ -49,7 +49,7 @@ export function Speedup({ report }: { report: StudyReport }) {
 function intervals(report: StudyReport): string {
   return report.repeats === 1
     ? "One repeat has no interval."
-    : "Bars are 95 % intervals of the cell's own time; a cell with one repeat has none.";
+    : "The whiskers are 95\u00a0% intervals of the cell's own time; a cell with one repeat has none.";
 }
 
 /** Time to the target, or where it cannot be measured, accuracy itself. */
