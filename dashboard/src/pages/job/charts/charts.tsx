@@ -7,6 +7,7 @@ import { newScope } from "../../../charts/scope.ts";
 import { Waiting } from "../../../parts/notice.tsx";
 import { isTerminal } from "../../../parts/status.tsx";
 import { setParams } from "../../../url.ts";
+import { isProbe } from "../results/probe.tsx";
 import type { Look } from "./chart.ts";
 import styles from "./charts.module.css";
 import { learningCharts, speedCharts } from "./curves.ts";
@@ -19,7 +20,8 @@ import { useView, type View } from "./use_view.ts";
 import { type Axis, type GroupKey, STANDARD, textOf, toggled } from "./view.ts";
 
 export function JobCharts({ job }: { job: Job }) {
-  const view = useView(job.gpus);
+  const standardAxis = isProbe(job) ? "time" : "step"; // the runs of a probe have no steps
+  const view = useView(job.gpus, standardAxis);
   const { axis, ranks, open, zoom } = view;
   const scope = useMemo(() => newScope(zoom), [zoom]);
   const sampled = useMemo(() => metricsOf(open), [open]);
@@ -27,7 +29,7 @@ export function JobCharts({ job }: { job: Job }) {
 
   const toAxis = (next: Axis): void => {
     scope.zoom.value = scope.cursor.value = null;
-    setParams({ x: next === STANDARD.axis ? null : next, from: null, to: null });
+    setParams({ x: next === standardAxis ? null : next, from: null, to: null });
   };
   return (
     <section class={styles["charts"]} aria-label="Charts">

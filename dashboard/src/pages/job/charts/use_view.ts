@@ -33,10 +33,10 @@ const ZOOM = {
   },
 };
 
-export function useView(count: number): View {
+export function useView(count: number, standardAxis: Axis): View {
   const [open, logs, hidden] = [param("charts").value, param("log").value, param("hide").value];
   return {
-    axis: axisOf(param("x").value),
+    axis: axisOf(param("x").value, standardAxis),
     ranks: ranksOf(param("ranks").value, count),
     open: useMemo(() => setOf(open, STANDARD.open), [open]),
     logs: useMemo(() => setOf(logs, STANDARD.logs), [logs]),

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { axisOf, rangeFrom, ranksOf, setOf, smoothFrom, textOf, textsOf, toggled } from "./view.ts";
 
 test("what an address does not know is as if it said nothing", () => {
-  assert.equal(axisOf("epoch"), "epoch");
-  assert.equal(axisOf("furlong"), "step");
+  assert.equal(axisOf("epoch", "step"), "epoch");
+  assert.equal(axisOf("furlong", "time"), "time");
   assert.equal(smoothFrom("0"), 0);
   assert.equal(smoothFrom("7"), 0.99);
   assert.equal(smoothFrom("much"), smoothFrom(""));

@@ -15,12 +15,12 @@ export const AXES: readonly (readonly [Axis, string])[] = [
   ["epoch", "Epoch"],
   ["time", "Time"],
 ];
-export const STANDARD = { axis: "step", smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
+export const STANDARD = { smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
 export const MOST_SMOOTH = 0.99;
 const FEW_RANKS = 8; // each of which has a colour of its own
 
-export function axisOf(text: string): Axis {
-  return AXES.find(([axis]) => axis === text)?.[0] ?? STANDARD.axis;
+export function axisOf(text: string, standard: Axis): Axis {
+  return AXES.find(([axis]) => axis === text)?.[0] ?? standard;
 }
 
 export function smoothFrom(text: string): number {
