@@ -74,7 +74,7 @@ export function Plot(props: PlotProps) {
       {hasPoints ? (
         <Drawing {...props} shown={shown} height={height} isNear={isNear} />
       ) : (
-        <p class={styles["empty"]} style={{ height }}>
+        <p class={styles["empty"]} style={{ height: `${height}px` }}>
           {lines.length > 0 && shown.length === 0 ? "All lines are hidden" : (props.empty ?? "No data yet")}
         </p>
       )}
@@ -124,7 +124,7 @@ function Drawing({ shown, ...props }: DrawingProps) {
     <div
       ref={place}
       class={styles["place"]}
-      style={{ height }}
+      style={{ height: `${height}px` }}
       role="slider"
       tabIndex={0}
       aria-label={`Cursor of ${title}`}
