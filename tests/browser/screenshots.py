@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from bench.chromium import chromium, signed_in
 from hora.service import Service
@@ -25,6 +25,7 @@ from tests.browser.scene import fill, team_at
 ROOT = Path(__file__).parents[2]
 ALL, KEPT = ROOT / "screenshots", ROOT / "docs" / "screenshots"
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+LOADED_MS = 30_000
 SETTLED_MS = 1500  # after what a page says first: curves come with the next answer
 COLOURS = 128
 _SPEC = '{"dataset":"digits","batch_size":64,"learning_rate":0.002,"gpus":2,"lr_scaling":"sqrt"}'
@@ -85,6 +86,7 @@ def _filled_in(path: str, ids: Mapping[str, str]) -> str:
 
 def _picture(page: Page, view: View, name: str, *, is_kept: bool) -> None:
     page.get_by_text(view.ready).filter(visible=True).first.wait_for()
+    expect(page.get_by_text("Loading")).to_have_count(0, timeout=LOADED_MS)
     page.wait_for_timeout(SETTLED_MS)
     ALL.mkdir(exist_ok=True)
     page.screenshot(path=ALL / f"{name}.png", full_page=True)
