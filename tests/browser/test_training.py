@@ -70,11 +70,15 @@ def test_a_study_is_opened_from_the_list_and_says_what_a_second_rank_brought(pag
     page.goto("/studies")
     page.get_by_role("link", name="ranks").click(timeout=ANSWER_MS)
     expect(page).to_have_url(re.compile(f"/studies/{scene.study}$"))
-    expect(page.get_by_text("speed-up").first).to_be_visible(timeout=ANSWER_MS)
+    expect(page.get_by_role("figure", name="Speed-up")).to_be_visible(timeout=ANSWER_MS)
+    cells = page.get_by_role("region", name="Table of cells").get_by_role("row")
+    expect(cells).to_have_count(3)  # the headings, and a cell for each number of ranks
+    expect(page.get_by_role("region", name="Findings")).to_contain_text(re.compile(r"speed-up \d"))
 
 
 def test_a_job_that_failed_early_says_why_before_anything_else(page: Page, scene: Scene) -> None:
     page.goto(f"/jobs/{scene.failed}")
+    expect(page.get_by_role("region", name="Timeline")).to_be_visible(timeout=ANSWER_MS)
     first = page.get_by_role("main").get_by_role("region").first
     expect(first).to_have_accessible_name("Why it failed", timeout=ANSWER_MS)
     expect(first).to_contain_text("those of the training data (16, 16, 3)")
