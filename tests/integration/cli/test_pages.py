@@ -16,6 +16,7 @@ ASKED_OTHERWISE = {  # what of a service the typed client has not, or not by thi
     "audit", "clock", "follow_jobs", "login_link", "readiness", "set_user_disabled", "users",
     "download_artifacts", "dry_run_clone", "remove_upload", "send_piece", "start_upload", "upload", "uploads",
     "logs",  # `log_lines`
+    "metrics_of",  # of many jobs; the client's jobs have their own
 }  # fmt: skip
 
 

@@ -24,7 +24,6 @@ export function CopyButton({ text, label, children, class: name }: Props) {
       type="button"
       class={name}
       title={label}
-      aria-label={said === undefined ? label : undefined}
       onClick={() => void copied(text()).then((isCopied) => setSaid(isCopied ? "Copied" : "Not allowed"))}
     >
       {said ?? children}
