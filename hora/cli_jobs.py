@@ -132,6 +132,10 @@ def list_jobs(
     study: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only jobs with this text in their name, id, owner, data, model or labels."),
+    ] = None,
     since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only those submitted since {WHEN}.")] = None,
     until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only those submitted before, as --since.")] = None,
     sort: Annotated[
@@ -151,7 +155,7 @@ def list_jobs(
 
     filters: dict[str, Any] = {
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
-        "since": moment(since), "until": moment(until), "sort": sort,
+        "search": search, "since": moment(since), "until": moment(until), "sort": sort,
     }  # fmt: skip
     with connect() as client:
 

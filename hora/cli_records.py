@@ -17,6 +17,7 @@ def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
     rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank; -1 is the launcher.")] = None,
+    search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only lines with this text.")] = None,
     tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last so many.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +26,7 @@ def logs(
 
     try:
         with connect() as client:
-            for line in client.log_lines(job_id, rank=rank, tail=tail, follow=follow):
+            for line in client.log_lines(job_id, rank=rank, search=search, tail=tail, follow=follow):
                 who = "launcher" if line["rank"] < 0 else line["rank"]
                 tell(json.dumps(line) if as_json else f"[{who}] {line['text']}", flush=follow)
     except KeyboardInterrupt:

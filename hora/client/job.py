@@ -82,9 +82,16 @@ class Job(Renewed, JobView):
         """What its slots and hosts did."""
         return self._jobs.utilization(self.id, metric=metric, axis=axis, max_points=max_points)
 
-    def logs(self, *, rank: int | None = None, tail: int | None = None, follow: bool = False) -> Iterator[LogLineView]:
-        """The lines that its ranks printed; with `follow` until the job has ended."""
-        return self._jobs.logs(self.id, rank=rank, tail=tail, follow=follow)
+    def logs(
+        self,
+        *,
+        rank: int | None = None,
+        search: str | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLineView]:
+        """The lines that its ranks printed; with `search` those with a text, with `follow` until the job has ended."""
+        return self._jobs.logs(self.id, rank=rank, search=search, tail=tail, follow=follow)
 
     def follow(self, *, include: Sequence[str] | None = None) -> Iterator[News]:
         """What it tells as it happens, from its start to its end."""

@@ -138,10 +138,19 @@ class Jobs:
         return read(UtilizationView, found)
 
     def logs(
-        self, job_id: str, *, rank: int | None = None, tail: int | None = None, follow: bool = False
+        self,
+        job_id: str,
+        *,
+        rank: int | None = None,
+        search: str | None = None,
+        tail: int | None = None,
+        follow: bool = False,
     ) -> Iterator[LogLineView]:
-        """The lines that the ranks printed; rank -1 is the launcher. `follow` goes on until the job has ended."""
-        found = self._service.log_lines(job_id, rank=rank, tail=tail, follow=follow)
+        """The lines that the ranks printed; rank -1 is the launcher. `follow` goes on until the job has ended.
+
+        With `search` those that contain a text, whatever the case.
+        """
+        found = self._service.log_lines(job_id, rank=rank, search=search, tail=tail, follow=follow)
         return (read(LogLineView, line) for line in found)
 
     def follow(self, job_id: str, *, include: Sequence[str] | None = None) -> Iterator[News]:

@@ -150,16 +150,23 @@ class JobCalls(Calls):
         return self._wire.document("GET", at("jobs", job_id, "logs"), params=query)
 
     def log_lines(
-        self, job_id: str, *, rank: int | None = None, tail: int | None = None, follow: bool = False
+        self,
+        job_id: str,
+        *,
+        rank: int | None = None,
+        search: str | None = None,
+        tail: int | None = None,
+        follow: bool = False,
     ) -> Iterator[Json]:
         """The log lines one by one, oldest first; with `follow` until the job has ended and no line is left.
 
-        With `tail` they begin with the last so many that there are now.
+        With `tail` they begin with the last so many that there are now, of those that contain the text `search`.
         """
         after = 0
         while True:
             ended = follow and self.job(job_id).get("ended_at") is not None
-            page = self.logs(job_id, rank=rank, tail=tail, after=None if tail else after, limit=None if tail else 1000)
+            onwards: dict[str, int | None] = {"tail": tail} if tail else {"after": after, "limit": 1000}
+            page = self.logs(job_id, rank=rank, search=search, **onwards)
             yield from page["items"]
             if page["items"] or tail:
                 after, tail = page["next_after"], None

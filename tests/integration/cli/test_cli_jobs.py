@@ -63,6 +63,8 @@ def test_ls_filters(stack: Stack, job: Mapping[str, Any]) -> None:
     assert [one["id"] for one in found] == [job["id"]]
     assert job["id"] in hora(stack.home, "ls", "--status", "succeeded").stdout
     assert job["id"] not in hora(stack.home, "ls", "--status", "failed").stdout
+    assert job["id"] in hora(stack.home, "ls", "--search", "SHARE").stdout
+    assert job["id"] not in hora(stack.home, "ls", "--search", "nothing of the kind").stdout
 
 
 def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:
@@ -73,6 +75,15 @@ def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None
     ]
     assert one
     assert {line["rank"] for line in one} == {1}
+
+
+def test_logs_with_a_text(stack: Stack, job: Mapping[str, Any]) -> None:
+    every = hora(stack.home, "logs", job["id"]).stdout.splitlines()
+    found = hora(stack.home, "logs", job["id"], "-f", "--search", "EPOCH 2").stdout.splitlines()
+    assert found == [line for line in every if "epoch 2" in line.partition("]")[2].lower()]
+    assert 0 < len(found) < len(every)
+    last = hora(stack.home, "logs", job["id"], "--search", "epoch 2", "--tail", "1").stdout.splitlines()
+    assert last == found[-1:]
 
 
 def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], tmp_path: Path) -> None:

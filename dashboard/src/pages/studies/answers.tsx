@@ -12,10 +12,10 @@ import { Target } from "./target.tsx";
 
 const timesAsFast = (value: number): string => number(value, 3);
 
-/** Speed-up over GPUs against the ideal line. Nothing where GPUs do not vary. */
+/** Speed-up over GPUs against the ideal line; where GPUs do not vary, that they do not. */
 export function Speedup({ report }: { report: StudyReport }) {
   const { baseline } = report;
-  if (baseline === null) return null;
+  if (baseline === null) return <NoSpeedup gpus={report.cells[0]?.gpus ?? 1} />;
   const lines = speedupLines(report);
   const counts = [...new Set(report.cells.map(({ gpus }) => gpus))].sort((a, b) => a - b);
   return (
@@ -42,6 +42,16 @@ export function Speedup({ report }: { report: StudyReport }) {
           told={(estimate) => estimateText(estimate, timesAsFast)}
         />
       )}
+    </Panel>
+  );
+}
+
+function NoSpeedup({ gpus }: { gpus: number }) {
+  return (
+    <Panel title="Speed-up">
+      <p class="muted">
+        Every cell has {counted(gpus, "GPU")}. A grid with several counts of GPUs shows here what more of them bring.
+      </p>
     </Panel>
   );
 }
