@@ -2,7 +2,7 @@
 
 import { useRef } from "preact/hooks";
 import type { Host } from "../../api/types.ts";
-import { useRowsInView } from "../../parts/window.ts";
+import { Space, useRowsInView } from "../../parts/window.tsx";
 import { pathWith } from "../../query.ts";
 import { query } from "../../url.ts";
 import styles from "./host_rows.module.css";
@@ -51,25 +51,15 @@ export function HostRows({ hosts, names, opened }: Props) {
             ))}
           </tr>
         </thead>
-        <Space rows={first} />
+        <Space px={first * ROW_PX} />
         <tbody>
           {hosts.slice(first, end).map((host, index) => (
             <HostRow key={host.name} host={host} names={names} index={first + index} isOpened={host.name === opened} />
           ))}
         </tbody>
-        <Space rows={hosts.length - end} />
+        <Space px={(hosts.length - end) * ROW_PX} />
       </table>
     </div>
-  );
-}
-
-/** The room of rows that are not there. */
-function Space({ rows }: { rows: number }) {
-  if (rows <= 0) return null;
-  return (
-    <tbody aria-hidden="true">
-      <tr style={{ height: `${rows * ROW_PX}px` }} />
-    </tbody>
   );
 }
 

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { number } from "../../format.ts";
-import type { InView } from "../../parts/window.ts";
+import type { InView } from "../../parts/window.tsx";
 import styles from "./cards.module.css";
 import { Duration, JobCurve, JobStatus, Name, Progress, type Shown, When } from "./cells.tsx";
 import type { Curve } from "./curves.ts";

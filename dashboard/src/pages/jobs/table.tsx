@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import type { InView } from "../../parts/window.ts";
+import { type InView, Space } from "../../parts/window.tsx";
 import { cellOf, type Shown } from "./cells.tsx";
 import type { Column, ColumnId } from "./columns.ts";
 import type { Curve } from "./curves.ts";
@@ -53,7 +53,7 @@ export function Table({ rows, total, inView, columns, order, metric, curves, mar
           ))}
         </tr>
       </thead>
-      <Space rows={first} />
+      <Space px={first * ROW_PX} />
       <tbody>
         {rows.slice(first, end).map((row, index) => (
           <TableRow
@@ -70,18 +70,8 @@ export function Table({ rows, total, inView, columns, order, metric, curves, mar
           />
         ))}
       </tbody>
-      <Space rows={rows.length - end} />
+      <Space px={(rows.length - end) * ROW_PX} />
     </table>
-  );
-}
-
-/** The room of rows that are not there. */
-function Space({ rows }: { rows: number }) {
-  if (rows <= 0) return null;
-  return (
-    <tbody aria-hidden="true">
-      <tr style={{ height: `${rows * ROW_PX}px` }} />
-    </tbody>
   );
 }
 

@@ -3,7 +3,7 @@
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { type InView, useRowsInView } from "../../parts/window.ts";
+import { type InView, useRowsInView } from "../../parts/window.tsx";
 import type { Curves } from "./curves.ts";
 import type { Listing } from "./listing.ts";
 import type { Row } from "./row.ts";

@@ -4,7 +4,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { LogLine } from "../../../api/types.ts";
 import { moment } from "../../../format.ts";
-import { useRowsInView } from "../../../parts/window.ts";
+import { useRowsInView } from "../../../parts/window.tsx";
 import { CUT, indexOfId, lineAtRow, piecesOf, rankName, rowStarts } from "./lines.ts";
 import styles from "./logs.module.css";
 import { useColumns } from "./use_columns.ts";

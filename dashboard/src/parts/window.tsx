@@ -34,3 +34,13 @@ export function useRowsInView(scroller: RefObject<HTMLElement | null>, count: nu
   }, [scroller]);
   return rowsInView(count, height, place.top, place.room);
 }
+
+/** In a table, the room of the rows that are not in it. */
+export function Space({ px }: { px: number }) {
+  if (px <= 0) return null;
+  return (
+    <tbody aria-hidden="true">
+      <tr style={{ height: `${px}px` }} />
+    </tbody>
+  );
+}
