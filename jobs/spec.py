@@ -26,6 +26,7 @@ from pydantic import (
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$", max_length=128)]
 DEFAULT_PROJECT = "default"  # open to everybody, and always there
+DEFAULT_MODEL = "lenet5"
 ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
@@ -137,7 +138,9 @@ class Spec(_Part):
 
     name: Name = "job"
     dataset: Annotated[DatasetSpec, _named("dataset", DatasetSpec)]
-    model: Annotated[ModelSpec, _named("model", ModelSpec)] = ModelSpec(name="lenet5")
+    model: Annotated[
+        ModelSpec, _named("model", ModelSpec), Field(json_schema_extra={"default": DEFAULT_MODEL})
+    ] = ModelSpec(name=DEFAULT_MODEL)  # fmt: skip
     gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = 1
     min_gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None  # None: `gpus`
     device: Literal["auto", "gpu", "cpu"] = "auto"

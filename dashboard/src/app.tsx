@@ -74,9 +74,9 @@ function ThemeSwitch() {
         value={choice.value}
         onChange={(event) => (choice.value = event.currentTarget.value as typeof choice.value)}
       >
-        <option value="system">System</option>
-        <option value="light">Light</option>
-        <option value="dark">Dark</option>
+        <option value="system">◐ System</option>
+        <option value="light">☀ Light</option>
+        <option value="dark">☾ Dark</option>
       </select>
     </label>
   );

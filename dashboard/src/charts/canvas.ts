@@ -149,12 +149,10 @@ export class Canvas {
     const { lines, yFrom, yTo } = this.#shown;
     const { isLog } = this.#shape;
     const found = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
-    const [least, greatest] = padded(found, isLog);
-    if (isLog) return [least, greatest];
-    return [
-      yFrom === undefined ? least : Math.min(yFrom, found[0]),
-      yTo === undefined ? greatest : Math.max(yTo, found[1]),
-    ];
+    if (isLog) return padded(found, isLog);
+    const ends: Range = [Math.min(yFrom ?? found[0], found[0]), Math.max(yTo ?? found[1], found[1])];
+    const [least, greatest] = padded(ends, isLog);
+    return [yFrom === undefined ? least : ends[0], yTo === undefined ? greatest : ends[1]];
   }
 
   /** Put the cursor where that of the scope is. */

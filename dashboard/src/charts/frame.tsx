@@ -16,7 +16,7 @@ export interface Room {
 }
 
 const LEFT = 58;
-const RIGHT = 16;
+const RIGHT = 24; // for the half of a figure of the axis
 const TOP = 28;
 const BOTTOM = 42;
 

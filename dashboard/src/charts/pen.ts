@@ -24,12 +24,14 @@ export type Along = (value: number) => number;
 
 const FEW = 40;
 const FAINT = 0.35;
+const RIM = 2.5; // pixels of the page, so that a point on the edge is whole
 
 export function drawLines(field: Field, lines: readonly Line[]): void {
   const { ctx, box } = field;
+  const rim = RIM * field.ratio;
   ctx.save();
   ctx.beginPath();
-  ctx.rect(box.left, box.top, box.width, box.height);
+  ctx.rect(box.left - rim, box.top - rim, box.width + 2 * rim, box.height + 2 * rim);
   ctx.clip();
   for (const { smooth, ...line } of lines) if (smooth !== undefined) drawLine(field, line, 1, FAINT);
   for (const line of lines) {

@@ -24,14 +24,18 @@ interface Props {
 export function StatusBadge({ status, reason, cancelRequestedAt, pausedAt }: Props) {
   const isLive = !isTerminal(status);
   const shown = isLive && cancelRequestedAt ? "cancelling" : isLive && pausedAt ? "paused" : status;
-  // What the state says already is not said twice.
-  const more = reason && reason !== "completed" && reason !== status ? words(reason) : null;
+  const more = reasonOf(status, reason ?? null);
   return (
     <span class={`${styles["badge"]} ${styles[status]}`} data-status={status}>
       <span aria-hidden="true">{SIGNS[status]}</span> {shown}
       {more !== null && <span class={styles["reason"]}> {more}</span>}
     </span>
   );
+}
+
+/** Why it ended, in words; null where the state says so already. */
+export function reasonOf(status: Status, reason: EndReason | null): string | null {
+  return reason === null || reason === "completed" || reason === status ? null : words(reason);
 }
 
 export function isTerminal(status: Status): boolean {

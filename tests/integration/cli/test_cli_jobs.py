@@ -79,10 +79,10 @@ def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None
 
 def test_logs_with_a_text(stack: Stack, job: Mapping[str, Any]) -> None:
     every = hora(stack.home, "logs", job["id"]).stdout.splitlines()
-    found = hora(stack.home, "logs", job["id"], "-f", "--search", "EPOCH 2").stdout.splitlines()
-    assert found == [line for line in every if "epoch 2" in line.partition("]")[2].lower()]
+    found = hora(stack.home, "logs", job["id"], "-f", "--search", "LEAVING").stdout.splitlines()
+    assert found == [line for line in every if "leaving" in line.partition("]")[2].lower()]
     assert 0 < len(found) < len(every)
-    last = hora(stack.home, "logs", job["id"], "--search", "epoch 2", "--tail", "1").stdout.splitlines()
+    last = hora(stack.home, "logs", job["id"], "--search", "leaving", "--tail", "1").stdout.splitlines()
     assert last == found[-1:]
 
 

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { Sparkline } from "../../charts/sparkline.tsx";
 import { ago, duration, moment, number, secondsBetween, short, UNKNOWN } from "../../format.ts";
 import { Meter } from "../../parts/meter.tsx";
-import { isTerminal, StatusBadge } from "../../parts/status.tsx";
+import { isTerminal, reasonOf, StatusBadge } from "../../parts/status.tsx";
 import styles from "./cells.module.css";
 import { now } from "./clock.ts";
 import type { ColumnId } from "./columns.ts";
@@ -64,14 +64,11 @@ export function cellOf(column: ColumnId, shown: Shown): ComponentChildren {
 }
 
 export function JobStatus({ row }: { row: Row }) {
+  const reason = reasonOf(row.status, row.end_reason);
   return (
     <span class={styles["status"]} title={row.error ?? undefined}>
-      <StatusBadge
-        status={row.status}
-        reason={row.end_reason}
-        cancelRequestedAt={row.cancel_requested_at}
-        pausedAt={row.paused_at}
-      />
+      <StatusBadge status={row.status} cancelRequestedAt={row.cancel_requested_at} pausedAt={row.paused_at} />
+      {reason !== null && <span class={styles["reason"]}>{reason}</span>}
     </span>
   );
 }

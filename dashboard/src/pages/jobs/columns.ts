@@ -18,7 +18,7 @@ export interface Column {
 
 /** In their order from left to right. The name takes the room that the others leave. */
 export const COLUMNS = [
-  { id: "status", title: "Status", width_px: 152, from_px: 0 },
+  { id: "status", title: "Status", width_px: 128, from_px: 0 },
   { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
   { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time that is left", from_px: 0 },
   { id: "curve", title: "Metric", width_px: 112, hint: "Epoch by epoch, over all ranks", from_px: 860 },

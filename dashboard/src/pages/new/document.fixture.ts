@@ -13,7 +13,7 @@ export const DOCUMENT: OpenApi = {
         properties: {
           name: { type: "string", default: "job" },
           dataset: { anyOf: [{ type: "string" }, ref("DatasetSpec")] },
-          model: { anyOf: [{ type: "string" }, ref("ModelSpec")] },
+          model: { anyOf: [{ type: "string" }, ref("ModelSpec")], default: "lenet5" },
           batch_size: { type: "integer", default: 32, minimum: 1, maximum: 1048576 },
           learning_rate: { type: "number", default: 0.001, exclusiveMinimum: 0, maximum: 1000 },
           min_gpus: { anyOf: [{ type: "integer", minimum: 1, maximum: 4096 }, NULL], default: null },

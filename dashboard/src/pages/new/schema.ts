@@ -53,9 +53,6 @@ export interface Field {
 /** The field for which a plain string may stand for the whole object, by the object. */
 export const SHORTHAND: Readonly<Record<string, string>> = { dataset: "source", model: "name" };
 
-// The document leaves defaults of whole objects out, as generators of clients cannot make them.
-const STANDARDS: Readonly<Record<string, Json>> = { "model.name": "lenet5" };
-
 /** Every field of a spec in the order of the schema; those of its parts behind the part's own. */
 export function fieldsOf(document: OpenApi): Field[] {
   const { schemas } = document.components;
@@ -66,7 +63,10 @@ export function fieldsOf(document: OpenApi): Field[] {
     const isNullable = allows(property, "null");
     const isOn = property.default !== null;
     const own: Field = { ...PLAIN, path: name, kind: "part", standard: isOn ? {} : null, isNullable };
-    const inner = Object.entries(part.properties ?? {}).map(([key, each]) => fieldOf(`${name}.${key}`, each, part));
+    const inner = Object.entries(part.properties ?? {}).map(([key, each]) => {
+      const field = fieldOf(`${name}.${key}`, each, part);
+      return key === SHORTHAND[name] ? { ...field, standard: property.default ?? field.standard } : field;
+    });
     return isNullable ? [own, ...inner] : inner;
   });
 }
@@ -83,7 +83,7 @@ function fieldOf(path: string, property: Schema, parent: Schema): Field {
   return {
     path,
     kind: kindOf(property),
-    standard: STANDARDS[path] ?? (isRequired ? undefined : (property.default ?? null)),
+    standard: isRequired ? undefined : (property.default ?? null),
     isNullable: allows(property, "null"),
     options: property.enum ?? property.items?.enum ?? [],
     limits: limitsOf(property),

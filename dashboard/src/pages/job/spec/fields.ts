@@ -9,12 +9,15 @@ export interface Field {
   /** Undefined where the field has no default, as it has to be given. */
   readonly standard: Json | undefined;
   readonly isChanged: boolean;
+  /** It has to be given where another field of its part is. */
+  readonly isNeeded: boolean;
 }
 
 /** What the OpenAPI document says of a type. */
 export interface Schema {
   readonly default?: Json;
   readonly properties?: { readonly [key: string]: Schema };
+  readonly required?: readonly string[];
   readonly $ref?: string;
   readonly anyOf?: readonly Schema[];
 }
@@ -25,7 +28,14 @@ export function fieldsOf(spec: Fields, schemas: Schemas): Field[] {
   return fieldsBelow(spec, schemas["Spec"], schemas, "");
 }
 
-function fieldsBelow(value: Fields, schema: Schema | undefined, schemas: Schemas, prefix: string): Field[] {
+/** `short` is the default of the part as a text: that of the field that has to be given. */
+function fieldsBelow(
+  value: Fields,
+  schema: Schema | undefined,
+  schemas: Schemas,
+  prefix: string,
+  short?: Json,
+): Field[] {
   const known = Object.keys(schema?.properties ?? {}).filter((name) => name in value);
   const others = Object.keys(value).filter((name) => !known.includes(name));
   return [...known, ...others].flatMap((name) => {
@@ -33,10 +43,12 @@ function fieldsBelow(value: Fields, schema: Schema | undefined, schemas: Schemas
     const own = schema?.properties?.[name];
     const path = prefix + name;
     const type = own && objectOf(own, schemas);
-    if (isObject(below) && type !== undefined) return fieldsBelow(below, type, schemas, `${path}.`);
+    if (isObject(below) && type !== undefined) return fieldsBelow(below, type, schemas, `${path}.`, own?.default);
+    const isNeeded = schema?.required?.includes(name) ?? false;
     // A part that was turned off, as early stopping, is on where nothing is said, unless it is off by default.
-    const standard = own?.default === undefined && below === null && type !== undefined ? "on" : own?.default;
-    return [{ path, value: below, standard, isChanged: !isSame(below, standard) }];
+    const isOnByItself = own?.default === undefined && below === null && type !== undefined;
+    const standard = isOnByItself ? "on" : isNeeded ? short : own?.default;
+    return [{ path, value: below, standard, isChanged: !isSame(below, standard), isNeeded }];
   });
 }
 
@@ -50,8 +62,9 @@ function objectOf(schema: Schema, schemas: Schemas): Schema | undefined {
 /** Only what differs from the defaults, as an object to submit. */
 export function changesOf(fields: readonly Field[]): Fields {
   const changes: Record<string, Json> = {};
-  for (const { path, value, isChanged } of fields) {
-    if (!isChanged) continue;
+  const parts = new Set(fields.filter(({ isChanged }) => isChanged).map(({ path }) => partOf(path)));
+  for (const { path, value, isChanged, isNeeded } of fields) {
+    if (!isChanged && !(isNeeded && parts.has(partOf(path)))) continue;
     const names = path.split(".");
     let place = changes as Record<string, Json>;
     for (const name of names.slice(0, -1)) {
@@ -61,6 +74,10 @@ export function changesOf(fields: readonly Field[]): Fields {
     place[names.at(-1) as string] = value;
   }
   return changes;
+}
+
+function partOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf(".")));
 }
 
 function isObject(value: Json): value is Fields {

@@ -8,13 +8,15 @@ const schemas: Schemas = {
     properties: {
       name: { default: "job" },
       dataset: { anyOf: [{}, { $ref: "#/components/schemas/DatasetSpec" }] },
+      model: { default: "lenet5", anyOf: [{}, { $ref: "#/components/schemas/ModelSpec" }] },
       gpus: { default: 1 },
       early_stopping: { anyOf: [{ $ref: "#/components/schemas/EarlyStopping" }, {}] },
       labels: { default: {} },
       probe: { default: null, anyOf: [{ $ref: "#/components/schemas/ProbeSpec" }, {}] },
     },
   },
-  DatasetSpec: { properties: { source: {}, augment: { default: [] } } },
+  DatasetSpec: { properties: { source: {}, augment: { default: [] } }, required: ["source"] },
+  ModelSpec: { properties: { name: {}, dropout: { default: 0 } }, required: ["name"] },
   EarlyStopping: { properties: { patience: { default: 3 } } },
   ProbeSpec: { properties: { smallest: { default: 8 } } },
 };
@@ -60,6 +62,18 @@ test("the changes are a spec again", () => {
     gpus: 2,
     early_stopping: null,
   });
+});
+
+test("the network has a default, and stands there for the sake of its other fields", () => {
+  const usual = fieldsOf({ model: { name: "lenet5", dropout: 0 } }, schemas);
+  assert.deepEqual(
+    usual.map(({ standard }) => standard),
+    ["lenet5", 0],
+  );
+  assert.deepEqual(changesOf(usual), {});
+  const model = { name: "lenet5", dropout: 0.5 };
+  assert.deepEqual(changesOf(fieldsOf({ model }, schemas)), { model });
+  assert.deepEqual(changesOf(fieldsOf({ model: { name: "mlp", dropout: 0 } }, schemas)), { model: { name: "mlp" } });
 });
 
 test("a spec is written as YAML that reads back the same", () => {
