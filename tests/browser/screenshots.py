@@ -38,12 +38,15 @@ class View:
     path: str
     ready: str
     document: str = ""  # which of its pictures the documents show
+    document_px: int | None = None  # how high those are, where that is not the window
+    cursor_on: str = ""  # the chart over which the mouse is
     is_signed_in: bool = True
 
 
 VIEWS: Mapping[str, View] = {
     "jobs": View("/", "long run", "light-wide dark-narrow"),
-    "job": View("/jobs/{lenet5 on two}", "Advice", "dark-wide"),
+    "job": View("/jobs/{lenet5 on two}", "Advice"),
+    "job-charts": View("/jobs/{lenet5 on two}?charts=learning,slots", "Advice", "dark-wide", 1060, "Loss"),
     "job-live": View("/jobs/{long run}", "running"),
     "job-restarted": View("/jobs/{mlp on two - restarted}", "succeeded"),
     "job-failed": View("/jobs/{line camera 3}", "bad data"),
@@ -87,13 +90,25 @@ def _filled_in(path: str, ids: Mapping[str, str]) -> str:
 def _picture(page: Page, view: View, name: str, *, is_kept: bool) -> None:
     page.get_by_text(view.ready).filter(visible=True).first.wait_for()
     expect(page.get_by_text("Loading")).to_have_count(0, timeout=LOADED_MS)
+    if view.cursor_on:
+        _point_at(page, view.cursor_on)
     page.wait_for_timeout(SETTLED_MS)
     ALL.mkdir(exist_ok=True)
     page.screenshot(path=ALL / f"{name}.png", full_page=True)
     if is_kept:
         KEPT.mkdir(exist_ok=True)
+        width, height = SIZES[name.rsplit("-", 1)[-1]]
+        page.set_viewport_size({"width": width, "height": view.document_px or height})
         with Image.open(io.BytesIO(page.screenshot())) as image:
             image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(KEPT / f"{name}.png", optimize=True)
+
+
+def _point_at(page: Page, chart: str) -> None:
+    """A third along its axis, where curves still differ."""
+    place = page.get_by_role("slider", name=f"Cursor of {chart}")
+    box = place.bounding_box()
+    assert box is not None
+    place.hover(position={"x": box["width"] / 3, "y": box["height"] / 2})
 
 
 @contextmanager

@@ -35,6 +35,7 @@ interface Shape {
 
 const X_AXIS_PX = 24;
 const LEFT_PX = 58; // the same on all charts, so that their axes lie above each other
+const TOP_PX = 15; // for the words of marks
 const RIGHT_PX = 24; // for the half of a figure of the axis
 const FONT = "11px ui-sans-serif, system-ui, sans-serif";
 const LATEST_MS = 500; // for what is out of sight
@@ -188,7 +189,7 @@ export class Canvas {
     return {
       width: Math.max(1, this.#place.clientWidth),
       height,
-      padding: [6, RIGHT_PX, 0, 0],
+      padding: [TOP_PX, RIGHT_PX, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       select: { show: false, left: 0, top: 0, width: 0, height: 0 },

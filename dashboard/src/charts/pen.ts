@@ -128,34 +128,28 @@ function drawPoints({ ctx, range, toX, toY, ratio }: Field, { xs, ys, smooth, co
   ctx.globalAlpha = 1;
 }
 
-/** Vertical lines with a word at each, where it does not run into the one before. */
+/** Vertical lines with a word above each, where it does not run into the one before. */
 export function drawMarks({ ctx, box, range, toX, ratio }: Field, marks: readonly Mark[]): void {
   ctx.save();
-  ctx.fillStyle = colour("muted");
-  ctx.lineJoin = "round";
+  ctx.fillStyle = ctx.strokeStyle = colour("muted");
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([3 * ratio, 3 * ratio]);
   ctx.font = `${10 * ratio}px ui-sans-serif, system-ui, sans-serif`;
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  let taken = box.left;
+  let taken = Number.NEGATIVE_INFINITY;
   for (const { x, text } of marks.toSorted((a, b) => a.x - b.x)) {
     if (x < range[0] || x > range[1]) continue;
-    const left = Math.round(toX(x));
-    ctx.strokeStyle = colour("muted");
-    ctx.lineWidth = ratio;
-    ctx.setLineDash([3 * ratio, 3 * ratio]);
+    const place = Math.round(toX(x));
     ctx.beginPath();
-    ctx.moveTo(left, box.top);
-    ctx.lineTo(left, box.top + box.height);
+    ctx.moveTo(place, box.top);
+    ctx.lineTo(place, box.top + box.height);
     ctx.stroke();
     const { width } = ctx.measureText(text);
-    const start = left + width + 6 * ratio > box.left + box.width ? left - width - 4 * ratio : left + 4 * ratio;
-    if (start < taken) continue;
-    ctx.setLineDash([]);
-    ctx.strokeStyle = colour("surface"); // a rim, so that it can be read on top of lines
-    ctx.lineWidth = 3 * ratio;
-    ctx.strokeText(text, start, box.top + 9 * ratio);
-    ctx.fillText(text, start, box.top + 9 * ratio);
-    taken = start + width + 4 * ratio;
+    const left = Math.min(Math.max(place - width / 2, box.left), box.left + box.width - width);
+    if (left < taken) continue;
+    ctx.fillText(text, left, box.top - 4 * ratio);
+    taken = left + width + 6 * ratio;
   }
   ctx.restore();
 }
