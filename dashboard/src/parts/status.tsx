@@ -1,16 +1,16 @@
-// The state of a job, as a word with a sign and a colour: no colour has to be seen to read it.
+// The state of a job or a study.
 
 import type { EndReason, Status } from "../api/types.ts";
 import { words } from "../format.ts";
-import styles from "./status.module.css";
+import { Badge, type Tone } from "./badge.tsx";
 
-const SIGNS: Record<Status, string> = {
-  queued: "◷",
-  launching: "◌",
-  running: "▶",
-  succeeded: "✓",
-  failed: "✕",
-  cancelled: "⊘",
+const LOOKS: Record<Status, readonly [sign: string, tone: Tone]> = {
+  queued: ["◷", "idle"],
+  launching: ["◌", "live"],
+  running: ["▶", "live"],
+  succeeded: ["✓", "good"],
+  failed: ["✕", "bad"],
+  cancelled: ["⊘", "idle"],
 };
 
 interface Props {
@@ -24,13 +24,8 @@ interface Props {
 export function StatusBadge({ status, reason, cancelRequestedAt, pausedAt }: Props) {
   const isLive = !isTerminal(status);
   const shown = isLive && cancelRequestedAt ? "cancelling" : isLive && pausedAt ? "paused" : status;
-  const more = reasonOf(status, reason ?? null);
-  return (
-    <span class={`${styles["badge"]} ${styles[status]}`} data-status={status}>
-      <span aria-hidden="true">{SIGNS[status]}</span> {shown}
-      {more !== null && <span class={styles["reason"]}> {more}</span>}
-    </span>
-  );
+  const [sign, tone] = LOOKS[status];
+  return <Badge tone={tone} sign={sign} text={shown} more={reasonOf(status, reason ?? null)} />;
 }
 
 /** Why it ended, in words; null where the state says so already. */

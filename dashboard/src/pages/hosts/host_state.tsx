@@ -2,17 +2,15 @@
 
 import type { Host } from "../../api/types.ts";
 import { duration, moment } from "../../format.ts";
-import styles from "./host_state.module.css";
-import { HOST_STATES, stateOf } from "./hosts.ts";
+import { Badge, type Tone } from "../../parts/badge.tsx";
+import { HOST_STATES, type HostState, stateOf } from "./hosts.ts";
+
+const TONES: Readonly<Record<HostState, Tone>> = { alive: "good", drained: "warn", lost: "bad" };
 
 export function HostBadge({ host }: { host: Host }) {
   const state = stateOf(host);
   const [sign, word] = HOST_STATES[state];
-  return (
-    <span class={`${styles["badge"]} ${styles[state]}`}>
-      <span aria-hidden="true">{sign}</span> {word}
-    </span>
-  );
+  return <Badge tone={TONES[state]} sign={sign} text={word} />;
 }
 
 /** When it was heard of. */

@@ -3,8 +3,7 @@
 import type { CellReport, StudyReport } from "../../api/types.ts";
 import { duration, number, percent, short } from "../../format.ts";
 import { byValue } from "../../order.ts";
-
-import { fieldLabel, intervalText, valueText } from "./figures.ts";
+import { fieldLabel, type IntervalKey, intervalText, valueText } from "./figures.ts";
 
 export interface Column {
   readonly key: string;
@@ -16,16 +15,6 @@ export interface Column {
 }
 
 const three = (value: number): string => number(value, 3);
-
-type IntervalKey =
-  | "wall_s"
-  | "setup_s"
-  | "samples_per_s"
-  | "val_accuracy"
-  | "epochs_run"
-  | "time_to_target_s"
-  | "gpu_hours_to_target"
-  | "gpu_hours";
 
 function interval(key: IntervalKey, label: string, format: (value: number) => string, title?: string): Column {
   const of = (cell: CellReport): number | null => cell[key]?.mean ?? null;

@@ -4,7 +4,8 @@ import type { CellReport, Interval, StudyReport } from "../../api/types.ts";
 import type { Estimate } from "../../charts/points.ts";
 import { duration, number, percent, short, words } from "../../format.ts";
 
-export type FigureKey =
+/** Those of which a cell has a mean with its interval. */
+export type IntervalKey =
   | "wall_s"
   | "setup_s"
   | "samples_per_s"
@@ -12,9 +13,9 @@ export type FigureKey =
   | "epochs_run"
   | "time_to_target_s"
   | "gpu_hours_to_target"
-  | "gpu_hours"
-  | "speedup"
-  | "efficiency";
+  | "gpu_hours";
+
+export type FigureKey = IntervalKey | "speedup" | "efficiency";
 
 export interface Figure {
   readonly key: FigureKey;

@@ -2,6 +2,7 @@
 
 import type { Analysis, Finding } from "../../../api/types.ts";
 import { words } from "../../../format.ts";
+import { Badge } from "../../../parts/badge.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { figureOf } from "./evidence.ts";
 import { Evidence } from "./evidence.tsx";
@@ -25,9 +26,7 @@ export function FindingsPanel({ analysis }: { analysis: Analysis }) {
             {findings.map((finding) => (
               <li key={finding.kind}>
                 <p>
-                  <span class={`${styles["kind"]} ${GOOD.includes(finding.kind) ? styles["good"] : ""}`}>
-                    {words(finding.kind)}
-                  </span>{" "}
+                  <Badge tone={GOOD.includes(finding.kind) ? "good" : "warn"} text={words(finding.kind)} />{" "}
                   {finding.text}
                 </p>
                 <Evidence figures={finding.evidence} />

@@ -1,0 +1,23 @@
+// A state in a word, with a sign and a colour: no colour has to be seen to read it.
+
+import styles from "./badge.module.css";
+
+export type Tone = "idle" | "live" | "good" | "warn" | "bad";
+
+interface Props {
+  tone: Tone;
+  sign?: string;
+  text: string;
+  /** What stands behind it, less loud. */
+  more?: string | null;
+}
+
+export function Badge({ tone, sign, text, more = null }: Props) {
+  return (
+    <span class={`${styles["badge"]} ${styles[tone]}`}>
+      {sign !== undefined && <span aria-hidden="true">{sign} </span>}
+      {text}
+      {more !== null && <span class={styles["more"]}> {more}</span>}
+    </span>
+  );
+}
