@@ -165,8 +165,10 @@ class JobCalls(Calls):
         after = 0
         while True:
             ended = follow and self.job(job_id).get("ended_at") is not None
-            onwards: dict[str, int | None] = {"tail": tail} if tail else {"after": after, "limit": 1000}
-            page = self.logs(job_id, rank=rank, search=search, **onwards)
+            page = self.logs(
+                job_id, rank=rank, search=search, tail=tail,
+                after=None if tail else after, limit=None if tail else 1000,
+            )  # fmt: skip
             yield from page["items"]
             if page["items"] or tail:
                 after, tail = page["next_after"], None

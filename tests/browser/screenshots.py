@@ -97,8 +97,8 @@ def _picture(page: Page, view: View, name: str, *, is_kept: bool) -> None:
     page.screenshot(path=ALL / f"{name}.png", full_page=True)
     if is_kept:
         KEPT.mkdir(exist_ok=True)
-        width, height = SIZES[name.rsplit("-", 1)[-1]]
-        page.set_viewport_size({"width": width, "height": view.document_px or height})
+        if view.document_px is not None and (size := page.viewport_size) is not None:
+            page.set_viewport_size({"width": size["width"], "height": view.document_px})
         with Image.open(io.BytesIO(page.screenshot())) as image:
             image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(KEPT / f"{name}.png", optimize=True)
 

@@ -2,17 +2,40 @@
 
 from typing import Any
 
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Engine, TextClause, event, text
 
 from jobs.database import Sessions
 from jobs.listing import JobFilter, Wanted, list_jobs, revisions
 from jobs.sorting import Order
+from tests.integration.api.given import START
 
 
 def analyzed(engine: Engine) -> None:
     """Let the database know its tables."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))
+
+
+def store_all(sessions: Sessions, engine: Engine, jobs: TextClause, count: int) -> None:
+    """Have a statement store so many jobs, the first of them at START."""
+    with sessions.begin() as session:
+        session.execute(jobs, {"jobs": count, "start": START})
+    analyzed(engine)
+
+
+def in_one_sort(
+    sessions: Sessions, condition: str, order: Order, *, key: str | None = None, is_nullable: bool = False
+) -> list[str]:
+    """The ids as one sort of all rows has them, by `key` or the column itself.
+
+    Without a value a job is last both ways where the key is nullable, and else where the greatest would be.
+    """
+    column, way = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
+    nulls = "NULLS FIRST" if way == "DESC" and not is_nullable else "NULLS LAST"
+    query = f"""SELECT id FROM jobs WHERE {condition}
+        ORDER BY {key or column} {way} {nulls}, created_at {way}, id {way}"""  # noqa: S608
+    with sessions() as session:
+        return list(session.scalars(text(query)))
 
 
 def every_id(sessions: Sessions, wanted: JobFilter, order: Order, *, limit: int) -> list[str]:

@@ -11,8 +11,7 @@ from jobs.listing import JobFilter, Wanted, list_jobs
 from jobs.searching import TooMuchToSearch
 from jobs.sorting import Order
 from jobs.states import Status
-from tests.integration.api.given import START
-from tests.integration.jobs.listed import analyzed, every_id, plan_of
+from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
 # Of the succeeded ones (every fourth) four in five have an accuracy; of all, eight in nine have a plan.
@@ -48,20 +47,15 @@ ORDERS: tuple[Order, ...] = (
 
 @pytest.fixture
 def listed(sessions: Sessions, engine: Engine) -> Sessions:
-    with sessions.begin() as session:
-        session.execute(_JOBS, {"jobs": JOBS, "start": START})
-    analyzed(engine)
+    store_all(sessions, engine, _JOBS, JOBS)
     return sessions
 
 
 def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
     """The ids as one sort of all rows has them: without a figure last, and what lasts still as the longest."""
-    column, way = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
-    nulls = "NULLS FIRST" if way == "DESC" and column not in FIGURES else "NULLS LAST"
+    column = order.removeprefix("-")
     key = FIGURES.get(column, "ended_at - started_at" if column == "duration" else column)
-    query = f"SELECT id FROM jobs WHERE {condition} ORDER BY {key} {way} {nulls}, created_at {way}, id {way}"  # noqa: S608
-    with sessions() as session:
-        return list(session.scalars(text(query)))
+    return in_one_sort(sessions, condition, order, key=key, is_nullable=column in FIGURES)
 
 
 def test_the_pages_of_every_figure_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:

@@ -10,8 +10,8 @@ from jobs.database import Sessions
 from jobs.listing import JobFilter, Wanted, list_jobs
 from jobs.sorting import Order
 from jobs.states import Status
-from tests.integration.api.given import START, seconds
-from tests.integration.jobs.listed import analyzed, every_id, plan_of
+from tests.integration.api.given import seconds
+from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
 _JOBS = text("""
@@ -34,19 +34,8 @@ ORDERS: tuple[Order, ...] = (
 
 @pytest.fixture
 def listed(sessions: Sessions, engine: Engine) -> Sessions:
-    with sessions.begin() as session:
-        session.execute(_JOBS, {"jobs": JOBS, "start": START})
-    analyzed(engine)
+    store_all(sessions, engine, _JOBS, JOBS)
     return sessions
-
-
-def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
-    """The ids as one sort of all rows has them; what is not yet is last."""
-    column, way = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
-    nulls = "NULLS FIRST" if way == "DESC" else "NULLS LAST"
-    query = f"SELECT id FROM jobs WHERE {condition} ORDER BY {column} {way} {nulls}, created_at {way}, id {way}"  # noqa: S608
-    with sessions() as session:
-        return list(session.scalars(text(query)))
 
 
 def test_the_pages_of_every_order_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
@@ -54,7 +43,7 @@ def test_the_pages_of_every_order_are_one_sort(listed: Sessions, subtests: pytes
         with subtests.test(order=order):
             found = every_id(listed, JobFilter(), order, limit=451)
             assert len(found) == JOBS
-            assert found == in_order(listed, "true", order)
+            assert found == in_one_sort(listed, "true", order)
 
 
 def test_the_pages_of_every_filter_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
@@ -74,7 +63,7 @@ def test_the_pages_of_every_filter_are_one_sort(listed: Sessions, subtests: pyte
     for condition, wanted in filters.items():
         for order in ("-created_at", "ended_at", "-name"):
             with subtests.test(condition=condition, order=order):
-                assert every_id(listed, wanted, order, limit=37) == in_order(listed, condition, order)
+                assert every_id(listed, wanted, order, limit=37) == in_one_sort(listed, condition, order)
 
 
 def test_since_is_included_and_until_is_not(listed: Sessions) -> None:
