@@ -13,7 +13,7 @@ from pathlib import Path
 MARK = "HORA_ATTEMPT"  # in the environment of every process of an attempt, beside HORA_HOME
 _EMPTY_LOOKS = 5
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
-_EXEC_LIMIT_S = 1.0  # an exec takes a millisecond
+_EXEC_LOOKS = 1000  # a millisecond apart, which is what an exec takes
 
 
 def mark_of(job_id: str, number: int) -> str:
@@ -95,26 +95,25 @@ def environment(pid: int) -> frozenset[bytes]:
     """The `KEY=value` items a process was started with; empty where it is gone or not ours to read.
 
     In the middle of an `exec` a process has no environment, or only that of a memory that is just being given up. So
-    an empty one is believed only when it stays so beside arguments that are there: one look in twenty-five missed a
-    process that was becoming another, and the slots below a living rank would be given back.
+    an empty one is believed only when the kernel says several times that it has no length: one look in twenty-five
+    missed a process that was becoming another, and the slots below a living rank would be given back. Looks are
+    counted, and not the time, which goes on while this process is the one that does not run.
     """
-    root = Path(f"/proc/{pid}")
-    give_up_at, seen_empty = time.monotonic() + _EXEC_LIMIT_S, 0
-    while True:
+    seen_empty = 0
+    for _ in range(_EXEC_LOOKS):
         try:
-            if content := (root / "environ").read_bytes():
+            if content := Path(f"/proc/{pid}/environ").read_bytes():
                 return frozenset(content.split(b"\0"))
-            seen_empty += bool((root / "cmdline").read_bytes())
         except PermissionError:
-            return frozenset()
+            break
         except OSError:
             pass  # gone, or between two memories
         fields = _stat(pid)
+        seen_empty += bool(fields) and fields[47] == fields[48] != "0"  # where it begins and ends
         if not fields or int(fields[6]) & _KERNEL_THREAD or seen_empty == _EMPTY_LOOKS:
-            return frozenset()
-        if time.monotonic() > give_up_at:
-            return frozenset()
+            break
         time.sleep(0.001)
+    return frozenset()
 
 
 def command_line(pid: int) -> list[bytes]:
