@@ -16,7 +16,7 @@ from api.deps import Services, ServicesHere
 from api.problems import Forbidden, InsufficientScope, Unauthorized
 from jobs import people, tokens
 from jobs.audit import Actor
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.tokens import Bearer
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

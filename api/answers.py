@@ -29,12 +29,12 @@ from jobs.datasets.uploads import TooManyUploads, UploadGone, UploadInUse, Uploa
 from jobs.datasets.versions import DatasetInUse, DatasetNotFound
 from jobs.draining import HostInUse
 from jobs.hosts import HostNotFound
+from jobs.model.plan import UnworkablePlan
+from jobs.model.spec import FieldProblem, InvalidSpec
 from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
-from jobs.plan import UnworkablePlan
 from jobs.project_admission import ProjectArchived, QueueFull
 from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.searching import TooMuchToSearch
-from jobs.spec import FieldProblem, InvalidSpec
 from jobs.store import JobEnded, JobNotFound
 from jobs.studies.store import StudyNotFound
 from jobs.submission import IdempotencyConflict

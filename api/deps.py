@@ -20,8 +20,8 @@ from api.waiting import Polls
 from jobs.admission import Site
 from jobs.database import Sessions
 from jobs.hints import Hints
+from jobs.model.spec import FieldProblem
 from jobs.settings import Settings
-from jobs.spec import FieldProblem
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 
 from api.problems import TooManyRequests
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.settings import Settings
 from jobs.tokens import Bearer
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from api.access import scope_of
 from api.problems import MEDIA_TYPE
-from jobs.spec import Spec
+from jobs.model.spec import Spec
 from jobs.studies.shape import StudySpec
 from jobs.views.data import NewDataset
 from jobs.views.projects import ProjectChanges

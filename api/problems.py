@@ -14,7 +14,7 @@ Problem                 an answer that is an error
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from jobs.spec import MAX_BYTES, FieldProblem
+from jobs.model.spec import MAX_BYTES, FieldProblem
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2

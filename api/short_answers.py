@@ -16,7 +16,7 @@ from api.access import caller_of
 from api.deps import Services
 from api.entity_tags import is_known, unchanged
 from api.waiting import Polls
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 
 
 @dataclass(frozen=True)

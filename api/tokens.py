@@ -7,7 +7,7 @@ from threading import Lock
 
 from jobs import tokens
 from jobs.database import Sessions
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.tokens import Bearer
 
 

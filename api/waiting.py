@@ -13,8 +13,8 @@ from api.entity_tags import job_tag, tag_of
 from api.together import Together
 from jobs.database import each_statement_alone
 from jobs.listing import Seen, Wanted, revisions, revisions_of
+from jobs.model.states import Status
 from jobs.queue import Standing, standings
-from jobs.states import Status
 from jobs.store import JobNotFound
 from jobs.tables import Job
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from hora.service import Service
 from hora.stack import Stack
 from jobs.database import Sessions, engine_for, sessions_for
-from jobs.states import EventKind
+from jobs.model.states import EventKind
 from jobs.store import add_event, touch
 
 LISTENERS, CHANGES_EVERY_S = 2000, 0.1

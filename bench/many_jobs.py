@@ -2,8 +2,8 @@
 
 import psycopg
 
-from jobs.plan import resolve_plan
-from jobs.spec import spec_from
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
 
 _SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 _JOBS = """

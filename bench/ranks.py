@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.records import Launch, Record, launch_file_name, parse_record, rank_records_name
-from jobs.spec import spec_from
+from jobs.model.records import Launch, Record, launch_file_name, parse_record, rank_records_name
+from jobs.model.spec import spec_from
 from worker.attempt_paths import AttemptPaths
 from worker.launcher import rank_environment
 from worker.shares import horovodrun_argv, on_this_host

@@ -19,7 +19,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from bench.datasets import COLUMNS, LABEL
-from jobs.spec import Spec, spec_from
+from jobs.model.spec import Spec, spec_from
 from trainer.data.opening import Dataset, find
 from trainer.data.parts import Batch, Host
 from trainer.plan import settle_plan, steps_of

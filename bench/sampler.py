@@ -24,12 +24,12 @@ from bench.databases import processor_s
 from hora.stack import Stack
 from jobs import placing, registration
 from jobs.database import Sessions, engine_for, sessions_for
+from jobs.model.plan import resolve_plan
+from jobs.model.records import StepEnded, rank_records_name
+from jobs.model.spec import spec_from
 from jobs.placement import Placement, Share
-from jobs.plan import resolve_plan
 from jobs.processes import MARK, mark_of
-from jobs.records import StepEnded, rank_records_name
 from jobs.registration import SlotInfo
-from jobs.spec import spec_from
 from jobs.store import Lease
 from jobs.submission import submit
 from jobs.tables import Sample

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
 from jobs.ingest import HostSampleRow, MetricRow, store_host_samples, store_samples
-from jobs.plan import resolve_plan
-from jobs.spec import spec_from
-from jobs.states import Status
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import Status
 from jobs.tables import Attempt, Host, Job, Slot
 from worker.gpus import GpuReading
 from worker.host_readings import HostReading

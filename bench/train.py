@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.ranks import Json, Run, bare_horovodrun
-from jobs.records import StepEnded, launch_file_name
+from jobs.model.records import StepEnded, launch_file_name
 
 RANKS, THREADS = 2, 1
 _WARM_UP_STEPS = 20

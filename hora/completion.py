@@ -66,6 +66,6 @@ job_ids, study_ids, host_names = names(_jobs), names(_studies), names(_hosts)
 
 def statuses(incomplete: str) -> list[str]:
     """The statuses of a job."""
-    from jobs.states import Status
+    from jobs.model.states import Status
 
     return [status.value for status in Status if status.value.startswith(incomplete)]

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from hora.errors import Json
-from jobs.spec import MAX_BYTES, SHORTHAND, FieldProblem, InvalidSpec, field_problems, load_yaml, set_field, spec_from
+from jobs.model.spec import (
+    MAX_BYTES,
+    SHORTHAND,
+    FieldProblem,
+    InvalidSpec,
+    field_problems,
+    load_yaml,
+    set_field,
+    spec_from,
+)
 
 
 def read_document(name: str) -> Json:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from jobs.catalog import DATASETS, MODELS, dataset_of
-from jobs.datasets.names import is_versioned
-from jobs.spec import FieldProblem, Spec, is_plain_url
-from jobs.states import Status
+from jobs.model.catalog import DATASETS, MODELS, dataset_of
+from jobs.model.dataset_names import is_versioned
+from jobs.model.spec import FieldProblem, Spec, is_plain_url
+from jobs.model.states import Status
 from jobs.tables import Job
 
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")

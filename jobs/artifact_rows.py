@@ -11,7 +11,7 @@ from sqlalchemy import String, cast, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.states import TERMINAL, Status
+from jobs.model.states import TERMINAL, Status
 from jobs.store import JobNotFound
 from jobs.tables import Attempt, Job
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from jobs.states import EndReason, SlotState, Status
+from jobs.model.states import EndReason, SlotState, Status
 from jobs.tables import Attempt, Host, Job, Slot
 
 WAIT_EDGES_S = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)

@@ -16,9 +16,9 @@ from sqlalchemy.orm import Session
 from jobs import cursors
 from jobs.cursors import Page, page_of
 from jobs.fitting import Cluster, HostSlots, Wish
+from jobs.model.spec import Spec
+from jobs.model.states import SlotState
 from jobs.placement_rows import is_alive
-from jobs.spec import Spec
-from jobs.states import SlotState
 from jobs.tables import Attempt, Host, Slot
 
 _LIST = "hosts"  # what its cursors belong to

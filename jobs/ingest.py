@@ -14,8 +14,8 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from jobs.model.states import EventKind
 from jobs.packing import BlockRow, Point, pack, split
-from jobs.states import EventKind
 from jobs.store import storable
 
 ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch

@@ -31,9 +31,9 @@ from sqlalchemy.orm import Session
 
 from jobs import cursors
 from jobs.cursors import Page, Position, page_of
+from jobs.model.states import Status
 from jobs.searching import contains, patiently
 from jobs.sorting import KEYS, NOTHING, Order, SortKey, text_of
-from jobs.states import Status
 from jobs.tables import Job, JobText
 
 Columns = TypeVarTuple("Columns")

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from jobs import cursors
 from jobs.cursors import Page
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.tables import ProjectMember, Token, User
 from jobs.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, store_token, withdraw
 from jobs.views.people import NewToken

@@ -29,8 +29,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.fitting import HostSlots, Wish
+from jobs.model.states import Status
 from jobs.placement import Live, Order, Waiting
-from jobs.states import Status
 from jobs.tables import Attempt, Host, Job, RunTime, Slot
 
 PASS = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds

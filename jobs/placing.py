@@ -11,8 +11,8 @@ from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, func
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.model.states import EventKind, Status
 from jobs.placement import Placement
-from jobs.states import EventKind, Status
 from jobs.store import Lease, move
 from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 

@@ -19,10 +19,10 @@ from sqlalchemy.orm import Session
 
 from jobs import cursors
 from jobs.cursors import Page
+from jobs.model.spec import DEFAULT_PROJECT
+from jobs.model.states import Status
 from jobs.people import UserNotFound
 from jobs.quotas import quotas_of
-from jobs.spec import DEFAULT_PROJECT
-from jobs.states import Status
 from jobs.tables import Job, Project, ProjectMember, User
 
 _LIST = "projects"  # what its cursors belong to

@@ -11,7 +11,7 @@ from sqlalchemy import ARRAY, Float, cast, func, select
 from sqlalchemy.dialects.postgresql import array, insert
 from sqlalchemy.orm import Session
 
-from jobs.spec import Spec
+from jobs.model.spec import Spec
 from jobs.tables import Attempt, Job, RunTime
 
 KEPT = 5  # durations of each kind of job

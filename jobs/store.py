@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.states import SOURCES, TERMINAL, EndReason, EventKind, Status
+from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 from jobs.tables import Attempt, Job, JobEvent
 from jobs.webhooks.outbox import tell_of_jobs
 

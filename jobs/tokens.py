@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session, aliased
 
 from jobs import cursors
 from jobs.cursors import Page, page_of
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.tables import Token, User
 
 ADMIN = "admin"  # the user whose token a stack is set up with

@@ -12,7 +12,7 @@ from sqlalchemy import String, TextClause, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.states import TERMINAL
+from jobs.model.states import TERMINAL
 from jobs.store import JobNotFound
 from jobs.studies.store import StudyNotFound
 from jobs.tables import JobEvent

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.plan import Plan, resolve_plan
-from jobs.spec import Spec, spec_from
+from jobs.model.plan import Plan, resolve_plan
+from jobs.model.spec import Spec, spec_from
 from trainer.data.opening import Dataset, find
 from trainer.data.parts import Batch, Host
 

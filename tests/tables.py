@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from trainer.data import parquet
 from trainer.data.classes import class_names
 from trainer.data.location import locate

@@ -23,7 +23,7 @@ def main(launch_dir: str) -> None:
     """Run this process's rank of the job that the launch file tells of; does not return."""
     started_at = time.time()
     rank, local_rank, size = (int(os.environ.get(f"HOROVOD_{name}", default)) for name, default in _PLACE)
-    # One file a host: paths and devices are its own. Named as in `jobs.records.launch_file_name`.
+    # One file a host: paths and devices are its own. Named as in `jobs.model.records.launch_file_name`.
     host_file = f"{os.environ.get('HOROVOD_HOSTNAME', 'localhost')}.json"
     told: dict[str, Any] = json.loads(Path(launch_dir, host_file).read_bytes())
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(told.get("gpu_uuids", [])) or "-1"
@@ -71,8 +71,8 @@ def _run_to_exit(
     per_gpu_batch = None
     try:
         # What is slow comes after the first line.
-        from jobs.plan import resolve_plan
-        from jobs.records import Launch
+        from jobs.model.plan import resolve_plan
+        from jobs.model.records import Launch
 
         launch = Launch.model_validate(told)
         per_gpu_batch = resolve_plan(launch.spec, None, gpus=launch.gpus).per_gpu_batch

@@ -18,9 +18,9 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.plan import Plan
-from jobs.records import CheckpointSaved
-from jobs.spec import EarlyStopping as EarlyStoppingSpec
+from jobs.model.plan import Plan
+from jobs.model.records import CheckpointSaved
+from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
 from trainer.checkpoint import Progress, Stopping
 from trainer.plan import learning_rate_of
 from trainer.recorder import Records
@@ -81,7 +81,7 @@ class Epoch:
 
     @property
     def monitored(self) -> dict[str, float]:
-        """All that early stopping may be told to look at, by the names of `jobs.spec.EpochMetric`."""
+        """All that early stopping may be told to look at, by the names of `jobs.model.spec.EpochMetric`."""
         return {**self.metrics, **asdict(self.pace)}
 
 

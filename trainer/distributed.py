@@ -16,7 +16,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from jobs.records import Launch
+from jobs.model.records import Launch
 from trainer.exits import BadData, PeerFailed, RanksDisagree
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from jobs.plan import Plan
+from jobs.model.plan import Plan
 from trainer.callbacks import Callback, Epoch, Step
 from trainer.plan import steps_of
 

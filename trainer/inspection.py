@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from trainer.data.fingerprint import fingerprint_of
 from trainer.data.formats import is_place
 from trainer.data.location import locate

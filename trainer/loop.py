@@ -13,8 +13,8 @@ from statistics import fmean
 
 import numpy as np
 
-from jobs.plan import Plan
-from jobs.spec import Spec
+from jobs.model.plan import Plan
+from jobs.model.spec import Spec
 from trainer import distributed
 from trainer.callbacks import Callback, Checkpointing, Epoch, Pace, Step, Times
 from trainer.checkpoint import Progress, State

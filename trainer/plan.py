@@ -3,8 +3,8 @@
 Pure: that all ranks came to the same plan is checked by `trainer.distributed`.
 """
 
-from jobs.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
-from jobs.spec import Spec
+from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
+from jobs.model.spec import Spec
 from trainer.exits import BadData
 
 

@@ -7,9 +7,9 @@ nothing to save, and a probe that starts again begins anew.
 import time
 from collections.abc import Iterator
 
-from jobs.plan import Plan
-from jobs.records import Launch, Planned, ProbeEnded, ProbeMeasured, ProbePoint
-from jobs.spec import ProbeSpec, Spec
+from jobs.model.plan import Plan
+from jobs.model.records import Launch, Planned, ProbeEnded, ProbeMeasured, ProbePoint
+from jobs.model.spec import ProbeSpec, Spec
 from trainer import distributed
 from trainer.distributed import together
 from trainer.exits import Outcome

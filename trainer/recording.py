@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from jobs.records import DataOpened, EpochEnded, RankEpochEnded, StepEnded
+from jobs.model.records import DataOpened, EpochEnded, RankEpochEnded, StepEnded
 from trainer.callbacks import Callback, Epoch, Step
 from trainer.data.opening import Dataset, check_damage
 from trainer.data.parts import Facts

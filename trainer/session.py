@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.plan import Plan
-from jobs.records import Launch, PhaseEnded, Planned, Summarized, Summary
+from jobs.model.plan import Plan
+from jobs.model.records import Launch, PhaseEnded, Planned, Summarized, Summary
 from trainer import distributed
 from trainer.artifacts import save_classes, save_network
 from trainer.callbacks import Callback, Checkpointing, EarlyStopping, WarmUp, Weights, weights_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from jobs.plan import Plan
-from jobs.records import Launch
+from jobs.model.plan import Plan
+from jobs.model.records import Launch
 from trainer import distributed
 from trainer.callbacks import Weights, weights_of
 from trainer.checkpoint import Checkpoint, CheckpointStore, State

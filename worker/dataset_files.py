@@ -16,7 +16,7 @@ from pathlib import Path
 
 from jobs.database import Sessions
 from jobs.datasets import uploads, validating
-from jobs.datasets.names import NAME
+from jobs.model.dataset_names import NAME
 
 _UPLOAD_ID = re.compile(r"[0-9a-z]{1,32}")
 _SCRATCH = re.compile(r"(?P<id>[0-9]{1,18})\.[0-9]{1,9}")

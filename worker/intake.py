@@ -16,8 +16,8 @@ from jobs import ingest
 from jobs.database import Sessions
 from jobs.ingest import ALL_RANKS, LAUNCHER, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
 from jobs.leases import StaleLease, fence, first_rank_started, phases_ended, resumed
-from jobs.plan import Plan
-from jobs.records import (
+from jobs.model.plan import Plan
+from jobs.model.records import (
     CheckpointSaved,
     DataOpened,
     EpochEnded,
@@ -36,8 +36,8 @@ from jobs.records import (
     rank_log_name,
     rank_records_name,
 )
-from jobs.spec import spec_from
-from jobs.states import EventKind, Status
+from jobs.model.spec import spec_from
+from jobs.model.states import EventKind, Status
 from jobs.store import Lease, get_job, touch
 from jobs.tables import Attempt
 from worker.attempt_paths import AttemptPaths

@@ -50,7 +50,7 @@ class MemberOrder:
     host: str
     mark: str
     ranks: Sequence[int]
-    launch: dict[str, Any]  # what its ranks are told: a `jobs.records.Launch`
+    launch: dict[str, Any]  # what its ranks are told: a `jobs.model.records.Launch`
     launch_file: str
     scratch: str
 

@@ -18,8 +18,8 @@ from jobs.database import Sessions
 from jobs.mirroring import store
 from jobs.mirroring.description import JOB_TAG, identity, outcome, params
 from jobs.mirroring.store import Position, Work
+from jobs.model.states import Status
 from jobs.settings import Settings
-from jobs.states import Status
 from worker.mlflow_server import Away, MlflowServer, NewRun, Refused
 
 _log = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from jobs.records import ProbeEnded, ProbeFindings, ProbeMeasured, ProbePoint, ProbeStepped
-from jobs.spec import ProbeSpec
+from jobs.model.records import ProbeEnded, ProbeFindings, ProbeMeasured, ProbePoint, ProbeStepped
+from jobs.model.spec import ProbeSpec
 
 ProbeRecord = ProbeStepped | ProbeMeasured | ProbeEnded
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs.records import (
+from jobs.model.records import (
     CheckpointSaved,
     EpochEnded,
     Planned,

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from jobs.records import Launch, launch_file_name
+from jobs.model.records import Launch, launch_file_name
 from jobs.tables import Host, Slot
 from worker.attempt_paths import AttemptPaths
 from worker.member import MemberOrder

@@ -21,10 +21,10 @@ from jobs.database import Sessions, engine_for, is_away, sessions_for
 from jobs.hints import Hints
 from jobs.leases import StaleLease
 from jobs.logs import configure_logging
+from jobs.model.spec import Spec, spec_from
+from jobs.model.states import EndReason
 from jobs.processes import ProcessId, mark_of
 from jobs.settings import Settings, settings
-from jobs.spec import Spec, spec_from
-from jobs.states import EndReason
 from jobs.store import Lease, get_job
 from jobs.tables import Attempt
 from worker.attempt_paths import AttemptPaths, paths_of

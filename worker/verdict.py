@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.leases import Orders
-from jobs.records import ExitReason, RankExited
-from jobs.states import EndReason
+from jobs.model.records import ExitReason, RankExited
+from jobs.model.states import EndReason
 
 _DONE = {ExitReason.COMPLETED: EndReason.COMPLETED, ExitReason.EARLY_STOPPED: EndReason.EARLY_STOPPED}
 # What one rank says explains the whole attempt; the first that applies wins.

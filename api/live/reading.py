@@ -11,9 +11,9 @@ from jobs import changes, series
 from jobs.axes import Stretch
 from jobs.changes import Floors
 from jobs.ingest import ALL_RANKS, is_one_an_epoch
+from jobs.model.states import TERMINAL, Status
 from jobs.queue import Standing
 from jobs.series import MetricSeries
-from jobs.states import TERMINAL, Status
 from jobs.store import get_job
 from jobs.tables import Job
 from jobs.views.jobs import EventView, WaitingView

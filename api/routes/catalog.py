@@ -5,8 +5,8 @@ from fastapi import Response
 from api.access import router
 from api.deps import Cursor, IfNoneMatch, PageLimit, ServicesHere
 from api.entity_tags import UNCHANGED, answer_once
-from jobs.catalog import MODELS, Model
 from jobs.cursors import part_of
+from jobs.model.catalog import MODELS, Model
 from jobs.views.base import Listed
 
 routes = router("catalog")

@@ -25,10 +25,10 @@ from api.problems import invalid
 from api.routes.jobs import Key
 from jobs import audit
 from jobs.admission import misplaced
-from jobs.catalog import DATASETS
 from jobs.datasets import uploads, versions
 from jobs.datasets.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
-from jobs.spec import FieldProblem, InvalidSpec, field_problems
+from jobs.model.catalog import DATASETS
+from jobs.model.spec import FieldProblem, InvalidSpec, field_problems
 from jobs.submission import IdempotencyConflict
 from jobs.tables import DatasetVersion
 from jobs.views.base import Listed

@@ -15,7 +15,7 @@ from api.openapi import NO_SUCH_JOB
 from api.problems import Unavailable, invalid
 from jobs import history, versions
 from jobs.cursors import InvalidCursor
-from jobs.spec import FieldProblem
+from jobs.model.spec import FieldProblem
 from jobs.store import get_job
 from jobs.views.base import Listed
 from jobs.views.jobs import EventView

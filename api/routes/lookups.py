@@ -17,9 +17,9 @@ from api.short_answers import Polled
 from api.waiting import Polls, page_tag, standings_of
 from jobs import store
 from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.model.spec import FieldProblem
+from jobs.model.states import Status
 from jobs.sorting import Order
-from jobs.spec import FieldProblem
-from jobs.states import Status
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView
 

@@ -12,7 +12,7 @@ from api.routes.lookups import Moment
 from api.rows import token_view
 from jobs import audit, people, tokens
 from jobs.audit import AuditFilter
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.views.base import Listed
 from jobs.views.people import (
     AuditView,

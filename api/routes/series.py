@@ -14,7 +14,7 @@ from jobs import history, sample_series, series, versions
 from jobs.axes import Axis, Stretch
 from jobs.downsampling import FEWEST_POINTS
 from jobs.ingest import ALL_RANKS
-from jobs.spec import MAX_GPUS, FieldProblem
+from jobs.model.spec import MAX_GPUS, FieldProblem
 from jobs.store import get_job, some_jobs
 from jobs.views.base import Listed
 from jobs.views.jobs import AttemptView

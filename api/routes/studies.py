@@ -30,9 +30,9 @@ from api.openapi import CREATED, problems
 from api.routes.jobs import Key
 from jobs import audit, versions
 from jobs.datasets.resolving import Registry
-from jobs.plan import Plan
+from jobs.model.plan import Plan
+from jobs.model.spec import InvalidSpec, field_problems
 from jobs.project_admission import Applicant, admit
-from jobs.spec import InvalidSpec, field_problems
 from jobs.studies import formats, orders, store
 from jobs.studies.grid import Cell, Mistakes, cells_of
 from jobs.studies.plots import plot_of

@@ -13,8 +13,8 @@ from hora.errors import JobFailed
 from hora.service import Json, Service
 from jobs.advice.shape import Advice
 from jobs.analysis.shape import Analysis
-from jobs.spec import Spec
-from jobs.states import Status
+from jobs.model.spec import Spec
+from jobs.model.states import Status
 from jobs.views.artifacts import ArtifactView
 from jobs.views.jobs import AttemptView, EventView, Preview
 from jobs.views.series import LogLineView, UtilizationView

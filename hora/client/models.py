@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hora.client.reading import read
 from hora.service import Service
-from jobs.catalog import Model
+from jobs.model.catalog import Model
 
 
 class Models:

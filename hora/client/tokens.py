@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hora.client.reading import read
 from hora.service import Service
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.views.people import CreatedTokenView, MeView, TokenView
 
 

@@ -11,7 +11,7 @@ from hora.transport import at
 from hora.waiting import wait_for_end
 
 if TYPE_CHECKING:
-    from jobs.spec import Spec
+    from jobs.model.spec import Spec
 
 _LOOK_AGAIN_S = 0.5  # at a log that has nothing new
 

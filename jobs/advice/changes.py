@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobs.admission import Site, unsupported
-from jobs.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
-from jobs.spec import InvalidSpec, Spec, merged, spec_from
+from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
+from jobs.model.spec import InvalidSpec, Spec, merged, spec_from
 
 Change = dict[str, Any]
 

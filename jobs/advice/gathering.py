@@ -10,15 +10,15 @@ from jobs.admission import Site
 from jobs.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.advice.past import CPU, past_jobs, sizes_in, where_they_ran
 from jobs.analysis.shape import Analysis
-from jobs.catalog import MODELS
 from jobs.fitting import Wish
 from jobs.hosts import whole_cluster
 from jobs.ingest import ALL_RANKS
-from jobs.plan import Plan
-from jobs.records import ProbeFindings, Summary
+from jobs.model.catalog import MODELS
+from jobs.model.plan import Plan
+from jobs.model.records import ProbeFindings, Summary
+from jobs.model.spec import Spec
+from jobs.model.states import Status
 from jobs.run_times import work_key_of
-from jobs.spec import Spec
-from jobs.states import Status
 from jobs.tables import Host, Job, MetricPoint, Slot
 
 _LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be started from

@@ -7,8 +7,8 @@ from jobs.advice.evidence import FEWEST_EPOCHS, WORTH, Base, Evidence, Proposal,
 from jobs.advice.past import is_frozen
 from jobs.advice.shape import Rule
 from jobs.analysis.shape import FindingKind
-from jobs.records import Summary
-from jobs.spec import EarlyStopping
+from jobs.model.records import Summary
+from jobs.model.spec import EarlyStopping
 
 _FEW_SAMPLES = 50_000  # with more, a network learns from scratch what a base would bring
 _GOOD_ACCURACY = 0.9  # from there on a base is not what is missing

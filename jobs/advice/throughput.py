@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from jobs.advice.past import PastJob
 from jobs.advice.shape import Range
-from jobs.plan import UnworkablePlan, resolve_plan
-from jobs.spec import Spec
+from jobs.model.plan import UnworkablePlan, resolve_plan
+from jobs.model.spec import Spec
 
 Point = tuple[int, int]  # GPUs, and the batch of one
 

@@ -18,7 +18,7 @@ from jobs.analysis.reading_samples import samples_of
 from jobs.analysis.stalls import LEAST_S
 from jobs.axes import valid_until
 from jobs.ingest import ALL_RANKS
-from jobs.states import TERMINAL, EndReason, EventKind, Status
+from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.tables import Attempt, Job, JobEvent, MetricPoint, Slot
 
 _WINDOW = 1024  # steps that are looked at in one piece: as many as are packed together

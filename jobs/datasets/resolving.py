@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from jobs.catalog import sizes_of
 from jobs.database import Sessions
 from jobs.datasets import versions
-from jobs.datasets.names import Reference, is_versioned, reference_of
 from jobs.datasets.versions import Ref
-from jobs.plan import DatasetSizes, split_sizes
-from jobs.spec import DatasetSpec, FieldProblem, Spec
+from jobs.model.catalog import sizes_of
+from jobs.model.dataset_names import Reference, is_versioned, reference_of
+from jobs.model.plan import DatasetSizes, split_sizes
+from jobs.model.spec import DatasetSpec, FieldProblem, Spec
 from jobs.tables import DatasetVersion
 
 _FIELD = "dataset.source"

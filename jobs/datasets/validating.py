@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.orm import Session
 
+from jobs.model.states import TERMINAL
 from jobs.placement_rows import is_alive
-from jobs.states import TERMINAL
 from jobs.store import storable
 from jobs.tables import DatasetVersion, Host, Job, Upload
 

@@ -14,11 +14,11 @@ from sqlalchemy.dialects.postgresql import ARRAY, distinct_on
 from sqlalchemy.orm import Session
 
 from jobs import cursors
-from jobs.catalog import DATASETS
 from jobs.cursors import Page, page_of
-from jobs.datasets.names import Reference, is_versioned, reference_of
-from jobs.spec import FieldProblem, InvalidSpec
-from jobs.states import TERMINAL
+from jobs.model.catalog import DATASETS
+from jobs.model.dataset_names import Reference, is_versioned, reference_of
+from jobs.model.spec import FieldProblem, InvalidSpec
+from jobs.model.states import TERMINAL
 from jobs.tables import DatasetVersion, Job
 from jobs.views.data import DatasetLine, DatasetStatus, NewDataset
 

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
 from jobs.mirroring.points import Point, metrics, samples
-from jobs.states import EventKind, Status
+from jobs.model.states import EventKind, Status
 from jobs.store import get_job
 from jobs.tables import Attempt, Job, JobEvent, Mirror
 

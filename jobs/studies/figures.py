@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
-from jobs.states import TERMINAL, Status
+from jobs.model.states import TERMINAL, Status
 from jobs.studies.shape import Agreement, Baseline, CellReport, Interval, Target
 from jobs.studies.statistics import difference, interval
 

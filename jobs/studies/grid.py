@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from jobs.spec import FieldProblem, InvalidSpec, Spec, set_field, spec_from
+from jobs.model.spec import FieldProblem, InvalidSpec, Spec, set_field, spec_from
 from jobs.studies.shape import StudySpec
 
 _NOT_VARIED = {

@@ -12,11 +12,11 @@ from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.datasets.resolving import sizes_in
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.placement_rows import PASS
-from jobs.plan import resolve_plan
 from jobs.project_admission import require_room
-from jobs.spec import spec_from
-from jobs.states import TERMINAL, EndReason, EventKind, Status
 from jobs.store import move, touch_all
 from jobs.studies.store import lock, newest_jobs, touch
 from jobs.submission import StudyPlace, write_jobs

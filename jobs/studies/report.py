@@ -11,7 +11,7 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.ingest import ALL_RANKS
-from jobs.states import TERMINAL
+from jobs.model.states import TERMINAL
 from jobs.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
 from jobs.studies.findings import findings_of
 from jobs.studies.shape import StudyReport, Target

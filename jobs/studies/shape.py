@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
 
-from jobs.plan import Plan
-from jobs.spec import Name
-from jobs.states import EndReason, Status
+from jobs.model.plan import Plan
+from jobs.model.spec import Name
+from jobs.model.states import EndReason, Status
 
 MAX_JOBS = 1000
 

@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 
 from jobs import cursors
 from jobs.cursors import Page, page_of
-from jobs.plan import Plan
-from jobs.spec import DEFAULT_PROJECT
-from jobs.states import TERMINAL, Status
+from jobs.model.plan import Plan
+from jobs.model.spec import DEFAULT_PROJECT
+from jobs.model.states import TERMINAL, Status
 from jobs.store import new_id
 from jobs.studies.grid import Cell, spec_of
 from jobs.studies.shape import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView

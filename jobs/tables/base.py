@@ -17,7 +17,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase
 
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.states import EndReason, EventKind, Status
 
 
 def _checked(enum: type[StrEnum]) -> Enum:

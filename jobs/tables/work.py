@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.tables.base import Base
 
 # What lists of jobs are sorted by that is no column, in the words of their indices. What has not happened yet comes
@@ -76,7 +76,7 @@ class Job(Base):
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
     study_cell: Mapped[int | None] = mapped_column()  # position in the study's grid, from 0
     study_repeat: Mapped[int | None] = mapped_column()  # from 0
-    probe: Mapped[dict[str, Any] | None]  # what a batch probe found: `jobs.records.ProbeFindings`
+    probe: Mapped[dict[str, Any] | None]  # what a batch probe found: `jobs.model.records.ProbeFindings`
     revision: Mapped[int] = mapped_column(BigInteger, server_default="1")  # grows with every change
 
     __table_args__ = (

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 
-from jobs.datasets.names import DatasetName
-from jobs.spec import Column, Pixels, Share, Source
+from jobs.model.dataset_names import DatasetName
+from jobs.model.spec import Column, Pixels, Share, Source
 from jobs.views.base import View
 
 DatasetStatus = Literal["validating", "ready", "invalid"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobs.states import SlotState
+from jobs.model.states import SlotState
 from jobs.views.base import View
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from jobs.advice.shape import Quote
-from jobs.plan import Plan
-from jobs.records import ProbeFindings
-from jobs.spec import Spec
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.plan import Plan
+from jobs.model.records import ProbeFindings
+from jobs.model.spec import Spec
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.views.base import View
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from jobs.states import EndReason, Status
+from jobs.model.states import EndReason, Status
 from jobs.views.base import View
 from jobs.views.jobs import Progress, WaitingView
 from jobs.views.series import LogLineView

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.views.base import View
 
 TEN_YEARS_S = 10 * 365 * 24 * 3600

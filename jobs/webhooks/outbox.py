@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.states import TERMINAL
+from jobs.model.states import TERMINAL
 from jobs.tables import Job, Study, User, Webhook, WebhookDelivery
 from jobs.webhooks import messages
 from jobs.webhooks.messages import PING

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from jobs.records import (
+from jobs.model.records import (
     CheckpointSaved,
     EpochEnded,
     Launch,
@@ -24,7 +24,7 @@ from jobs.records import (
     rank_log_name,
     rank_records_name,
 )
-from jobs.spec import spec_from
+from jobs.model.spec import spec_from
 from worker.shares import horovodrun_argv, on_this_host
 
 T = TypeVar("T", bound=Record)

@@ -7,7 +7,7 @@ import pytest
 
 from hora.service import Json, Service
 from hora.stack import Stack
-from jobs.records import DataOpened, ExitReason, Planned, ProbeEnded, ProbeMeasured, ProbeStepped
+from jobs.model.records import DataOpened, ExitReason, Planned, ProbeEnded, ProbeMeasured, ProbeStepped
 from tests.acceptance.conftest import kinds, no_process_left
 from tests.acceptance.ranks import Run
 from tests.commands import hora

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs.records import (
+from jobs.model.records import (
     CheckpointSaved,
     EpochEnded,
     ExitReason,

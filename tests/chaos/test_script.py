@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from jobs.spec import spec_from
+from jobs.model.spec import spec_from
 from tests.chaos.script import Harm, Moment, script_of
 
 

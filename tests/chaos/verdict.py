@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 
 from hora.service import Json, Service
-from jobs.states import NEXT, Status
+from jobs.model.states import NEXT, Status
 from tests.chaos.census import processes_of
 from tests.chaos.people import Person
 

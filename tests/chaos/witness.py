@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-from jobs.states import NEXT, TERMINAL
+from jobs.model.states import NEXT, TERMINAL
 
 # What an attempt's ranks said; what is told of its end comes after it.
 _SAID_BY_RANKS = "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved')"

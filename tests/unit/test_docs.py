@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from jobs.admission import Site, unsupported
+from jobs.model.spec import Spec, load_yaml, parse_spec
+from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.settings import Settings
-from jobs.spec import Spec, load_yaml, parse_spec
-from jobs.states import NEXT, EndReason, EventKind
 from jobs.studies.grid import cells_of
 from jobs.studies.shape import StudySpec
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.data.parts import Batch, Draw, EvaluationBatch, Features, Host, Labels, Part, Shape
 from trainer.exits import BadData

@@ -6,7 +6,7 @@ The readers of images and Parquet are imported when there is something for them 
 from collections.abc import Callable, Iterator
 from posixpath import basename
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from trainer.data import idx, npz, synthetic
 from trainer.data.listing import Listing, listing
 from trainer.data.location import Location, locate

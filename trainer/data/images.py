@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from trainer.data.cache import DiskCache
 from trainer.data.headers import Damaged, Header, check, check_file
 from trainer.data.image_files import ImageFiles, image_files, is_below

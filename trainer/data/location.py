@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.spec import is_plain_url
+from jobs.model.spec import is_plain_url
 from trainer.exits import BadData
 
 _LOCAL_SCHEMES = ("file://", "local://")

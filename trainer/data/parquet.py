@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from trainer.data import parquet_survey
 from trainer.data.cache import DiskCache
 from trainer.data.location import Location, is_within

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.plan import DatasetSizes, split_sizes
+from jobs.model.plan import DatasetSizes, split_sizes
 from trainer.exits import BadData
 
 Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32

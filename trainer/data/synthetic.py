@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from trainer.data.indexed import IndexedPart
 from trainer.data.order import selected
 from trainer.data.parts import Collection, Features, Indices, Labels, Selection, Shape, Survey, Target

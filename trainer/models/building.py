@@ -11,7 +11,7 @@ from itertools import chain
 import keras
 from keras import layers
 
-from jobs.spec import Spec
+from jobs.model.spec import Spec
 from trainer.data.parts import Facts
 from trainer.exits import BadData
 from trainer.models.external import external_network, logits_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from jobs.spec import ModelSpec
+from jobs.model.spec import ModelSpec
 from trainer.data.parts import Shape
 from trainer.exits import BadData
 

@@ -2,8 +2,8 @@
 
 import keras
 
-from jobs.plan import Plan
-from jobs.spec import Spec
+from jobs.model.plan import Plan
+from jobs.model.spec import Spec
 
 
 def build_optimizer(spec: Spec, plan: Plan, model: keras.Model) -> keras.optimizers.Optimizer:

@@ -15,8 +15,8 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.records import Launch
-from jobs.spec import Spec
+from jobs.model.records import Launch
+from jobs.model.spec import Spec
 from trainer.data.location import locate
 from trainer.exits import BadData
 from trainer.models.imagenet import load_imagenet

@@ -1,10 +1,10 @@
-"""The networks of this package by name. Used by `building` and `weights`; `jobs.catalog` describes them to people."""
+"""The networks of this package by name. Used by `building` and `weights`; `jobs.model.catalog` describes them to people."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.spec import ModelSpec
+from jobs.model.spec import ModelSpec
 from trainer.data.parts import Shape
 from trainer.exits import BadData
 from trainer.models import applications, small

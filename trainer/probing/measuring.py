@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from jobs.plan import Plan
-from jobs.records import Launch, ProbePoint, ProbeStepped
-from jobs.spec import ProbeSpec
+from jobs.model.plan import Plan
+from jobs.model.records import Launch, ProbePoint, ProbeStepped
+from jobs.model.spec import ProbeSpec
 from trainer import distributed
 from trainer.data.opening import Dataset
 from trainer.data.parts import Batch

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from jobs.plan import lr_factor
-from jobs.records import ProbeFindings, ProbePoint
-from jobs.spec import Spec
+from jobs.model.plan import lr_factor
+from jobs.model.records import ProbeFindings, ProbePoint
+from jobs.model.spec import Spec
 from trainer.probing.knee import knee_of
 
 EndedBy = Literal["largest", "memory", "data", "time"]

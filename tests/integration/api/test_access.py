@@ -16,7 +16,7 @@ from api.access import router
 from api.limits import Limits
 from api.tokens import Tokens
 from jobs.database import Sessions
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.settings import Settings
 from jobs.tables import Token
 from tests.integration.api.given import TOKEN

@@ -20,9 +20,9 @@ from api.main import app_for
 from jobs import artifact_rows
 from jobs.admission import unusable_weights
 from jobs.database import Sessions
+from jobs.model.spec import spec_from
+from jobs.model.states import Status
 from jobs.settings import Settings
-from jobs.spec import spec_from
-from jobs.states import Status
 from jobs.store import transition
 from jobs.tables import Job
 from tests.integration.api.given import SPEC, TOKEN, an_attempt

@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from api.main import app_for
-from jobs.catalog import DATASETS
 from jobs.database import Sessions
 from jobs.datasets import validating
+from jobs.model.catalog import DATASETS
+from jobs.model.states import Status
 from jobs.settings import Settings
-from jobs.states import Status
 from jobs.store import move
 from jobs.tables import AuditEntry, Job
 from tests.integration.api.given import SPEC, TOKEN

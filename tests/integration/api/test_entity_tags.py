@@ -8,8 +8,8 @@ from sqlalchemy import delete, func, update
 
 from jobs import leases, placing, store
 from jobs.database import Sessions
+from jobs.model.states import EndReason, EventKind
 from jobs.placement import Placement, Share
-from jobs.states import EndReason, EventKind
 from jobs.store import Lease
 from jobs.tables import Attempt, Host, HostSample, Job, LogLine, Rollup, Slot
 from tests.integration.api.given import a_host, log_lines, metric_points, samples, seconds

@@ -6,7 +6,7 @@ from sqlalchemy import func, update
 
 from jobs import store
 from jobs.database import Sessions
-from jobs.states import EndReason, Status
+from jobs.model.states import EndReason, Status
 from jobs.tables import Host, Study
 from tests.integration.api.given import a_host, an_attempt, seconds
 from tests.integration.api.polls import Poll

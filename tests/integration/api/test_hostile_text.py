@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
-from jobs.spec import Spec
+from jobs.model.spec import Spec
 from tests.integration.api.given import SPEC
 
 HOSTILE = {

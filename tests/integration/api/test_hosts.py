@@ -12,10 +12,10 @@ from sqlalchemy import func, select, text, update
 
 from jobs import leases, placing, registration
 from jobs.database import Sessions
+from jobs.model.states import EndReason
 from jobs.placement import Placement, Share
 from jobs.placement_rows import PASS
 from jobs.registration import SlotInfo
-from jobs.states import EndReason
 from jobs.store import Lease
 from jobs.tables import Attempt, Host, JobEvent, Slot
 from tests.integration.api.given import a_host, seconds

@@ -10,7 +10,7 @@ from sqlalchemy import event, update
 
 from jobs import store
 from jobs.database import Sessions
-from jobs.states import EndReason, Status
+from jobs.model.states import EndReason, Status
 from jobs.tables import Job
 from tests.integration.api.given import START, seconds
 

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, event, func, null, update
 from jobs import leases
 from jobs.database import Sessions
 from jobs.live_figures import hosts, running_jobs
-from jobs.states import EndReason
+from jobs.model.states import EndReason
 from jobs.tables import Host, Job, Slot
 from tests.integration.api.busy import (
     PROGRESS,

@@ -9,8 +9,8 @@ from sqlalchemy import func, select, update
 
 from jobs import leases, placing
 from jobs.database import Sessions
+from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
-from jobs.states import EndReason, Status
 from jobs.tables import AuditEntry, Job
 from tests.integration.api.given import SPEC, a_host
 

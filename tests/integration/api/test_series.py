@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from jobs.database import Sessions
 from jobs.ingest import HostSampleRow, store_host_samples
-from jobs.states import EventKind
+from jobs.model.states import EventKind
 from jobs.store import add_event
 from jobs.tables import Host, Slot
 from tests.integration.api.given import an_attempt, metric_points, samples, seconds

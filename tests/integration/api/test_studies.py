@@ -15,7 +15,7 @@ from sqlalchemy import event, func, select
 from api import drawing
 from jobs.database import Sessions
 from jobs.ingest import ALL_RANKS
-from jobs.states import Status
+from jobs.model.states import Status
 from jobs.store import transition
 from jobs.tables import Job, JobEvent, Study
 from tests.integration.api.given import a_host, an_attempt, metric_points, seconds

@@ -10,8 +10,8 @@ from sqlalchemy import event, func, update
 
 from jobs import leases, placing, store
 from jobs.database import Sessions
+from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
-from jobs.states import EndReason, Status
 from jobs.tables import Host
 from tests.integration.api.given import a_host, seconds
 

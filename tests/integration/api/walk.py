@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
 
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 
 OPEN = {"/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"}
 LOGIN = {"/login", "/logout"}  # what a browser without a token asks for; tested in test_login

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from jobs import queue
-from jobs.spec import Spec
-from jobs.states import TERMINAL, Status
+from jobs.model.spec import Spec
+from jobs.model.states import TERMINAL, Status
 from tests.integration.histories import checks
 from tests.integration.histories.checks import Story
 from tests.integration.histories.rows import Rows, read

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, func, select, true, update
 from sqlalchemy.orm import Session
 
 from jobs import leases, placing, store
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import Lease
 from jobs.tables import Attempt, Slot
 

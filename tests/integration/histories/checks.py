@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from jobs.spec import Spec
-from jobs.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
+from jobs.model.spec import Spec
+from jobs.model.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
 from tests.integration.histories.rows import Rows, planned_slots
 
 

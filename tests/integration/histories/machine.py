@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from jobs import placing, submission
-from jobs.plan import resolve_plan
-from jobs.spec import Spec, spec_from
-from jobs.states import EndReason
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import Spec, spec_from
+from jobs.model.states import EndReason
 from jobs.store import JobEnded
 from jobs.submission import Idempotency, IdempotencyConflict
 from tests.integration.histories.audit import Audit

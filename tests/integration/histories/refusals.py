@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from jobs import leases, placing, store
 from jobs.leases import StaleLease
+from jobs.model.states import NEXT, EndReason, Status
 from jobs.placement import Placement, Share
-from jobs.states import NEXT, EndReason, Status
 from jobs.store import Lease, StaleTransition
 from tests.integration.histories.machine import SMALL, Lives, pick, which
 from tests.integration.histories.world import Supervisor

@@ -18,10 +18,10 @@ from jobs.database import Sessions, sessions_for
 from jobs.hints import Hints
 from jobs.hosts import HostNotFound
 from jobs.leases import Abandoned, StaleLease
+from jobs.model.states import EndReason, EventKind
 from jobs.processes import ProcessId
 from jobs.registration import SlotInfo
 from jobs.settings import Settings
-from jobs.states import EndReason, EventKind
 from jobs.store import Lease, StaleTransition
 from jobs.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from tests.integration.histories.clock import START, Clock

@@ -9,11 +9,11 @@ from sqlalchemy.orm import undefer
 
 from jobs import leases, placing, registration
 from jobs.database import Sessions
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.placement import Placement, Share
-from jobs.plan import resolve_plan
 from jobs.registration import SlotInfo
-from jobs.spec import spec_from
-from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease, new_id, transition
 from jobs.submission import StudyPlace, submit, write_jobs
 from jobs.tables import Attempt, Host, Job, JobEvent, Slot, Study

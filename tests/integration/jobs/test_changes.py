@@ -8,7 +8,7 @@ from sqlalchemy import insert
 
 from jobs.changes import Horizons
 from jobs.database import Sessions
-from jobs.states import EventKind
+from jobs.model.states import EventKind
 from jobs.store import add_event
 from jobs.tables import JobEvent
 from tests.integration.jobs.given import a_job

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 from jobs import leases
 from jobs.database import Sessions
 from jobs.leases import StaleLease
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import Lease, request_cancel
 from jobs.tables import Attempt, Job, RunTime
 from tests.integration.jobs import given

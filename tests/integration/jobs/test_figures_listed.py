@@ -8,9 +8,9 @@ from sqlalchemy import Engine, text
 from jobs import searching
 from jobs.database import Sessions
 from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.model.states import Status
 from jobs.searching import TooMuchToSearch
 from jobs.sorting import Order
-from jobs.states import Status
 from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000

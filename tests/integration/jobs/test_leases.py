@@ -10,9 +10,9 @@ from sqlalchemy import select
 from jobs import leases, placing
 from jobs.database import Sessions
 from jobs.leases import StaleLease
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.placement import Placement, Share
 from jobs.processes import ProcessId
-from jobs.states import EndReason, EventKind, Status
 from jobs.store import Lease, pause, request_cancel
 from jobs.tables import Attempt, Job, Slot
 from tests.integration.jobs import given

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.states import EndReason, Status
+from jobs.model.states import EndReason, Status
 from jobs.store import request_cancel
 from jobs.studies import orders
 from jobs.tables import Job, Project, User, Webhook, WebhookDelivery

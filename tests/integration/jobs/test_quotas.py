@@ -9,14 +9,14 @@ from sqlalchemy import func, select, update
 
 from jobs import leases, projects
 from jobs.database import Sessions
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import EndReason
 from jobs.people import NotAllowed
 from jobs.placement_quotas import Quota
-from jobs.plan import resolve_plan
 from jobs.project_admission import Applicant, ProjectArchived, QueueFull, admit
 from jobs.queue import standings
 from jobs.quotas import limited, quotas_of
-from jobs.spec import spec_from
-from jobs.states import EndReason
 from jobs.store import Lease, pause, request_cancel
 from jobs.submission import submit
 from jobs.tables import Attempt, Job, ProjectUsage

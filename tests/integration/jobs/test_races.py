@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from jobs import leases
 from jobs.database import Sessions
 from jobs.leases import StaleLease
-from jobs.states import TERMINAL, EndReason, Status
+from jobs.model.states import TERMINAL, EndReason, Status
 from jobs.store import JobEnded, pause, request_cancel
 from jobs.tables import Attempt, Host
 from tests.integration.jobs import given

@@ -6,7 +6,7 @@ from sqlalchemy import func, insert, select, text, update
 
 from jobs import retention
 from jobs.database import Sessions
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
 from jobs.tables import AuditEntry, Token
 from jobs.tokens import Kind, store_token
 

@@ -14,11 +14,11 @@ from jobs.axes import Axis
 from jobs.bands import Band, combined
 from jobs.database import Sessions
 from jobs.ingest import MetricRow, SampleRow
+from jobs.model.states import Status
 from jobs.packing import BLOCK
 from jobs.rollup import BINS, Thinning
 from jobs.sample_series import SampleSeries
 from jobs.series import MetricSeries
-from jobs.states import Status
 from jobs.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
 from jobs.tables import Rollup as RolledUp
 from tests.integration.api.given import seconds

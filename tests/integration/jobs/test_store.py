@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import select
 
 from jobs.database import Sessions
-from jobs.plan import resolve_plan
-from jobs.spec import Spec, spec_from
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import Spec, spec_from
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import JobEnded, JobNotFound, add_event, get_job, request_cancel, touch
 from jobs.submission import Idempotency, IdempotencyConflict, Submission, submit
 from jobs.tables import IdempotencyKey, Job, JobEvent

@@ -7,7 +7,7 @@ import pytest
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.states import NEXT, EndReason, Status
+from jobs.model.states import NEXT, EndReason, Status
 from jobs.store import Lease, StaleTransition, transition
 from jobs.tables import Job
 from tests.integration.jobs import given

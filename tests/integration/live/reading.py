@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from jobs import ingest
 from jobs.ingest import LogRow, MetricRow
-from jobs.states import EventKind
+from jobs.model.states import EventKind
 from jobs.store import add_event
 from tests.waiting import until
 

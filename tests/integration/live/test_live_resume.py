@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from hora.service import Service
 from jobs.database import Sessions
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import add_event, touch, transition
 from jobs.tables import JobEvent, LogLine
 from tests.integration.live.reading import Reader, Told, lines, note, points

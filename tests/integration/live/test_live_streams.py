@@ -15,8 +15,8 @@ from sqlalchemy import text, update
 from api.live import hub, reading, response
 from hora.service import Service
 from jobs.database import Sessions
-from jobs.scopes import Scope
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.scopes import Scope
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import add_event, touch, transition
 from jobs.tables import Attempt, Token, User
 from jobs.tokens import store_token

@@ -6,8 +6,8 @@ from jobs import leases
 from jobs.database import Sessions
 from jobs.hints import Hints
 from jobs.hosts import host
+from jobs.model.states import EndReason
 from jobs.settings import Settings
-from jobs.states import EndReason
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of
 from worker.gpus import find_gpus

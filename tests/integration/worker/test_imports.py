@@ -33,4 +33,4 @@ def test_a_supervisor_starts_its_ranks_before_it_imports_anything_slow() -> None
 
 
 def test_what_a_rank_writes_needs_no_database() -> None:
-    assert imported("jobs.records", ["sqlalchemy", "psycopg", "celery", "redis", "fastapi", *TENSORFLOW]) == []
+    assert imported("jobs.model.records", ["sqlalchemy", "psycopg", "celery", "redis", "fastapi", *TENSORFLOW]) == []

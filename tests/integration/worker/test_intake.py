@@ -11,8 +11,8 @@ from sqlalchemy import select, text
 from jobs import leases, series
 from jobs.database import Sessions
 from jobs.leases import StaleLease
-from jobs.plan import DatasetSizes, resolve_plan
-from jobs.records import (
+from jobs.model.plan import DatasetSizes, resolve_plan
+from jobs.model.records import (
     CheckpointSaved,
     DataOpened,
     EpochEnded,
@@ -33,8 +33,8 @@ from jobs.records import (
     rank_log_name,
     rank_records_name,
 )
-from jobs.spec import spec_from
-from jobs.states import EndReason, EventKind, Status
+from jobs.model.spec import spec_from
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import Lease, get_job
 from jobs.tables import JobEvent, LogLine, MetricPoint
 from tests.integration.jobs import given

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from jobs.model.spec import spec_from
 from jobs.processes import command_line, pids
 from jobs.settings import Settings
-from jobs.spec import spec_from
 from jobs.store import Lease
 from tests.waiting import until
 from worker import lease_file

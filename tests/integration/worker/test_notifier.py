@@ -15,8 +15,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
+from jobs.model.states import Status
 from jobs.settings import Settings
-from jobs.states import Status
 from jobs.store import request_cancel
 from jobs.tables import WebhookDelivery
 from jobs.tokens import add_user

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.records import CheckpointSaved, EpochEnded, RankEpochEnded, RankStarted, StepEnded, rank_records_name
+from jobs.model.records import CheckpointSaved, EpochEnded, RankEpochEnded, RankStarted, StepEnded, rank_records_name
 from worker.attempt_paths import paths_of
 from worker.rank_steps import NO_STEP, RankOnHost, RankSteps, Step, newest_step
 

@@ -10,10 +10,10 @@ import pytest
 
 from jobs import leases, placing, store
 from jobs.database import Sessions
+from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
 from jobs.processes import mark_of
 from jobs.settings import Settings
-from jobs.states import EndReason, Status
 from jobs.store import Lease
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start

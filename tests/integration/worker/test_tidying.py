@@ -11,9 +11,9 @@ from sqlalchemy import func, insert, select, update
 from jobs import ingest, retention
 from jobs.database import Sessions
 from jobs.ingest import LogRow
-from jobs.scopes import Scope
+from jobs.model.scopes import Scope
+from jobs.model.states import Status
 from jobs.settings import Settings
-from jobs.states import Status
 from jobs.tables import AuditEntry, Host, Job, LogLine, Token
 from jobs.tokens import store_token
 from tests.integration.api.given import seconds

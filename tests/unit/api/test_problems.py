@@ -9,9 +9,9 @@ from starlette.exceptions import HTTPException
 from api.answers import problem_of
 from api.problems import BodyTooLarge, Unauthorized, UnsupportedBody
 from jobs.cursors import InvalidCursor
-from jobs.plan import UnworkablePlan
-from jobs.spec import FieldProblem, InvalidSpec
-from jobs.states import Status
+from jobs.model.plan import UnworkablePlan
+from jobs.model.spec import FieldProblem, InvalidSpec
+from jobs.model.states import Status
 from jobs.store import JobEnded, JobNotFound
 from jobs.submission import IdempotencyConflict
 

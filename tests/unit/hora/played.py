@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx2 as httpx
 
-from jobs.plan import resolve_plan
-from jobs.spec import parse_spec
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import parse_spec
 
 NOW = "2030-01-02T03:04:05Z"
 SPEC = parse_spec('{"dataset": "digits", "gpus": 2, "epochs": 3}')

@@ -11,8 +11,8 @@ import pytest
 
 import hora
 from hora import Client, HoraError, JobFailed, NotFound, UnexpectedAnswer, WaitTimeout
-from jobs.spec import parse_spec
-from jobs.states import EndReason, Status
+from jobs.model.spec import parse_spec
+from jobs.model.states import EndReason, Status
 from tests.unit.hora.played import PLAN, SPEC, Answer, ended, in_turn, job, page, study, told
 
 

@@ -5,7 +5,7 @@ import pytest
 from hora.explain import explain
 from hora.home import StackError
 from hora.service import NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
-from jobs.spec import FieldProblem, InvalidSpec
+from jobs.model.spec import FieldProblem, InvalidSpec
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from hora.render_studies import (
     study_outcome,
     study_status,
 )
-from jobs.plan import resolve_plan
-from jobs.spec import parse_spec
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import parse_spec
 from jobs.studies.shape import StudyPreview, StudyView
 from tests.printed import facts_of, shown
 

@@ -16,7 +16,7 @@ from hora.service import (
     ServiceUnavailable,
     WaitTimeout,
 )
-from jobs.spec import parse_spec
+from jobs.model.spec import parse_spec
 
 Answer = Callable[[httpx.Request], httpx.Response]
 

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from hora.submission import read_document, validated, validated_study, with_options
-from jobs.spec import InvalidSpec
+from jobs.model.spec import InvalidSpec
 
 
 def test_options_lie_over_the_file_and_set_over_both() -> None:

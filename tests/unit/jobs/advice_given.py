@@ -8,12 +8,12 @@ from jobs.advice.past import PastJob
 from jobs.advice.rules import advice_on
 from jobs.advice.shape import Advice
 from jobs.analysis.shape import Analysis, Finding, FindingKind, Learning, Ledger, StepShares
-from jobs.catalog import MODELS
-from jobs.plan import DatasetSizes, resolve_plan
-from jobs.records import ProbeFindings, ProbePoint, Summary
+from jobs.model.catalog import MODELS
+from jobs.model.plan import DatasetSizes, resolve_plan
+from jobs.model.records import ProbeFindings, ProbePoint, Summary
+from jobs.model.spec import Spec, merged, spec_from
+from jobs.model.states import Status
 from jobs.run_times import key_of
-from jobs.spec import Spec, merged, spec_from
-from jobs.states import Status
 
 SIZES = DatasetSizes(train=54_000, validation=6_000, test=10_000)
 BASE: dict[str, Any] = {"dataset": "fashion-mnist", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}

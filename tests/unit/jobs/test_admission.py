@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from jobs.admission import Site, absent, unsupported, weights_job
-from jobs.catalog import DATASETS, MODELS
-from jobs.spec import FieldProblem, Spec, spec_from
+from jobs.model.catalog import DATASETS, MODELS
+from jobs.model.spec import FieldProblem, Spec, spec_from
 from trainer.data.location import locate
 from trainer.exits import BadData
 

@@ -7,9 +7,9 @@ import pytest
 
 from jobs.advice.rules import advice_on
 from jobs.analysis.shape import FindingKind, Imbalance
-from jobs.plan import resolve_plan
-from jobs.records import ProbeFindings, ProbePoint
-from jobs.states import EndReason, Status
+from jobs.model.plan import resolve_plan
+from jobs.model.records import ProbeFindings, ProbePoint
+from jobs.model.states import EndReason, Status
 from tests.unit.jobs.advice_given import a_job, a_probe, after, only, past, shares
 
 K = FindingKind

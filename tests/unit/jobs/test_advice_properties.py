@@ -11,9 +11,9 @@ from jobs.advice.changes import changed
 from jobs.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.advice.rules import RULES, advice_on
 from jobs.analysis.shape import FindingKind
-from jobs.plan import UnworkablePlan, resolve_plan
-from jobs.spec import InvalidSpec
-from jobs.states import EndReason, Status
+from jobs.model.plan import UnworkablePlan, resolve_plan
+from jobs.model.spec import InvalidSpec
+from jobs.model.states import EndReason, Status
 from tests.unit.jobs.advice_given import SIZES, a_job, learned, past, shares
 
 STOPPING = st.sampled_from(

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from jobs.catalog import DATASETS, dataset_of, sizes_of
-from jobs.plan import DatasetSizes
-from jobs.spec import DatasetSpec, Spec, spec_from
+from jobs.model.catalog import DATASETS, dataset_of, sizes_of
+from jobs.model.plan import DatasetSizes
+from jobs.model.spec import DatasetSpec, Spec, spec_from
 from trainer.data import synthetic
 from trainer.exits import BadData
 

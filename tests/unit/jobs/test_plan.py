@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from jobs.plan import DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan, split_sizes
-from jobs.spec import Spec, spec_from
+from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan, split_sizes
+from jobs.model.spec import Spec, spec_from
 
 SIZES = DatasetSizes(train=1350, validation=150, test=297)
 

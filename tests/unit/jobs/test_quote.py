@@ -11,8 +11,8 @@ from jobs.advice.shape import Quote, Range
 from jobs.advice.throughput import Throughput
 from jobs.advice.warnings import warnings_about
 from jobs.fitting import Cluster, HostSlots
-from jobs.plan import resolve_plan
-from jobs.spec import Spec
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import Spec
 from tests.unit.jobs.advice_given import SIZES, a_probe, a_spec, past
 
 

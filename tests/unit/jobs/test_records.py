@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.plan import resolve_plan
-from jobs.records import (
+from jobs.model.plan import resolve_plan
+from jobs.model.records import (
     CheckpointSaved,
     DataOpened,
     EpochEnded,
@@ -31,7 +31,7 @@ from jobs.records import (
     Summary,
     parse_record,
 )
-from jobs.spec import spec_from
+from jobs.model.spec import spec_from
 
 SPEC = spec_from({"dataset": "digits", "gpus": 2})
 SUMMARY = Summary(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jobs.spec import FieldProblem, InvalidSpec, Spec, load_yaml, parse_spec, spec_from
+from jobs.model.spec import FieldProblem, InvalidSpec, Spec, load_yaml, parse_spec, spec_from
 
 SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.spec import InvalidSpec, Spec, parse_spec, spec_from
+from jobs.model.spec import InvalidSpec, Spec, parse_spec, spec_from
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.states import ACTIVE, NEXT, SOURCES, TERMINAL, EndReason, Status, status_after
+from jobs.model.states import ACTIVE, NEXT, SOURCES, TERMINAL, EndReason, Status, status_after
 
 NOT_COUNTED = {EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.PREEMPTED, EndReason.PAUSED}
 COUNTED = {EndReason.RANK_FAILED, EndReason.STALLED, EndReason.LAUNCH_FAILED}

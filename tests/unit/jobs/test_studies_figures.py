@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.states import Status
+from jobs.model.states import Status
 from jobs.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
 from jobs.studies.shape import Baseline, CellReport, Target
 

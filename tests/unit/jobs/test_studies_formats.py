@@ -5,7 +5,7 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
-from jobs.states import Status
+from jobs.model.states import Status
 from jobs.studies.figures import Epoch, Run, baseline_of, cell_report, compared
 from jobs.studies.formats import comma_separated, markdown
 from jobs.studies.plots import plot_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.spec import InvalidSpec, spec_from
+from jobs.model.spec import InvalidSpec, spec_from
 from jobs.studies.grid import Mistakes, cells_of, job_name, spec_of
 from jobs.studies.shape import StudySpec
 

@@ -6,8 +6,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from jobs.spec import EarlyStopping as EarlyStoppingSpec
-from jobs.spec import EpochMetric
+from jobs.model.spec import EarlyStopping as EarlyStoppingSpec
+from jobs.model.spec import EpochMetric
 from tests.unit.trainer.made_up import ListRecorder, epoch
 from trainer.callbacks import Checkpointing, EarlyStopping
 from trainer.checkpoint import Progress, Stopping

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jobs.catalog import DATASETS
+from jobs.model.catalog import DATASETS
 from tests.datasets import open_dataset, spec_of, train_batches
 from trainer.data import registered
 from trainer.data.opening import Dataset, check_damage

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.spec import DatasetSpec
+from jobs.model.spec import DatasetSpec
 from tests.datasets import open_dataset, spec_of, train_batches
 from trainer.data.decoded import DecodedPart, decoded
 from trainer.data.indexed import ArrayReader, IndexedPart

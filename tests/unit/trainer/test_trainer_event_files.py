@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.plan import DatasetSizes, Plan, resolve_plan
-from jobs.spec import spec_from
+from jobs.model.plan import DatasetSizes, Plan, resolve_plan
+from jobs.model.spec import spec_from
 from tests.event_files import event_points
 from tests.unit.trainer.made_up import epoch
 from trainer.callbacks import Step

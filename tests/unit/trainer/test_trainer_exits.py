@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.records import ExitReason
+from jobs.model.records import ExitReason
 from trainer import exits
 from trainer.exits import BadData, Diverged, Outcome, PeerFailed
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jobs.catalog import MODELS
-from jobs.plan import DatasetSizes
-from jobs.spec import Spec, spec_from
+from jobs.model.catalog import MODELS
+from jobs.model.plan import DatasetSizes
+from jobs.model.spec import Spec, spec_from
 from trainer.data.parts import Facts, Normalization
 from trainer.exits import BadData
 from trainer.models import build_model, moving_statistics

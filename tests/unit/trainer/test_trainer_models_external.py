@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from jobs.plan import DatasetSizes
-from jobs.spec import spec_from
+from jobs.model.plan import DatasetSizes
+from jobs.model.spec import spec_from
 from trainer.data.parts import Facts
 from trainer.exits import BadData
 from trainer.models import build_model, moving_statistics

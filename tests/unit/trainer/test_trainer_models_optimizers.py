@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jobs.plan import DatasetSizes
-from jobs.spec import Spec, spec_from
+from jobs.model.plan import DatasetSizes
+from jobs.model.spec import Spec, spec_from
 from trainer.data.parts import Facts
 from trainer.models import build_model, build_optimizer
 from trainer.plan import settle_plan

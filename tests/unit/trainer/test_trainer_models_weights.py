@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from keras.src.legacy.saving import legacy_h5_format
 
-from jobs.plan import DatasetSizes
-from jobs.records import Launch
-from jobs.spec import Spec, spec_from
+from jobs.model.plan import DatasetSizes
+from jobs.model.records import Launch
+from jobs.model.spec import Spec, spec_from
 from trainer.data.parts import Facts
 from trainer.exits import BadData
 from trainer.models import build_model, load_initial_weights

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.catalog import sizes_of
-from jobs.plan import DatasetSizes, Plan, resolve_plan
-from jobs.spec import spec_from
+from jobs.model.catalog import sizes_of
+from jobs.model.plan import DatasetSizes, Plan, resolve_plan
+from jobs.model.spec import spec_from
 from trainer.data.opening import find
 from trainer.data.parts import Host
 from trainer.exits import BadData

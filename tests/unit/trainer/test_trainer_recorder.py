@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import trainer.recorder
-from jobs.records import PhaseEnded
+from jobs.model.records import PhaseEnded
 from trainer.recorder import NullRecorder, Recorder
 
 

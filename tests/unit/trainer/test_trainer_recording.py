@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from jobs.plan import DatasetSizes
-from jobs.records import RankEpochEnded
+from jobs.model.plan import DatasetSizes
+from jobs.model.records import RankEpochEnded
 from tests.unit.trainer.made_up import ListRecorder, epoch
 from trainer.callbacks import Step, Times
 from trainer.data.opening import Dataset

@@ -5,9 +5,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from jobs.records import Launch
+from jobs.model.records import Launch
+from jobs.model.spec import spec_from
 from jobs.settings import Settings
-from jobs.spec import spec_from
 from jobs.store import Lease
 from worker.attempt_paths import paths_of
 from worker.launcher import SupervisorOrder, launch_of, rank_environment

@@ -3,8 +3,8 @@
 import pytest
 
 from jobs.leases import Orders
-from jobs.records import ExitReason, RankExited
-from jobs.states import EndReason
+from jobs.model.records import ExitReason, RankExited
+from jobs.model.states import EndReason
 from worker.verdict import Verdict, ordered, verdict
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from jobs.catalog import DATASETS
+from jobs.model.catalog import DATASETS
 
 NAME = r"[a-z0-9][a-z0-9._-]*"
 DatasetName = Annotated[str, StringConstraints(pattern=rf"^{NAME}$", max_length=64)]

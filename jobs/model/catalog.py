@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from jobs.plan import DatasetSizes, split_sizes
-from jobs.spec import Spec
+from jobs.model.plan import DatasetSizes, split_sizes
+from jobs.model.spec import Spec
 
 
 class Dataset(BaseModel):

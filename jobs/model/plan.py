@@ -10,7 +10,7 @@ from math import ceil
 
 from pydantic import BaseModel, ConfigDict
 
-from jobs.spec import Spec
+from jobs.model.spec import Spec
 
 _EXPONENT = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "two_thirds": 2 / 3}
 

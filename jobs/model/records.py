@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from jobs.plan import Plan
-from jobs.spec import Spec
+from jobs.model.plan import Plan
+from jobs.model.spec import Spec
 
 # As the database can hold them: a line beyond these is damaged, and is no record.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
