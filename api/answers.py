@@ -34,12 +34,12 @@ from jobs.model.spec import FieldProblem, InvalidSpec
 from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
 from jobs.project_admission import ProjectArchived, QueueFull
 from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
+from jobs.runtime.outbound_addresses import ForbiddenAddress
 from jobs.searching import TooMuchToSearch
 from jobs.store import JobEnded, JobNotFound
 from jobs.studies.store import StudyNotFound
 from jobs.submission import IdempotencyConflict
 from jobs.tokens import LoginRefused, TokenNotFound
-from jobs.webhooks.addresses import ForbiddenAddress
 from jobs.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 
 _log = structlog.get_logger(__name__)

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from jobs.hints import celery_app
+from jobs.runtime.hints import celery_app
 
 _FRESH_S = 3.0
 _PATIENCE_S = 1.0

@@ -19,9 +19,9 @@ from api.tokens import Tokens
 from api.waiting import Polls
 from jobs.admission import Site
 from jobs.database import Sessions
-from jobs.hints import Hints
 from jobs.model.spec import FieldProblem
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from api.main import app_for
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 
 
 def document() -> dict[str, Any]:

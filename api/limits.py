@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tokens import Bearer
 
 Clock = Callable[[], float]

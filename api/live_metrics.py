@@ -17,7 +17,7 @@ from jobs import live_figures, projects
 from jobs.database import Sessions
 from jobs.live_figures import HostFigures, LeasedGpu, RunningJob
 from jobs.projects import ProjectState
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.webhooks import outbox
 from jobs.webhooks.outbox import Counts
 

@@ -44,10 +44,10 @@ from api.short_answers import ShortAnswers
 from api.tokens import Tokens
 from api.waiting import Polls
 from jobs.database import engine_for, sessions_for
-from jobs.hints import Hints
-from jobs.logs import configure_logging
 from jobs.model.spec import MAX_BYTES
-from jobs.settings import Settings, settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.logs import configure_logging
+from jobs.runtime.settings import Settings, settings
 
 _POOL_SIZE = 8  # connections kept; as many again for a burst
 _STRICT = [Depends(only_known_parameters)]  # the page's own addresses have queries that only it reads

@@ -12,7 +12,7 @@ from jobs import figures
 from jobs.database import Sessions
 from jobs.figures import Durations, Queue, Tally, Totals
 from jobs.model.states import EndReason, Status
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 

@@ -28,11 +28,11 @@ from bench.databases import analyze, database, empty_database
 from bench.no_ops import DONE, HOLD_S, QUEUE, celery_of, procrastinate_of
 from hora.stack import Stack
 from jobs.database import Sessions
-from jobs.hints import Hints
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import Status
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
 from jobs.submission import submit
 from jobs.tables import Attempt, Host, Job, Slot
 from worker.dispatcher import Dispatcher

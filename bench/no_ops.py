@@ -13,9 +13,9 @@ from celery import Celery
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.hints import Hints, celery_app
 from jobs.model.states import EndReason
-from jobs.settings import Settings, settings
+from jobs.runtime.hints import Hints, celery_app
+from jobs.runtime.settings import Settings, settings
 from jobs.store import Lease
 from worker.app import Worker
 from worker.launcher import Launcher

@@ -28,8 +28,8 @@ from jobs.model.plan import resolve_plan
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.spec import spec_from
 from jobs.placement import Placement, Share
-from jobs.processes import MARK, mark_of
 from jobs.registration import SlotInfo
+from jobs.runtime.processes import MARK, mark_of
 from jobs.store import Lease
 from jobs.submission import submit
 from jobs.tables import Sample

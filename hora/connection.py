@@ -73,7 +73,7 @@ def find_target(environ: Mapping[str, str] | None = None) -> Target:
 
 def home_path(environ: Mapping[str, str] | None = None) -> Path:
     """The home of the stack on this machine."""
-    from jobs.settings import default_home
+    from jobs.runtime.settings import default_home
 
     home = (os.environ if environ is None else environ).get("HORA_HOME")
     return Path(home).expanduser() if home else default_home()

@@ -67,7 +67,7 @@ def disk_space(home: Path) -> Finding:
 
 def data_roots() -> Finding:
     """The folders that this host's worker may read data from."""
-    from jobs.settings import Settings
+    from jobs.runtime.settings import Settings
 
     try:
         roots = Settings().data_root_list
@@ -100,7 +100,7 @@ def training() -> Finding:
 
 def ssh_keys() -> Iterator[Finding]:
     """The keys that the hosts of a stack share are all there, and closed to other users: sshd refuses others."""
-    from jobs.ssh_keys import SshKeys
+    from jobs.runtime.ssh_keys import SshKeys
 
     folder = os.environ.get("HORA_SSH_DIR")
     if not folder:

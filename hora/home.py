@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 
 # sun_path has 108 bytes with its closing zero. PostgreSQL puts a lock file beside its socket, but only the
 # socket itself is bound.

@@ -22,7 +22,7 @@ from hora import parts, postgres
 from hora.home import StackError, State
 from hora.order import Order, order_from_environment
 from hora.parts import LOOPBACK, PARTS, Part, Wiring, teardown
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 
 ALREADY_RUNNING = 3  # exit code: another keeper has the home
 READY_WITHIN_S = 120.0

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from hora.home import StackError
-from jobs.ssh_keys import SshKeys
+from jobs.runtime.ssh_keys import SshKeys
 
 
 def make_keys(folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from hora.home import Home, StackError
 from hora.parts import PARTS
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 
 
 @dataclass(frozen=True)

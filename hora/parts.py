@@ -22,7 +22,7 @@ import psycopg
 from hora.home import Home, StackError
 from hora.postgres import Embedded
 from hora.processes import end, end_attempts
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 
 PARTS = ("database", "broker", "migrations", "api", "worker")  # in the order of their start
 LOOPBACK = "127.0.0.1"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from jobs.processes import MARK, ProcessId, command_line, descendants, environment, pids
+from jobs.runtime.processes import MARK, ProcessId, command_line, descendants, environment, pids
 
 POLL_S = 0.02
 SUPERVISOR = "worker.supervisor"  # the module that owns one attempt, as it stands in its command line

@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 import migrations
 from jobs.database import engine_for
-from jobs.settings import settings
+from jobs.runtime.settings import settings
 
 _PATIENCE_S = 120.0  # for a database that is still starting
 

@@ -1,7 +1,7 @@
 """`python -m worker`: run this host's worker until SIGTERM."""
 
-from jobs.logs import configure_logging
-from jobs.settings import settings
+from jobs.runtime.logs import configure_logging
+from jobs.runtime.settings import settings
 from worker.app import Worker
 
 configure_logging("worker", host=settings().host)

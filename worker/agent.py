@@ -22,9 +22,9 @@ from jobs import leases, registration
 from jobs.database import Sessions, is_away, is_busy
 from jobs.leases import Abandoned, StaleLease
 from jobs.model.states import EndReason
-from jobs.processes import ProcessId, mark_of
 from jobs.registration import SlotInfo
-from jobs.settings import Settings
+from jobs.runtime.processes import ProcessId, mark_of
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from jobs.tables import Attempt, Slot
 from worker.attempt_paths import AttemptPaths, paths_of

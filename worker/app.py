@@ -12,9 +12,9 @@ from celery import Celery
 from celery.signals import setup_logging, worker_ready, worker_shutting_down
 
 from jobs.database import engine_for, sessions_for
-from jobs.hints import DISPATCH_QUEUE, DISPATCH_TASK, LAUNCH_TASK, Hints, celery_app, host_queue
-from jobs.logs import configure_logging
-from jobs.settings import Settings
+from jobs.runtime.hints import DISPATCH_QUEUE, DISPATCH_TASK, LAUNCH_TASK, Hints, celery_app, host_queue
+from jobs.runtime.logs import configure_logging
+from jobs.runtime.settings import Settings
 from worker.agent import Agent
 from worker.dispatcher import Dispatcher
 from worker.gpus import find_gpus

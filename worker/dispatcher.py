@@ -13,12 +13,12 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
-from jobs.hints import Hints
 from jobs.placement import Pass
 from jobs.placement_rows import PASS, known_hosts, live_attempts, next_page
 from jobs.placing import place, preempted_for, request_preemption
 from jobs.quotas import limited
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
 from jobs.tables import Host
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from worker.ssh import SshUnusable, prepare, user_name
 
 _VERSIONS = ("hora", "tensorflow", "tensorflow-cpu", "horovod")

@@ -24,8 +24,8 @@ from jobs.leases import claim, end, record_supervisor, release
 from jobs.model.records import Expected, Launch, launch_file_name
 from jobs.model.spec import InvalidSpec, Spec, spec_from
 from jobs.model.states import EndReason
-from jobs.processes import MARK, ProcessId, mark_of
-from jobs.settings import Settings
+from jobs.runtime.processes import MARK, ProcessId, mark_of
+from jobs.runtime.settings import Settings
 from jobs.store import Lease, get_job
 from worker import lease_file
 from worker.attempt_paths import AttemptPaths, paths_of

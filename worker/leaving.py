@@ -13,8 +13,8 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs import placing, registration
 from jobs.database import Sessions
-from jobs.processes import ProcessId
-from jobs.settings import Settings
+from jobs.runtime.processes import ProcessId
+from jobs.runtime.settings import Settings
 from jobs.tables import Attempt, Slot
 from worker.agent import supervisor_of
 

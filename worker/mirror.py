@@ -19,7 +19,7 @@ from jobs.mirroring import store
 from jobs.mirroring.description import JOB_TAG, identity, outcome, params
 from jobs.mirroring.store import Position, Work
 from jobs.model.states import Status
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from worker.mlflow_server import Away, MlflowServer, NewRun, Refused
 
 _log = logging.getLogger(__name__)

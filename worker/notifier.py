@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from jobs.database import Sessions
 from jobs.hosts import turn_s
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.webhooks import outbox
 from jobs.webhooks.messages import body_of, headers_of
 from jobs.webhooks.outbox import Claimed

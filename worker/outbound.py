@@ -1,6 +1,6 @@
 """HTTP to addresses that somebody else chose: the one way in which a worker sends to them. Used by the notifier.
 
-A name is resolved once, here; every address that comes of it is checked (`jobs.webhooks.addresses`), and the connection
+A name is resolved once, here; every address that comes of it is checked (`jobs.runtime.outbound_addresses`), and the connection
 goes to one of those and to no other, however the name resolves a moment later. TLS still asks for the name. Nothing is
 followed: no redirect, no proxy of the environment. Time and size are bounded over the whole of an exchange, so that a
 receiver that sends a byte now and then holds nobody up.
@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import httpcore2 as httpcore
 
-from jobs.webhooks.addresses import Address, Allowed, ForbiddenAddress, checked, target_of
+from jobs.runtime.outbound_addresses import Address, Allowed, ForbiddenAddress, checked, target_of
 from jobs.webhooks.retries import Answer
 
 Resolve = Callable[[str, int], Sequence[Address]]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from jobs.processes import MARK, descendants, environment, pids, state_and_parent
+from jobs.runtime.processes import MARK, descendants, environment, pids, state_and_parent
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _LOOKS = 2  # one alone may miss a process that is just being handed to another parent

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from jobs.processes import MARK, environment, pids
+from jobs.runtime.processes import MARK, environment, pids
 
 _LOOK_S = 5.0  # how long a process that a rank started may go unseen
 _SETTLED_S = 5.0  # after which a process does not become another program any more

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from jobs import leases
 from jobs.database import Sessions, is_away
 from jobs.leases import StaleLease
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from worker import lease_file
 from worker.members import Members

@@ -24,7 +24,7 @@ from jobs.artifact_rows import give_up
 from jobs.database import Sessions
 from jobs.host_series import OldHostSamples
 from jobs.rollup import Thinning
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.webhooks.outbox import remove_old
 from worker.dataset_files import OldDatasets
 from worker.old_artifacts import OldArtifacts, job_folders

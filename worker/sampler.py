@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 from jobs import registration
 from jobs.database import Sessions
 from jobs.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
-from jobs.processes import mark_of
+from jobs.runtime.processes import mark_of
 from jobs.tables import Attempt, Job, Slot
 from worker.gpus import NO_GPU, Gpu, GpuReading
 from worker.host_readings import HostReading, HostReadings

@@ -11,8 +11,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.settings import Settings
-from jobs.ssh_keys import SshKeys
+from jobs.runtime.settings import Settings
+from jobs.runtime.ssh_keys import SshKeys
 
 _SBIN = "/usr/sbin:/usr/local/sbin:/sbin"
 _ALIVE_COUNT = 6  # silent rounds after which a connection is given up

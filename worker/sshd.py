@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from worker.inventory import Place, find_place
 from worker.ssh import SshUnusable, files_of, find_sshd
 

@@ -18,13 +18,13 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs import leases
 from jobs.database import Sessions, engine_for, is_away, sessions_for
-from jobs.hints import Hints
 from jobs.leases import StaleLease
-from jobs.logs import configure_logging
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
-from jobs.processes import ProcessId, mark_of
-from jobs.settings import Settings, settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.logs import configure_logging
+from jobs.runtime.processes import ProcessId, mark_of
+from jobs.runtime.settings import Settings, settings
 from jobs.store import Lease, get_job
 from jobs.tables import Attempt
 from worker.attempt_paths import AttemptPaths, paths_of

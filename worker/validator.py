@@ -20,8 +20,8 @@ from jobs.database import Sessions
 from jobs.datasets import uploads, validating
 from jobs.datasets.validating import Archive, Claim
 from jobs.hosts import turn_s
-from jobs.processes import MARK
-from jobs.settings import Settings
+from jobs.runtime.processes import MARK
+from jobs.runtime.settings import Settings
 from worker.containment import Failed, GivenUp, ask
 from worker.dataset_files import DatasetFiles
 from worker.launcher import rank_environment

@@ -13,11 +13,11 @@ from api.problems import Forbidden, invalid
 from jobs import audit
 from jobs.model.scopes import Scope
 from jobs.model.spec import FieldProblem
+from jobs.runtime.outbound_addresses import target_of
 from jobs.tables import Webhook, WebhookDelivery
 from jobs.views.base import Listed
 from jobs.views.webhooks import DeliveryStatus, DeliveryView, NewWebhook, NewWebhookView, WebhookChanges, WebhookView
 from jobs.webhooks import store
-from jobs.webhooks.addresses import target_of
 
 routes = router("webhooks")
 

@@ -11,7 +11,7 @@ from hora.service import Service
 from hora.stack import Stack
 from jobs.database import engine_for, sessions_for
 from jobs.packing import unpacked
-from jobs.processes import ProcessId, mark_of
+from jobs.runtime.processes import ProcessId, mark_of
 from jobs.tables import Attempt, MetricBlock, MetricPoint
 from tests.waiting import until
 from worker.processes import marked

@@ -30,7 +30,7 @@ import redis
 from hora.keys import make_keys
 from hora.service import Service
 from hora.stack import Stack
-from jobs.processes import command_line, pids
+from jobs.runtime.processes import command_line, pids
 from tests.waiting import until
 from worker.processes import marked
 

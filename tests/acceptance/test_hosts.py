@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
-from jobs.processes import mark_of
+from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, Json, points, trains
 from tests.acceptance.hosts import Host, Hosts, why_not
 from tests.waiting import until

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobs.processes import mark_of
+from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, Json, trains
 from tests.acceptance.hosts import Host, Hosts, why_not
 from tests.waiting import until

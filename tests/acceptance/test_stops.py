@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from hora.service import Service
 from hora.stack import Stack
 from jobs.database import Sessions, engine_for, sessions_for
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 from jobs.tables import Attempt
 from tests.acceptance.conftest import (
     ENDLESS,

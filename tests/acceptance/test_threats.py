@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from hora.service import Json, Service
 from hora.stack import Stack
-from jobs.processes import mark_of
+from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, trains
 from tests.waiting import until
 from worker.processes import of_attempt

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from jobs.processes import MARK, ProcessId, command_line, environment, pids
+from jobs.runtime.processes import MARK, ProcessId, command_line, environment, pids
 
 PERIOD_S = 0.2
 AWAKE_S = 1.0  # so long may a rank that was stopped take to see that its lease has passed

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 
 from hora.stack import Stack
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 from tests.chaos.census import Seen, processes_of
 from tests.chaos.script import BEYOND_THE_LEASE, Disturbance, Harm, Script
 from tests.chaos.stage import APPLICATION, Stage, connect

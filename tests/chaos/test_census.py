@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.processes import MARK
+from jobs.runtime.processes import MARK
 from tests.chaos.census import Census, processes_of
 from tests.waiting import until
 

@@ -24,7 +24,7 @@ from hora.home import MAX_SOCKET_PATH_BYTES, Home, StackError
 from hora.processes import attempts_of
 from hora.service import Service
 from hora.stack import Stack
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 from tests.waiting import until
 
 COMPONENTS = ("database", "broker")

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from jobs.admission import Site, unsupported
 from jobs.model.spec import Spec, load_yaml, parse_spec
 from jobs.model.states import NEXT, EndReason, EventKind
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.studies.grid import cells_of
 from jobs.studies.shape import StudySpec
 

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from api.main import app_for
 from jobs.database import Sessions
 from jobs.model.scopes import Scope
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tokens import store_token
 from tests.integration.api.given import SPEC, TOKEN
 

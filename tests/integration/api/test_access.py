@@ -17,7 +17,7 @@ from api.limits import Limits
 from api.tokens import Tokens
 from jobs.database import Sessions
 from jobs.model.scopes import Scope
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tables import Token
 from tests.integration.api.given import TOKEN
 from tests.integration.api.walk import SAFE, Walked, closed_routes

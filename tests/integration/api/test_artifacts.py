@@ -22,7 +22,7 @@ from jobs.admission import unusable_weights
 from jobs.database import Sessions
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.store import transition
 from jobs.tables import Job
 from tests.integration.api.given import SPEC, TOKEN, an_attempt

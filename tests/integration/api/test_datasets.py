@@ -14,7 +14,7 @@ from jobs.database import Sessions
 from jobs.datasets import validating
 from jobs.model.catalog import DATASETS
 from jobs.model.states import Status
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.store import move
 from jobs.tables import AuditEntry, Job
 from tests.integration.api.given import SPEC, TOKEN

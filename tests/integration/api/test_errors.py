@@ -14,7 +14,7 @@ import migrations
 from api.deps import Tokens
 from api.main import app_for
 from jobs.database import Sessions
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tables import Token
 from tests.integration.api.given import SPEC, TOKEN
 

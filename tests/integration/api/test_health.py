@@ -15,7 +15,7 @@ from api.main import app_for
 from jobs import placing
 from jobs.database import Sessions
 from jobs.placement import Placement, Share
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tables import SCHEMA, Host, Slot
 from tests.integration.api.given import a_host, seconds
 

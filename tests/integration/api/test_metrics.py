@@ -19,7 +19,7 @@ from jobs import figures, leases, placing, store
 from jobs.database import Sessions, engine_for, sessions_for
 from jobs.model.states import EndReason
 from jobs.placement import Placement, Share
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from jobs.tables import Attempt, Host, Job, Slot
 from tests.integration.api.busy import a_busy_cluster

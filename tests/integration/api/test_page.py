@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from api import page
 from api.main import app_for
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 INDEX = "<!doctype html><title>Hora</title>"

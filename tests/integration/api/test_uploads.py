@@ -16,7 +16,7 @@ from api.receiving import UploadFile
 from api.requests import CHUNK_BYTES
 from jobs.database import Sessions
 from jobs.datasets import uploads
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of
 from tests.integration.api.given import TOKEN
 

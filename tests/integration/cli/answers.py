@@ -9,7 +9,7 @@ from typing import Any
 import httpx2 as httpx
 
 from api.main import app_for
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from tests.unit.hora.played import NOW, PLAN
 
 _DEEPEST = 12

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import create_engine
 
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from tests.integration.histories.clock import database_with_a_clock
 from tests.integration.histories.world import World
 

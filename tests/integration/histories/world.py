@@ -15,13 +15,13 @@ from sqlalchemy.orm import Session
 
 from jobs import draining, ingest, leases, registration, store
 from jobs.database import Sessions, sessions_for
-from jobs.hints import Hints
 from jobs.hosts import HostNotFound
 from jobs.leases import Abandoned, StaleLease
 from jobs.model.states import EndReason, EventKind
-from jobs.processes import ProcessId
 from jobs.registration import SlotInfo
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.processes import ProcessId
+from jobs.runtime.settings import Settings
 from jobs.store import Lease, StaleTransition
 from jobs.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from tests.integration.histories.clock import START, Clock

@@ -21,7 +21,7 @@ from jobs.analysis.shape import Analysis, FindingKind, LedgerItem
 from jobs.database import Sessions
 from jobs.ingest import MetricRow, SampleRow, event_row
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.store import get_job
 from jobs.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
 from tests.integration.jobs import given

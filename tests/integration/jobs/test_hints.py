@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from jobs.hints import DISPATCH_QUEUE, Hints, host_queue
+from jobs.runtime.hints import DISPATCH_QUEUE, Hints, host_queue
 from tests.waiting import until
 
 

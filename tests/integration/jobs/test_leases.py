@@ -12,7 +12,7 @@ from jobs.database import Sessions
 from jobs.leases import StaleLease
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.placement import Placement, Share
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 from jobs.store import Lease, pause, request_cancel
 from jobs.tables import Attempt, Job, Slot
 from tests.integration.jobs import given

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from api.main import app_for
 from hora.service import Service
 from jobs.database import Sessions
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from tests.integration.live.reading import Reader
 from tests.waiting import until
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.hints import Hints
-from jobs.processes import ProcessId
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.processes import ProcessId
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from worker.agent import Agent
 from worker.dispatcher import Dispatcher

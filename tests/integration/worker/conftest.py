@@ -11,9 +11,9 @@ import pynvml
 import pytest
 
 from jobs.database import Sessions
-from jobs.hints import Hints
-from jobs.processes import MARK
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.processes import MARK
+from jobs.runtime.settings import Settings
 from tests.integration.worker.agents import agent_of
 from worker.agent import Agent
 from worker.processes import sweep

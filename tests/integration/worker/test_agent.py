@@ -9,11 +9,11 @@ from sqlalchemy import delete, func, update
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.hints import Hints
 from jobs.model.records import RankStarted, rank_records_name
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.processes import ProcessId, mark_of
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.processes import ProcessId, mark_of
+from jobs.runtime.settings import Settings
 from jobs.store import request_cancel
 from jobs.tables import Attempt, Host, LogLine
 from tests.integration.jobs import given

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from jobs import leases
 from jobs.database import Sessions
-from jobs.hints import Hints
 from jobs.hosts import host
 from jobs.model.states import EndReason
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of
 from worker.gpus import find_gpus

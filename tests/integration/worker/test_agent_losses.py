@@ -9,12 +9,12 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs import hosts, leases, placing
 from jobs.database import Sessions, engine_for, is_away, sessions_for
-from jobs.hints import Hints
 from jobs.model.records import ExitReason, RankExited, RankStarted, rank_records_name
 from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
-from jobs.processes import ProcessId, mark_of
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.processes import ProcessId, mark_of
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from jobs.tables import Attempt
 from tests.integration.jobs import given

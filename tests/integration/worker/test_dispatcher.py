@@ -11,9 +11,9 @@ from sqlalchemy import func, select, text, update
 
 from jobs import leases
 from jobs.database import Sessions, engine_for, sessions_for
-from jobs.hints import Hints, host_queue
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints, host_queue
+from jobs.runtime.settings import Settings
 from jobs.store import Lease, pause, request_cancel
 from jobs.tables import Attempt, Job
 from tests.integration.jobs import given

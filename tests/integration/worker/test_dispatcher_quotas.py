@@ -10,9 +10,9 @@ from sqlalchemy.engine import Engine
 
 from jobs import leases, projects
 from jobs.database import Sessions, engine_for, sessions_for
-from jobs.hints import Hints
 from jobs.model.states import EndReason
-from jobs.settings import Settings
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from jobs.tables import Attempt, Job, ProjectUsage
 from tests.integration.jobs import given

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from jobs.model.spec import spec_from
-from jobs.processes import command_line, pids
-from jobs.settings import Settings
+from jobs.runtime.processes import command_line, pids
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from tests.waiting import until
 from worker import lease_file

@@ -17,7 +17,7 @@ from jobs.database import Sessions
 from jobs.ingest import ALL_RANKS, MetricRow, SampleRow
 from jobs.mirroring.store import work_on
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.store import Lease, add_event, get_job, request_cancel, touch
 from jobs.tables import Job, Mirror
 from tests.integration.jobs.given import a_host, a_job, a_running_attempt, an_attempt

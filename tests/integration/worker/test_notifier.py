@@ -16,12 +16,12 @@ from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
 from jobs.model.states import Status
-from jobs.settings import Settings
+from jobs.runtime.outbound_addresses import allowed_from
+from jobs.runtime.settings import Settings
 from jobs.store import request_cancel
 from jobs.tables import WebhookDelivery
 from jobs.tokens import add_user
 from jobs.webhooks import outbox, store
-from jobs.webhooks.addresses import allowed_from
 from tests.integration.jobs import given
 from tests.receivers import Received, Receiver, receiving
 from tests.waiting import until

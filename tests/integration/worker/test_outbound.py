@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.webhooks.addresses import Address, Allowed, allowed_from
+from jobs.runtime.outbound_addresses import Address, Allowed, allowed_from
 from jobs.webhooks.retries import Answer
 from tests.receivers import Receiver, receiving
 from worker import outbound

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from jobs.processes import ProcessId, environment, mark_of
+from jobs.runtime.processes import ProcessId, environment, mark_of
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.processes import marked, signal_marked, sweep

@@ -14,7 +14,7 @@ from jobs import leases
 from jobs.database import Sessions
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.states import EndReason
-from jobs.processes import mark_of
+from jobs.runtime.processes import mark_of
 from jobs.store import Lease, touch
 from jobs.tables import Attempt, HostSample, Sample, Slot
 from tests.integration.jobs import given

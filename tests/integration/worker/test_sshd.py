@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hora.keys import make_keys
-from jobs.settings import Settings
-from jobs.ssh_keys import SshKeys
+from jobs.runtime.settings import Settings
+from jobs.runtime.ssh_keys import SshKeys
 from tests.waiting import until
 from worker import sshd
 from worker.inventory import Place

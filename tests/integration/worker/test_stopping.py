@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.processes import ProcessId
+from jobs.runtime.processes import ProcessId
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.processes import marked

@@ -22,7 +22,7 @@ from sqlalchemy import func, text, update
 from jobs import leases, placing, store
 from jobs.database import Sessions
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.processes import MARK, ProcessId, mark_of
+from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.store import Lease
 from jobs.tables import Attempt, JobEvent, MetricBlock, MetricPoint
 from tests.integration.jobs import given

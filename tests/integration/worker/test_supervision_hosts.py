@@ -12,8 +12,8 @@ from jobs import leases, placing, store
 from jobs.database import Sessions
 from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
-from jobs.processes import mark_of
-from jobs.settings import Settings
+from jobs.runtime.processes import mark_of
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start

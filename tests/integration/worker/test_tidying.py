@@ -13,7 +13,7 @@ from jobs.database import Sessions
 from jobs.ingest import LogRow
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tables import AuditEntry, Host, Job, LogLine, Token
 from jobs.tokens import store_token
 from tests.integration.api.given import seconds

@@ -19,7 +19,7 @@ from sqlalchemy import func, select, update
 from jobs.database import Sessions
 from jobs.datasets import uploads, validating, versions
 from jobs.registration import register
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tables import DatasetVersion, Upload
 from jobs.views.data import NewDataset, NewUpload
 from tests.archives import chips, tar_of, zip_of

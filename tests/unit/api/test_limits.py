@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from api.limits import Buckets, Limits
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.tokens import Bearer
 
 

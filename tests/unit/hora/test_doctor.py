@@ -11,8 +11,8 @@ import pytest
 from hora.doctor_machine import data_roots, leftovers, parts, ssh_keys
 from hora.home import Home, State
 from hora.render import Finding
-from jobs.processes import MARK, ProcessId
-from jobs.ssh_keys import SshKeys
+from jobs.runtime.processes import MARK, ProcessId
+from jobs.runtime.ssh_keys import SshKeys
 from tests.waiting import until
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.database import engine_for
-from jobs.logs import configure_logging
+from jobs.runtime.logs import configure_logging
 
 
 class Written(io.StringIO):

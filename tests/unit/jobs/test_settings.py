@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from jobs.settings import Settings, settings
+from jobs.runtime.settings import Settings, settings
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from jobs.webhooks.addresses import Allowed, ForbiddenAddress, Target, allowed_from, check_address, target_of
+from jobs.runtime.outbound_addresses import Allowed, ForbiddenAddress, Target, allowed_from, check_address, target_of
 
 NOBODY = Allowed()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobs.model.records import Launch
 from jobs.model.spec import spec_from
-from jobs.settings import Settings
+from jobs.runtime.settings import Settings
 from jobs.store import Lease
 from worker.attempt_paths import paths_of
 from worker.launcher import SupervisorOrder, launch_of, rank_environment

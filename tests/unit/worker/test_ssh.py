@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobs.ssh_keys import SshKeys
+from jobs.runtime.ssh_keys import SshKeys
 from worker.ssh import SshFiles, authorized_keys, client_config, known_hosts, server_config
 
 KEYS, FILES = SshKeys(Path("/etc/hora ssh/100%")), SshFiles(Path("/home/ssh/ha"))

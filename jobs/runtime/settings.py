@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from jobs.webhooks.addresses import Allowed, allowed_from
+from jobs.runtime.outbound_addresses import Allowed, allowed_from
 
 
 def default_home() -> Path:
