@@ -24,9 +24,10 @@ from starlette.requests import ClientDisconnect
 from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
 from jobs.artifact_rows import ArtifactsRemoved
 from jobs.artifacts import ArtifactNotFound
-from jobs.cursors import InvalidCursor
 from jobs.datasets.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
 from jobs.datasets.versions import DatasetInUse, DatasetNotFound
+from jobs.db.cursors import InvalidCursor
+from jobs.db.text_search import TooMuchToSearch
 from jobs.draining import HostInUse
 from jobs.hosts import HostNotFound
 from jobs.model.plan import UnworkablePlan
@@ -35,7 +36,6 @@ from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, User
 from jobs.project_admission import ProjectArchived, QueueFull
 from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
-from jobs.searching import TooMuchToSearch
 from jobs.store import JobEnded, JobNotFound
 from jobs.studies.store import StudyNotFound
 from jobs.submission import IdempotencyConflict

@@ -18,7 +18,7 @@ from api.problems import UnsupportedBody, invalid
 from api.tokens import Tokens
 from api.waiting import Polls
 from jobs.admission import Site
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.model.spec import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings

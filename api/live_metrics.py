@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from jobs import live_figures, projects
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.live_figures import HostFigures, LeasedGpu, RunningJob
 from jobs.projects import ProjectState
 from jobs.runtime.settings import Settings

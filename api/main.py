@@ -43,7 +43,7 @@ from api.routes import (
 from api.short_answers import ShortAnswers
 from api.tokens import Tokens
 from api.waiting import Polls
-from jobs.database import engine_for, sessions_for
+from jobs.db.engine import engine_for, sessions_for
 from jobs.model.spec import MAX_BYTES
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobs import figures
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.figures import Durations, Queue, Tally, Totals
 from jobs.model.states import EndReason, Status
 from jobs.runtime.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from threading import Lock
 
 from jobs import tokens
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
 from jobs.tokens import Bearer
 

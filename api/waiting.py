@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 
 from api.entity_tags import job_tag, tag_of
 from api.together import Together
-from jobs.database import each_statement_alone
+from jobs.db.engine import each_statement_alone
+from jobs.db.tables import Job
 from jobs.listing import Seen, Wanted, revisions, revisions_of
 from jobs.model.states import Status
 from jobs.queue import Standing, standings
 from jobs.store import JobNotFound
-from jobs.tables import Job
 
 
 class Polls:
@@ -37,7 +37,7 @@ class Polls:
         return job_tag(seen.revision, await self._standings(job_id) if seen.status is Status.QUEUED else None)
 
     async def page_tag(self, wanted: Wanted) -> str:
-        """The tag of a page of the list. Raises `jobs.cursors.InvalidCursor`."""
+        """The tag of a page of the list. Raises `jobs.db.cursors.InvalidCursor`."""
         wanted.position()  # one that is wrong must not spoil the read of others
         seen = await self._pages(wanted) or ()
         page = seen[: wanted.limit]

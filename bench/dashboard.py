@@ -24,7 +24,7 @@ from bench.many_jobs import store_jobs
 from bench.telemetry import a_job, points
 from hora.service import Service
 from hora.stack import Stack
-from jobs.database import engine_for, sessions_for
+from jobs.db.engine import engine_for, sessions_for
 from jobs.ingest import store_metrics
 
 JOBS, STEPS = 10_000, 100_000

@@ -9,7 +9,7 @@ import psycopg
 
 import migrations
 from hora.stack import Stack
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions, engine_for, sessions_for
 
 _numbers = count(1)
 

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from hora.service import Service
 from hora.stack import Stack
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.model.states import EventKind
 from jobs.store import add_event, touch
 

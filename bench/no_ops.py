@@ -12,7 +12,7 @@ import redis
 from celery import Celery
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints, celery_app
 from jobs.runtime.settings import Settings, settings

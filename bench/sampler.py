@@ -23,7 +23,8 @@ import migrations
 from bench.databases import processor_s
 from hora.stack import Stack
 from jobs import placing, registration
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.db.tables import Sample
 from jobs.model.plan import resolve_plan
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.spec import spec_from
@@ -32,7 +33,6 @@ from jobs.registration import SlotInfo
 from jobs.runtime.processes import MARK, mark_of
 from jobs.store import Lease
 from jobs.submission import submit
-from jobs.tables import Sample
 from worker.attempt_paths import paths_of
 from worker.gpus import find_gpus
 from worker.sampler import Sampler

@@ -7,12 +7,12 @@ import psycopg
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.ingest import HostSampleRow, MetricRow, store_host_samples, store_samples
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
-from jobs.tables import Attempt, Host, Job, Slot
 from worker.gpus import GpuReading
 from worker.host_readings import HostReading
 from worker.rank_processes import RankReading

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Job
 from jobs.model.catalog import DATASETS, MODELS, dataset_of
 from jobs.model.dataset_names import is_versioned
 from jobs.model.spec import FieldProblem, Spec, is_plain_url
 from jobs.model.states import Status
-from jobs.tables import Job
 
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")
 _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})

@@ -11,9 +11,9 @@ from sqlalchemy import String, cast, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Job
 from jobs.model.states import TERMINAL, Status
 from jobs.store import JobNotFound
-from jobs.tables import Attempt, Job
 
 _BATCH_JOBS = 100
 _LIVE = sorted(set(Status) - TERMINAL)

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, insert, select, tuple_
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page, page_of
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import AuditEntry
 from jobs.store import storable
-from jobs.tables import AuditEntry
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from sqlalchemy import Subquery, and_, func, or_, select
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Job, MetricPoint
 from jobs.ingest import ALL_RANKS
-from jobs.tables import Attempt, Job, MetricPoint
 
 Axis = Literal["step", "epoch", "time"]
 Numbers = npt.NDArray[np.float64]

@@ -15,9 +15,9 @@ from sqlalchemy import String, cast, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Job, JobEvent, LogLine
 from jobs.model.states import Status
 from jobs.queue import Standing, standings
-from jobs.tables import Attempt, Job, JobEvent, LogLine
 from jobs.told import Told
 
 CHANNEL = "hora_jobs"

@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, Select, delete, func, null, or_, select, u
 from sqlalchemy.orm import Session
 
 from jobs import placing
+from jobs.db.tables import Attempt, Host, Slot
 from jobs.hosts import HostNotFound
 from jobs.placement_rows import PASS
-from jobs.tables import Attempt, Host, Slot
 
 
 class HostInUse(ValueError):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page, page_of
-from jobs.searching import contains, patiently
-from jobs.tables import Attempt, JobEvent, LogLine
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import Attempt, JobEvent, LogLine
+from jobs.db.text_search import contains, patiently
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
+from jobs.db.binary_rows import streamed
+from jobs.db.tables import Host, HostSample
 from jobs.downsampling import kept
 from jobs.hosts import HostNotFound
 from jobs.packing import at_ticks, finite_or_none, floats, integers, seconds_since, ticks_of
-from jobs.streaming import streamed
-from jobs.tables import Host, HostSample
 
 HOST_UNITS = {
     "cpu_percent": "percent",

@@ -13,13 +13,13 @@ from typing import Any
 from sqlalchemy import Select, case, extract, func, select
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page, page_of
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import Attempt, Host, Slot
 from jobs.fitting import Cluster, HostSlots, Wish
 from jobs.model.spec import Spec
 from jobs.model.states import SlotState
 from jobs.placement_rows import is_alive
-from jobs.tables import Attempt, Host, Slot
 
 _LIST = "hosts"  # what its cursors belong to
 _LOOKS_A_PERIOD = 50

@@ -16,10 +16,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from jobs import quotas, run_times
+from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
 from jobs.store import Lease, add_event, add_events, held, is_good, storable, transition
-from jobs.tables import Attempt, Host, Job, Slot
 
 
 class StaleLease(RuntimeError):

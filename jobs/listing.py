@@ -29,12 +29,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page, Position, page_of
+from jobs.db import cursors
+from jobs.db.cursors import Page, Position, page_of
+from jobs.db.tables import Job, JobText
+from jobs.db.text_search import contains, patiently
 from jobs.model.states import Status
-from jobs.searching import contains, patiently
 from jobs.sorting import KEYS, NOTHING, Order, SortKey, text_of
-from jobs.tables import Job, JobText
 
 Columns = TypeVarTuple("Columns")
 

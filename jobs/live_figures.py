@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import BigInteger, ScalarSelect, func, select, true
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
 from jobs.ingest import ALL_RANKS
-from jobs.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
 
 _PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, tells nothing of now
 

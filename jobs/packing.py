@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs.tables import MetricBlock
+from jobs.db.tables import MetricBlock
 
 BLOCK = 1024
 _SEVERAL = 8  # points of a series, that are a block

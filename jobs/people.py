@@ -16,10 +16,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page
+from jobs.db import cursors
+from jobs.db.cursors import Page
+from jobs.db.tables import ProjectMember, Token, User
 from jobs.model.scopes import Scope
-from jobs.tables import ProjectMember, Token, User
 from jobs.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, store_token, withdraw
 from jobs.views.people import NewToken
 

@@ -28,10 +28,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Host, Job, RunTime, Slot
 from jobs.fitting import HostSlots, Wish
 from jobs.model.states import Status
 from jobs.placement import Live, Order, Waiting
-from jobs.tables import Attempt, Host, Job, RunTime, Slot
 
 PASS = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
 _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))

@@ -11,10 +11,10 @@ from sqlalchemy import BigInteger, Float, Integer, String, bindparam, cast, func
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 from jobs.model.states import EventKind, Status
 from jobs.placement import Placement
 from jobs.store import Lease, move
-from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 
 
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Job, Project, ProjectMember
 from jobs.model.spec import FieldProblem, Spec
 from jobs.model.states import Status
 from jobs.people import NotAllowed
-from jobs.tables import Job, Project, ProjectMember
 
 _MOST_NAMED = 20  # projects that a message lists
 

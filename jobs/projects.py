@@ -17,13 +17,13 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page
+from jobs.db import cursors
+from jobs.db.cursors import Page
+from jobs.db.tables import Job, Project, ProjectMember, User
 from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import Status
 from jobs.people import UserNotFound
 from jobs.quotas import quotas_of
-from jobs.tables import Job, Project, ProjectMember, User
 
 _LIST = "projects"  # what its cursors belong to
 

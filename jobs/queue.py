@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Job
 from jobs.fitting import Cluster, Wish
 from jobs.model.states import Status
 from jobs.placement_quotas import Quota
 from jobs.placement_rows import IN_QUEUE, QUEUE_ORDER, READY, KnownHost, known_hosts, waiting_jobs, waiting_of
 from jobs.placing import preempted_for
 from jobs.quotas import limited
-from jobs.tables import Attempt, Job
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from sqlalchemy import Date, Float, Select, String, bindparam, case, cast, func,
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Job, Project, ProjectUsage, Slot
 from jobs.placement_quotas import Quota
-from jobs.tables import Attempt, Job, Project, ProjectUsage, Slot
 
 # Months are those of UTC, so that they are equally long for all and never an hour longer than they are.
 _CHARGE = text("""

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
-from jobs.tables import Host, Slot
+from jobs.db.tables import Host, Slot
 
 
 @dataclass(frozen=True)

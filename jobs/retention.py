@@ -11,7 +11,7 @@ from sqlalchemy import String, cast, delete, exists, func, or_, select, text, tu
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token
+from jobs.db.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token
 
 _ONE_AT_WORK = 0x726574656E74  # "retent": an advisory lock's number
 _BATCH_ROWS = 5000

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 
 from jobs.axes import Axis, EpochScale, Places, Stretch, start_of
 from jobs.bands import Band, band_of, bands_of, uncovered
+from jobs.db.tables import Job, Rollup
 from jobs.packing import ticks_of
-from jobs.tables import Job, Rollup
 
 Source = Literal["metric", "sample"]
 Series = tuple[str, int, int]  # name, rank, attempt; of a metric the attempt is 0

@@ -21,11 +21,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from jobs.axes import valid_until
+from jobs.db.tables import Job, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.ingest import is_one_an_epoch, store_unpacked
 from jobs.packing import BLOCK, unpacked
 from jobs.rolled import StoredPoint, figures_of
 from jobs.sample_series import UNITS
-from jobs.tables import Job, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.thinning import bin_of, bin_start, most_of_outline, outline
 
 BINS = 125  # of a metric 500 points stay at most

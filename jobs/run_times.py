@@ -11,8 +11,8 @@ from sqlalchemy import ARRAY, Float, cast, func, select
 from sqlalchemy.dialects.postgresql import array, insert
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Job, RunTime
 from jobs.model.spec import Spec
-from jobs.tables import Attempt, Job, RunTime
 
 KEPT = 5  # durations of each kind of job
 # What a job is called, when it is placed and what follows if it fails do not change how long it takes; nor, as a rule,

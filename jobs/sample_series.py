@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from jobs.axes import EVERYTHING, Axis, EpochScale, Stretch, epoch_scale, start_of
 from jobs.bands import Band
+from jobs.db.binary_rows import streamed
+from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.downsampling import kept
 from jobs.host_series import HOST_UNITS, HostNumbers, host_numbers
 from jobs.packing import finite_or_none, floats, integers, seconds_since
 from jobs.rolled import NOT_ROLLED, Rolled, Series, rolled_up
-from jobs.streaming import streamed
-from jobs.tables import Attempt, Host, Job, Slot
 
 UNITS = {
     "gpu_percent": "percent",

@@ -16,12 +16,12 @@ from sqlalchemy.orm import Session
 
 from jobs.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scales, start_of, valid_until
 from jobs.bands import Band
+from jobs.db.binary_rows import streamed
+from jobs.db.tables import Job
 from jobs.downsampling import kept
 from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS, is_one_an_epoch
 from jobs.packing import finite_or_none, floats, integers, seconds_since, steps_of
 from jobs.rolled import NOT_ROLLED, rolled_up
-from jobs.streaming import streamed
-from jobs.tables import Job
 
 _AT_ONCE = 500_000  # points of a series in memory, unless bands are made of them
 

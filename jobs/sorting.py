@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, literal, lite
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeEngine
 
-from jobs.tables import SORTED_BY, Job
+from jobs.db.tables import SORTED_BY, Job
 
 Order = Literal[
     "-created_at", "created_at", "-started_at", "started_at", "-ended_at", "ended_at", "-duration", "duration",

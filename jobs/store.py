@@ -18,8 +18,8 @@ from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
-from jobs.tables import Attempt, Job, JobEvent
 from jobs.webhooks.outbox import tell_of_jobs
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another

@@ -14,12 +14,12 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from jobs.datasets.versions import Ref, refs_of
+from jobs.db.tables import IdempotencyKey, Job, JobEvent
 from jobs.model.plan import Plan
 from jobs.model.spec import Spec
 from jobs.model.states import EventKind, Status
 from jobs.run_times import key_of, work_key_of
 from jobs.store import add_event, get_job, new_id
-from jobs.tables import IdempotencyKey, Job, JobEvent
 
 
 class IdempotencyConflict(ValueError):

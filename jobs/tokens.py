@@ -21,10 +21,10 @@ from sqlalchemy import and_, extract, func, or_, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
-from jobs import cursors
-from jobs.cursors import Page, page_of
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import Token, User
 from jobs.model.scopes import Scope
-from jobs.tables import Token, User
 
 ADMIN = "admin"  # the user whose token a stack is set up with
 LOGIN_S = 10 * 60.0

@@ -12,10 +12,10 @@ from sqlalchemy import String, TextClause, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import JobEvent
 from jobs.model.states import TERMINAL
 from jobs.store import JobNotFound
 from jobs.studies.store import StudyNotFound
-from jobs.tables import JobEvent
 
 _ATTEMPTS = """
     (SELECT string_agg(concat_ws('/', number, resumed_step, md5(offsets::text)), ',' ORDER BY number)

@@ -8,7 +8,7 @@ from alembic import command
 from sqlalchemy.exc import OperationalError
 
 import migrations
-from jobs.database import engine_for
+from jobs.db.engine import engine_for
 from jobs.runtime.settings import settings
 
 _PATIENCE_S = 120.0  # for a database that is still starting

@@ -3,8 +3,8 @@
 from alembic import context
 from sqlalchemy import text
 
-from jobs.database import engine_for
-from jobs.tables import Base
+from jobs.db.engine import engine_for
+from jobs.db.tables import Base
 
 _ONE_AT_A_TIME = 0x686F7261  # "hora": an advisory lock's number
 

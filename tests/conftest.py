@@ -3,7 +3,7 @@
     postgres_url    session   an empty database on an embedded PostgreSQL
     database        test      address of a database of its own with all tables, cloned in some 0.05 s
     engine          test      an engine on `database`
-    sessions        test      `jobs.database.Sessions` on `database`
+    sessions        test      `jobs.db.engine.Sessions` on `database`
     broker_url      session   an embedded Valkey, as Celery wants its address
     broker          test      the same, emptied
     stack           session   the whole stack with two CPU slots: `.url .token .database_url .broker_url
@@ -29,7 +29,7 @@ from sqlalchemy import Engine
 
 import migrations
 from hora.stack import Stack
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions, engine_for, sessions_for
 
 if TYPE_CHECKING:
     from hora.service import Service

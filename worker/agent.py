@@ -19,14 +19,14 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from jobs import leases, registration
-from jobs.database import Sessions, is_away, is_busy
+from jobs.db.engine import Sessions, is_away, is_busy
+from jobs.db.tables import Attempt, Slot
 from jobs.leases import Abandoned, StaleLease
 from jobs.model.states import EndReason
 from jobs.registration import SlotInfo
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.store import Lease
-from jobs.tables import Attempt, Slot
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.dispatcher import Dispatcher
 from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus

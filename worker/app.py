@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from celery import Celery
 from celery.signals import setup_logging, worker_ready, worker_shutting_down
 
-from jobs.database import engine_for, sessions_for
+from jobs.db.engine import engine_for, sessions_for
 from jobs.runtime.hints import DISPATCH_QUEUE, DISPATCH_TASK, LAUNCH_TASK, Hints, celery_app, host_queue
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.database import Sessions
 from jobs.datasets import uploads, validating
+from jobs.db.engine import Sessions
 from jobs.model.dataset_names import NAME
 
 _UPLOAD_ID = re.compile(r"[0-9a-z]{1,32}")

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from jobs import leases, registration
-from jobs.tables import Slot
+from jobs.db.tables import Slot
 
 _PERIOD_S = 0.1
 _SETTLED_S = 2.0  # the driver lists a process for a moment longer than it lives

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs.admission import weights_job
-from jobs.database import Sessions
 from jobs.datasets.resolving import with_source
 from jobs.datasets.versions import Ref
+from jobs.db.engine import Sessions
 from jobs.leases import claim, end, record_supervisor, release
 from jobs.model.records import Expected, Launch, launch_file_name
 from jobs.model.spec import InvalidSpec, Spec, spec_from

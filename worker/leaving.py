@@ -12,10 +12,10 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 
 from jobs import placing, registration
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Slot
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
-from jobs.tables import Attempt, Slot
 from worker.agent import supervisor_of
 
 _log = logging.getLogger(__name__)

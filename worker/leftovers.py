@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt
 from jobs.store import Lease
-from jobs.tables import Attempt
 from worker.attempt_paths import paths_of
 from worker.intake import Intake
 

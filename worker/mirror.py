@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
 from jobs.axes import start_of
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.mirroring import store
 from jobs.mirroring.description import JOB_TAG, identity, outcome, params
 from jobs.mirroring.store import Position, Work

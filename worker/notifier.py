@@ -15,7 +15,7 @@ from collections.abc import Callable
 from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.hosts import turn_s
 from jobs.runtime.settings import Settings
 from jobs.webhooks import outbox

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jobs.artifact_rows import given_up
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from jobs import leases
-from jobs.database import Sessions, is_away
+from jobs.db.engine import Sessions, is_away
 from jobs.leases import StaleLease
 from jobs.runtime.settings import Settings
 from jobs.store import Lease

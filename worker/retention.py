@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from jobs import retention
 from jobs.analysis.keeping import Keeping
 from jobs.artifact_rows import give_up
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.host_series import OldHostSamples
 from jobs.rollup import Thinning
 from jobs.runtime.settings import Settings

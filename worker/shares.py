@@ -13,8 +13,8 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Host, Slot
 from jobs.model.records import Launch, launch_file_name
-from jobs.tables import Host, Slot
 from worker.attempt_paths import AttemptPaths
 from worker.member import MemberOrder
 from worker.members import MembersOrder

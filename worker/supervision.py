@@ -17,7 +17,8 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 from jobs import leases
-from jobs.database import Sessions, engine_for, is_away, sessions_for
+from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
+from jobs.db.tables import Attempt
 from jobs.leases import StaleLease
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
@@ -26,7 +27,6 @@ from jobs.runtime.logs import configure_logging
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings, settings
 from jobs.store import Lease, get_job
-from jobs.tables import Attempt
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus
 from worker.intake import Intake

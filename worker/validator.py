@@ -16,9 +16,9 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError
 
-from jobs.database import Sessions
 from jobs.datasets import uploads, validating
 from jobs.datasets.validating import Archive, Claim
+from jobs.db.engine import Sessions
 from jobs.hosts import turn_s
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings

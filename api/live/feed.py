@@ -17,8 +17,8 @@ from api.live.step import Step, Telling
 from api.live.topics import Reads, Topic
 from api.rows import progress_of
 from jobs import changes
+from jobs.db.tables import Job
 from jobs.model.states import Status
-from jobs.tables import Job
 from jobs.told import Told
 from jobs.views.live import AnyJobProgress, AnyJobState, Kind
 

@@ -23,7 +23,7 @@ from api.live.listening import listen
 from api.live.topics import AWAY, JobTopic, Listener, Reads
 from jobs import changes
 from jobs.changes import Seen
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 
 LOOK_EVERY_S = 1.0
 TOKENS_EVERY_S = 3.0

@@ -7,7 +7,7 @@ import structlog
 from psycopg import AsyncConnection, Error, sql
 
 from jobs.changes import CHANNEL
-from jobs.database import connection_options, libpq_address
+from jobs.db.engine import connection_options, libpq_address
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _log = structlog.get_logger(__name__)

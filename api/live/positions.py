@@ -4,8 +4,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jobs import cursors
-from jobs.cursors import InvalidCursor
+from jobs.db import cursors
+from jobs.db.cursors import InvalidCursor
 from jobs.told import Id, Told
 
 Tag = Annotated[str, Field(max_length=16)]  # of what was told last

@@ -18,7 +18,7 @@ from api.live.reading import Moment
 from api.live.step import Step
 from jobs import changes
 from jobs.changes import Horizons, Seen
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.views.live import Kind
 
 P = TypeVar("P", bound=Position)

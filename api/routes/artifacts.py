@@ -12,9 +12,10 @@ from api.downloads import Download, byte_range, download_headers, media_type_of
 from api.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
 from api.problems import Problem
-from jobs import artifacts, cursors
+from jobs import artifacts
 from jobs.artifact_rows import ArtifactsRemoved, whereabouts
 from jobs.artifacts import Artifact, ArtifactNotFound, ArtifactsUnseen
+from jobs.db import cursors
 from jobs.views.artifacts import ArtifactView
 from jobs.views.base import Listed
 

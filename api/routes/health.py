@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from api.deps import ServicesHere
 from api.problems import Unavailable
-from jobs.tables import SCHEMA, Base
+from jobs.db.tables import SCHEMA, Base
 from jobs.views.service import ReadinessView
 
 routes = APIRouter(tags=["health"])

@@ -27,9 +27,9 @@ from api.rows import job_view
 from jobs import audit, store
 from jobs.advice.quote import preview
 from jobs.datasets.resolving import Registry, without_options
+from jobs.db.tables import Job
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec, merged, parse_spec, spec_from
 from jobs.submission import Idempotency, replayed, submit
-from jobs.tables import Job
 from jobs.views.jobs import JobView, Preview
 
 routes = router("jobs")

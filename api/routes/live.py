@@ -14,7 +14,7 @@ from api.live.response import MEDIA_TYPE, LiveResponse
 from api.openapi import NO_SUCH_JOB
 from api.problems import Unavailable, invalid
 from jobs import history, versions
-from jobs.cursors import InvalidCursor
+from jobs.db.cursors import InvalidCursor
 from jobs.model.spec import FieldProblem
 from jobs.store import get_job
 from jobs.views.base import Listed

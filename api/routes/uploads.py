@@ -16,8 +16,8 @@ from api.requests import CHUNK_BYTES
 from jobs import audit
 from jobs.datasets import uploads
 from jobs.datasets.uploads import UploadGone
+from jobs.db.tables import Upload
 from jobs.model.spec import FieldProblem
-from jobs.tables import Upload
 from jobs.views.base import Listed
 from jobs.views.data import NewUpload, UploadView
 

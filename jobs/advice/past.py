@@ -14,11 +14,11 @@ from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from jobs.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
+from jobs.db.tables import Attempt, Job, Slot
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
-from jobs.tables import Attempt, Job, Slot
 
 _MOST = 200  # of the newest: more of them change no mean, and each costs time
 CPU = "cpu"  # the device of a CPU slot; that of a GPU is its model's name

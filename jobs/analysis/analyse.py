@@ -22,7 +22,7 @@ from jobs.analysis.shape import Analysis, Stall
 from jobs.analysis.stalls import Pause
 from jobs.analysis.steps import Split
 from jobs.analysis.verdicts import Facts, findings
-from jobs.tables import Job, JobAnalysis
+from jobs.db.tables import Job, JobAnalysis
 
 VERSION = 1  # of what is stored: grows when the same rows would be told otherwise
 MOST_STALLS = 20

@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from jobs.analysis.analyse import VERSION, analysis_of
-from jobs.tables import Job, JobAnalysis
+from jobs.db.tables import Job, JobAnalysis
 
 _log = logging.getLogger(__name__)
 

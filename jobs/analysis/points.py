@@ -15,8 +15,8 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import Session
 
 from jobs.analysis.evidence import EpochSteps, Floats, LongStep, Steps, Whole
+from jobs.db.tables import MetricBlock, MetricPoint
 from jobs.packing import EPOCH_OF_TIMES, floats, integers, seconds_since, steps_of
-from jobs.tables import MetricBlock, MetricPoint
 
 TIME, DATA_WAIT, ALLREDUCE = "step_time_s", "data_wait_s", "allreduce_s"
 _POSIX_S = EPOCH_OF_TIMES.timestamp()

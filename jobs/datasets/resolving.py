@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from jobs.database import Sessions
 from jobs.datasets import versions
 from jobs.datasets.versions import Ref
+from jobs.db.engine import Sessions
+from jobs.db.tables import DatasetVersion
 from jobs.model.catalog import sizes_of
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes, split_sizes
 from jobs.model.spec import DatasetSpec, FieldProblem, Spec
-from jobs.tables import DatasetVersion
 
 _FIELD = "dataset.source"
 

@@ -16,10 +16,10 @@ from sqlalchemy import String, cast, exists, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page, page_of
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import DatasetVersion, Upload
 from jobs.store import new_id
-from jobs.tables import DatasetVersion, Upload
 from jobs.views.data import NewUpload
 
 FOLDER = ".uploads"  # of `settings.datasets`: a file for each, by its id

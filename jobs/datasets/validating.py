@@ -12,10 +12,10 @@ from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import DatasetVersion, Host, Job, Upload
 from jobs.model.states import TERMINAL
 from jobs.placement_rows import is_alive
 from jobs.store import storable
-from jobs.tables import DatasetVersion, Host, Job, Upload
 
 MOST_ATTEMPTS = 3
 

@@ -13,13 +13,13 @@ from sqlalchemy import String, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY, distinct_on
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page, page_of
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import DatasetVersion, Job
 from jobs.model.catalog import DATASETS
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.spec import FieldProblem, InvalidSpec
 from jobs.model.states import TERMINAL
-from jobs.tables import DatasetVersion, Job
 from jobs.views.data import DatasetLine, DatasetStatus, NewDataset
 
 Ref = dict[str, Any]  # `Job.dataset_ref`

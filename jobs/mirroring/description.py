@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobs.tables import Job
+from jobs.db.tables import Job
 
 JOB_TAG = "hora.job"
 _NOT_IN_A_KEY = re.compile(r"[^A-Za-z0-9_.\- ]")

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.datasets.resolving import sizes_in
+from jobs.db.tables import Job, JobEvent, Study
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
@@ -20,7 +21,6 @@ from jobs.project_admission import require_room
 from jobs.store import move, touch_all
 from jobs.studies.store import lock, newest_jobs, touch
 from jobs.submission import StudyPlace, write_jobs
-from jobs.tables import Job, JobEvent, Study
 
 
 def request_cancel(session: Session, study_id: str) -> None:

@@ -15,8 +15,9 @@ from sqlalchemy import Row, Select, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page, page_of
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import Job, Study, StudyNote
 from jobs.model.plan import Plan
 from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import TERMINAL, Status
@@ -24,7 +25,6 @@ from jobs.store import new_id
 from jobs.studies.grid import Cell, spec_of
 from jobs.studies.shape import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
 from jobs.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
-from jobs.tables import Job, Study, StudyNote
 
 _LIST = "studies"  # what its cursors belong to
 

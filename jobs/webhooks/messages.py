@@ -6,7 +6,7 @@ import json
 import secrets
 from typing import Any
 
-from jobs.tables import Job, Study, Webhook, WebhookDelivery
+from jobs.db.tables import Job, Study, Webhook, WebhookDelivery
 
 PING = "ping"
 

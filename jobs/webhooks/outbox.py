@@ -28,8 +28,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.tables import Job, Study, User, Webhook, WebhookDelivery
 from jobs.model.states import TERMINAL
-from jobs.tables import Job, Study, User, Webhook, WebhookDelivery
 from jobs.webhooks import messages
 from jobs.webhooks.messages import PING
 from jobs.webhooks.retries import Answer, Verdict, pause_s, verdict_of

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from jobs import cursors
-from jobs.cursors import Page
+from jobs.db import cursors
+from jobs.db.cursors import Page
+from jobs.db.tables import Project, ProjectMember, Webhook, WebhookDelivery
 from jobs.store import new_id
-from jobs.tables import Project, ProjectMember, Webhook, WebhookDelivery
 from jobs.webhooks import outbox
 from jobs.webhooks.messages import new_secret
 

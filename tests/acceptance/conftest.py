@@ -9,10 +9,10 @@ from sqlalchemy import select
 
 from hora.service import Service
 from hora.stack import Stack
-from jobs.database import engine_for, sessions_for
+from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.packing import unpacked
 from jobs.runtime.processes import ProcessId, mark_of
-from jobs.tables import Attempt, MetricBlock, MetricPoint
 from tests.waiting import until
 from worker.processes import marked
 

@@ -11,9 +11,9 @@ from sqlalchemy import func, select
 
 from hora.service import Service
 from hora.stack import Stack
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.db.tables import Attempt
 from jobs.runtime.processes import ProcessId
-from jobs.tables import Attempt
 from tests.acceptance.conftest import (
     ENDLESS,
     every_step_once,

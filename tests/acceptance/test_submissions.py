@@ -17,9 +17,9 @@ from sqlalchemy import func, select, update
 from hora.parts import broker
 from hora.service import Service
 from hora.stack import Stack
-from jobs.database import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 from jobs.registration import SlotInfo, register
-from jobs.tables import Attempt, Host, Job, JobEvent, Slot
 from tests.waiting import until
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1, "device": "gpu"}

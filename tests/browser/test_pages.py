@@ -15,9 +15,9 @@ from bench.many_jobs import store_jobs
 from bench.telemetry import a_job
 from hora.service import Service
 from hora.stack import Stack
-from jobs.database import engine_for, sessions_for
+from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import Attempt, Job
 from jobs.ingest import LogRow, MetricRow, store_logs, store_metrics
-from jobs.tables import Attempt, Job
 from tests.browser.canvases import peak
 from tests.browser.conftest import Troubles
 from tests.waiting import until

@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import func, null, update
 
 from jobs import ingest, placing
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
 from jobs.ingest import ALL_RANKS, HostSampleRow, MetricRow
 from jobs.placement import Placement, Share
 from jobs.store import Lease
-from jobs.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
 from tests.integration.api.given import a_host
 
 PROGRESS: dict[str, Any] = {

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.main import app_for
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
 from jobs.runtime.settings import Settings
 from jobs.tokens import store_token

@@ -15,10 +15,10 @@ from sqlalchemy import func, select, update
 from api.access import router
 from api.limits import Limits
 from api.tokens import Tokens
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Token
 from jobs.model.scopes import Scope
 from jobs.runtime.settings import Settings
-from jobs.tables import Token
 from tests.integration.api.given import TOKEN
 from tests.integration.api.walk import SAFE, Walked, closed_routes
 

@@ -19,12 +19,12 @@ from sqlalchemy import func, update
 from api.main import app_for
 from jobs import artifact_rows
 from jobs.admission import unusable_weights
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from jobs.store import transition
-from jobs.tables import Job
 from tests.integration.api.given import SPEC, TOKEN, an_attempt
 from tests.waiting import until
 

@@ -16,9 +16,9 @@ from sqlalchemy import func, select, update
 
 from jobs import audit
 from jobs.audit import Actor
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import AuditEntry, Host
 from jobs.runtime.settings import Settings
-from jobs.tables import AuditEntry, Host
 from tests.integration.api.given import SPEC, TOKEN, a_host
 from tests.integration.api.walk import SAFE, closed_routes
 

@@ -10,13 +10,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from api.main import app_for
-from jobs.database import Sessions
 from jobs.datasets import validating
+from jobs.db.engine import Sessions
+from jobs.db.tables import AuditEntry, Job
 from jobs.model.catalog import DATASETS
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from jobs.store import move
-from jobs.tables import AuditEntry, Job
 from tests.integration.api.given import SPEC, TOKEN
 
 Register = Callable[..., dict[str, Any]]

@@ -5,9 +5,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, update
 
 from jobs import store
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Host, Study
 from jobs.model.states import EndReason, Status
-from jobs.tables import Host, Study
 from tests.integration.api.given import a_host, an_attempt, seconds
 from tests.integration.api.polls import Poll
 

@@ -13,9 +13,9 @@ from sqlalchemy import func, update
 import migrations
 from api.deps import Tokens
 from api.main import app_for
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Token
 from jobs.runtime.settings import Settings
-from jobs.tables import Token
 from tests.integration.api.given import SPEC, TOKEN
 
 

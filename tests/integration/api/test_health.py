@@ -13,10 +13,10 @@ from sqlalchemy import column, delete, func, insert, table, update
 import migrations
 from api.main import app_for
 from jobs import placing
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import SCHEMA, Host, Slot
 from jobs.placement import Placement, Share
 from jobs.runtime.settings import Settings
-from jobs.tables import SCHEMA, Host, Slot
 from tests.integration.api.given import a_host, seconds
 
 Submit = Callable[..., str]

@@ -11,13 +11,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text, update
 
 from jobs import leases, placing, registration
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Host, JobEvent, Slot
 from jobs.model.states import EndReason
 from jobs.placement import Placement, Share
 from jobs.placement_rows import PASS
 from jobs.registration import SlotInfo
 from jobs.store import Lease
-from jobs.tables import Attempt, Host, JobEvent, Slot
 from tests.integration.api.given import a_host, seconds
 from tests.waiting import until
 

@@ -9,9 +9,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event, update
 
 from jobs import store
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job
 from jobs.model.states import EndReason, Status
-from jobs.tables import Job
 from tests.integration.api.given import START, seconds
 
 Submit = Callable[..., str]

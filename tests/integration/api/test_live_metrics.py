@@ -12,10 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, event, func, null, update
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Host, Job, Slot
 from jobs.live_figures import hosts, running_jobs
 from jobs.model.states import EndReason
-from jobs.tables import Host, Job, Slot
 from tests.integration.api.busy import (
     PROGRESS,
     a_busy_cluster,

@@ -13,8 +13,8 @@ from sqlalchemy import func, select, text, update
 
 from api.sessions import csrf_token
 from jobs import tokens
-from jobs.database import Sessions
-from jobs.tables import Token
+from jobs.db.engine import Sessions
+from jobs.db.tables import Token
 from jobs.tokens import LoginRefused
 from tests.integration.api.given import SPEC
 from tests.waiting import until

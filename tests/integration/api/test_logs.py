@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from fastapi.testclient import TestClient
 
-from jobs import searching
-from jobs.database import Sessions
+from jobs.db import text_search
+from jobs.db.engine import Sessions
 from tests.integration.api.given import log_lines
 
 Submit = Callable[..., str]
@@ -85,7 +85,7 @@ def test_lines_that_are_too_many_to_search_are_said_to_be(
 ) -> None:
     job_id = submitted()
     log_lines(sessions, job_id, [(0, f"line {n}" * 500) for n in range(2000)])
-    monkeypatch.setattr(searching, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(text_search, "PATIENCE_S", 0.001)
     problem = api.get(f"/v1/jobs/{job_id}/logs?search=nothing")
 
     assert problem.status_code == 422

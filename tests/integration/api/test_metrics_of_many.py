@@ -8,10 +8,10 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine, event, update
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt
 from jobs.series import metrics_of
 from jobs.store import some_jobs, touch
-from jobs.tables import Attempt
 from tests.integration.api.given import an_attempt, metric_points
 from tests.integration.api.polls import Poll
 

@@ -12,7 +12,7 @@ import yaml
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from tests.integration.api.busy import a_busy_cluster
 
 ROOT = Path(__file__).parents[3]

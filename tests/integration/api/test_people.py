@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
 from jobs import people
-from jobs.database import Sessions
-from jobs.tables import ProjectMember, Token, User
+from jobs.db.engine import Sessions
+from jobs.db.tables import ProjectMember, Token, User
 from tests.integration.api.given import TOKEN
 
 Clients = Callable[..., TestClient]

@@ -8,10 +8,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
 from jobs import leases, placing
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import AuditEntry, Job
 from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
-from jobs.tables import AuditEntry, Job
 from tests.integration.api.given import SPEC, a_host
 
 ClientOf = Callable[..., TestClient]

@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
 from jobs import retention
-from jobs.database import Sessions
-from jobs.tables import IdempotencyKey
+from jobs.db.engine import Sessions
+from jobs.db.tables import IdempotencyKey
 from tests.integration.api.given import SPEC, a_host
 
 Submit = Callable[..., str]

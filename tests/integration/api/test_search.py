@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from jobs import listing, store
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from tests.integration.api.polls import Poll
 
 Submit = Callable[..., str]

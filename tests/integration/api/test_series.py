@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Host, Slot
 from jobs.ingest import HostSampleRow, store_host_samples
 from jobs.model.states import EventKind
 from jobs.store import add_event
-from jobs.tables import Host, Slot
 from tests.integration.api.given import an_attempt, metric_points, samples, seconds
 
 Submit = Callable[..., str]

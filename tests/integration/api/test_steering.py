@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from jobs.database import Sessions
-from jobs.tables import Project, ProjectMember
+from jobs.db.engine import Sessions
+from jobs.db.tables import Project, ProjectMember
 from tests.integration.api.given import SPEC
 
 Clients = Callable[..., TestClient]

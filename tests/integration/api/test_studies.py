@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event, func, select
 
 from api import drawing
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job, JobEvent, Study
 from jobs.ingest import ALL_RANKS
 from jobs.model.states import Status
 from jobs.store import transition
-from jobs.tables import Job, JobEvent, Study
 from tests.integration.api.given import a_host, an_attempt, metric_points, seconds
 
 BASE = {"dataset": "digits", "learning_rate": 0.001}

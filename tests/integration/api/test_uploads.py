@@ -14,8 +14,8 @@ from api import receiving
 from api.main import app_for
 from api.receiving import UploadFile
 from api.requests import CHUNK_BYTES
-from jobs.database import Sessions
 from jobs.datasets import uploads
+from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of
 from tests.integration.api.given import TOKEN

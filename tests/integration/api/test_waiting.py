@@ -9,10 +9,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event, func, update
 
 from jobs import leases, placing, store
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Host
 from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
-from jobs.tables import Host
 from tests.integration.api.given import a_host, seconds
 
 Submit = Callable[..., str]

@@ -7,8 +7,8 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from jobs.database import Sessions
-from jobs.tables import Project, ProjectMember, Webhook, WebhookDelivery
+from jobs.db.engine import Sessions
+from jobs.db.tables import Project, ProjectMember, Webhook, WebhookDelivery
 
 URL = "https://ci.example.com/hooks/very-long-and-secret"
 ClientOf = Callable[..., TestClient]

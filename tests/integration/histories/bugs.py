@@ -14,9 +14,9 @@ from sqlalchemy import ColumnElement, func, select, true, update
 from sqlalchemy.orm import Session
 
 from jobs import leases, placing, store
+from jobs.db.tables import Attempt, Slot
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import Lease
-from jobs.tables import Attempt, Slot
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

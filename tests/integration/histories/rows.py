@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select
 
-from jobs.tables import Attempt, Host, Job, JobEvent, Slot
+from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 
 _JOBS = select(
     Job.id, Job.status, Job.end_reason, Job.error, Job.progress, Job.gpus, Job.priority, Job.attempt, Job.restarts,

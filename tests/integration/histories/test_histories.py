@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 
-from jobs.tables import Host
+from jobs.db.tables import Host
 from tests.integration.histories.bugs import BUGS, Plant
 from tests.integration.histories.clock import START
 from tests.integration.histories.refusals import Histories

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine, delete, select, update
 from sqlalchemy.orm import Session
 
 from jobs import draining, ingest, leases, registration, store
-from jobs.database import Sessions, sessions_for
+from jobs.db.engine import Sessions, sessions_for
+from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from jobs.hosts import HostNotFound
 from jobs.leases import Abandoned, StaleLease
 from jobs.model.states import EndReason, EventKind
@@ -23,7 +24,6 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
 from jobs.store import Lease, StaleTransition
-from jobs.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from tests.integration.histories.clock import START, Clock
 from worker.dispatcher import Dispatcher
 

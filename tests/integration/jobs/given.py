@@ -8,7 +8,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import undefer
 
 from jobs import leases, placing, registration
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot, Study
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind, Status
@@ -16,7 +17,6 @@ from jobs.placement import Placement, Share
 from jobs.registration import SlotInfo
 from jobs.store import Lease, new_id, transition
 from jobs.submission import StudyPlace, submit, write_jobs
-from jobs.tables import Attempt, Host, Job, JobEvent, Slot, Study
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 

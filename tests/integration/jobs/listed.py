@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Engine, TextClause, event, text
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.listing import JobFilter, Wanted, list_jobs, revisions
 from jobs.sorting import Order
 from tests.integration.api.given import START

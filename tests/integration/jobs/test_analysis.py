@@ -18,12 +18,12 @@ from jobs.analysis.analyse import analysis_of
 from jobs.analysis.keeping import Keeping
 from jobs.analysis.points import parts
 from jobs.analysis.shape import Analysis, FindingKind, LedgerItem
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
 from jobs.ingest import MetricRow, SampleRow, event_row
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.settings import Settings
 from jobs.store import get_job
-from jobs.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
 from tests.integration.jobs import given
 from worker.retention import Retention
 

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import insert
 
 from jobs.changes import Horizons
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import JobEvent
 from jobs.model.states import EventKind
 from jobs.store import add_event
-from jobs.tables import JobEvent
 from tests.integration.jobs.given import a_job
 from tests.waiting import until
 

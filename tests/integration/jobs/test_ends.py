@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job, RunTime
 from jobs.leases import StaleLease
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import Lease, request_cancel
-from jobs.tables import Attempt, Job, RunTime
 from tests.integration.jobs import given
 
 

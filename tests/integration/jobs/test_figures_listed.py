@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, text
 
-from jobs import searching
-from jobs.database import Sessions
+from jobs.db import text_search
+from jobs.db.engine import Sessions
+from jobs.db.text_search import TooMuchToSearch
 from jobs.listing import JobFilter, Wanted, list_jobs
 from jobs.model.states import Status
-from jobs.searching import TooMuchToSearch
 from jobs.sorting import Order
 from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
 
@@ -120,7 +120,7 @@ def test_a_job_written_later_is_found_by_letters_of_any_alphabet(listed: Session
 def test_jobs_that_are_too_many_to_search_are_said_to_be(listed: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     with listed.begin() as session:
         session.execute(text("UPDATE job_texts SET text = repeat(text, 200)"))
-    monkeypatch.setattr(searching, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(text_search, "PATIENCE_S", 0.001)
     with listed() as session, pytest.raises(TooMuchToSearch):
         list_jobs(session, Wanted(JobFilter(search="nobody")))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.hosts import turn_s
 from tests.integration.jobs import given
 

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import select
 
 from jobs import leases, placing
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job, Slot
 from jobs.leases import StaleLease
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.placement import Placement, Share
 from jobs.runtime.processes import ProcessId
 from jobs.store import Lease, pause, request_cancel
-from jobs.tables import Attempt, Job, Slot
 from tests.integration.jobs import given
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.listing import JobFilter, Wanted, list_jobs
 from jobs.model.states import Status
 from jobs.sorting import Order

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job, Project, User, Webhook, WebhookDelivery
 from jobs.model.states import EndReason, Status
 from jobs.store import request_cancel
 from jobs.studies import orders
-from jobs.tables import Job, Project, User, Webhook, WebhookDelivery
 from jobs.tokens import add_user
 from jobs.webhooks import outbox, store
 from jobs.webhooks.outbox import JOB_ENDED, STUDY_ENDED, Claimed

@@ -8,12 +8,12 @@ from sqlalchemy import func, select
 
 from jobs import series as series_module
 from jobs.axes import Stretch
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint
 from jobs.ingest import ALL_RANKS, MetricRow, store_metrics
 from jobs.model.states import Status
 from jobs.packing import BLOCK, unpacked
 from jobs.series import MetricSeries, metrics
-from jobs.tables import Attempt, Job, MetricBlock, MetricPoint
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 

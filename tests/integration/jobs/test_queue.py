@@ -5,12 +5,12 @@ from datetime import timedelta
 from sqlalchemy import func, update
 
 from jobs import leases, placing
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Host, Job
 from jobs.hosts import lack_of_room
 from jobs.model.spec import spec_from
 from jobs.queue import Standing, standings
 from jobs.store import pause, request_cancel
-from jobs.tables import Host, Job
 from tests.integration.jobs import given
 
 

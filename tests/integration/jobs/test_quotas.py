@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs import leases, projects
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job, ProjectUsage
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
@@ -19,7 +20,6 @@ from jobs.queue import standings
 from jobs.quotas import limited, quotas_of
 from jobs.store import Lease, pause, request_cancel
 from jobs.submission import submit
-from jobs.tables import Attempt, Job, ProjectUsage
 from jobs.tokens import add_user
 from tests.integration.jobs import given
 

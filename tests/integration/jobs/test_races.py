@@ -10,11 +10,11 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Host
 from jobs.leases import StaleLease
 from jobs.model.states import TERMINAL, EndReason, Status
 from jobs.store import JobEnded, pause, request_cancel
-from jobs.tables import Attempt, Host
 from tests.integration.jobs import given
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ from datetime import timedelta
 from sqlalchemy import func, select, text, update
 
 from jobs import ingest, leases, retention
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Host, Job, JobEvent, LogLine, Slot
 from jobs.ingest import LogRow
 from jobs.model.states import EndReason, Status
-from jobs.tables import Attempt, Host, Job, JobEvent, LogLine, Slot
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 

@@ -12,15 +12,15 @@ from sqlalchemy import func, select, update
 from jobs import ingest, rollup, sample_series, series
 from jobs.axes import Axis
 from jobs.bands import Band, combined
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
+from jobs.db.tables import Rollup as RolledUp
 from jobs.ingest import MetricRow, SampleRow
 from jobs.model.states import Status
 from jobs.packing import BLOCK
 from jobs.rollup import BINS, Thinning
 from jobs.sample_series import SampleSeries
 from jobs.series import MetricSeries
-from jobs.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
-from jobs.tables import Rollup as RolledUp
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 

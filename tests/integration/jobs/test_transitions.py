@@ -6,10 +6,10 @@ from uuid import uuid4
 import pytest
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job
 from jobs.model.states import NEXT, EndReason, Status
 from jobs.store import Lease, StaleTransition, transition
-from jobs.tables import Job
 from tests.integration.jobs import given
 
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from api.main import app_for
 from hora.service import Service
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.integration.live.reading import Reader
 from tests.waiting import until

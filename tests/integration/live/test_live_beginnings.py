@@ -10,7 +10,7 @@ from api.live import feed
 from api.live.feed import FeedTopic, Wanted
 from api.live.positions import FeedPosition
 from api.live.topics import Reads
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from tests.integration.jobs.given import a_job
 from tests.integration.live.reading import note
 

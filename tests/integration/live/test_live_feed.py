@@ -10,10 +10,10 @@ from sqlalchemy import insert, text
 
 from api.live import hub
 from hora.service import Service
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import JobEvent
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import add_event, touch, transition
-from jobs.tables import JobEvent
 from tests.integration.live.reading import Reader, note
 from tests.waiting import until
 

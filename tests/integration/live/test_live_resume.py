@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import Engine
 
 from hora.service import Service
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import JobEvent, LogLine
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import add_event, touch, transition
-from jobs.tables import JobEvent, LogLine
 from tests.integration.live.reading import Reader, Told, lines, note, points
 from tests.waiting import until
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings

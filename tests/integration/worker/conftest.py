@@ -10,7 +10,7 @@ from uuid import uuid4
 import pynvml
 import pytest
 
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.hosts import host
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints

@@ -8,7 +8,8 @@ from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
 
 from jobs import hosts, leases, placing
-from jobs.database import Sessions, engine_for, is_away, sessions_for
+from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
+from jobs.db.tables import Attempt
 from jobs.model.records import ExitReason, RankExited, RankStarted, rank_records_name
 from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
@@ -16,7 +17,6 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.store import Lease
-from jobs.tables import Attempt
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import select, text
 
 from jobs import leases, series
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import JobEvent, LogLine, MetricPoint
 from jobs.leases import StaleLease
 from jobs.model.plan import DatasetSizes, resolve_plan
 from jobs.model.records import (
@@ -36,7 +37,6 @@ from jobs.model.records import (
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.store import Lease, get_job
-from jobs.tables import JobEvent, LogLine, MetricPoint
 from tests.integration.jobs import given
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.intake import Intake

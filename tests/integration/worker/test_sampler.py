@@ -11,12 +11,12 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs import leases
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, HostSample, Sample, Slot
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
 from jobs.store import Lease, touch
-from jobs.tables import Attempt, HostSample, Sample, Slot
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from jobs import leases, placing, store
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
 from jobs.model.states import EndReason, Status
 from jobs.placement import Placement, Share
 from jobs.runtime.processes import mark_of

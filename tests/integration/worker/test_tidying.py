@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import func, insert, select, update
 
 from jobs import ingest, retention
-from jobs.database import Sessions
+from jobs.db.engine import Sessions
+from jobs.db.tables import AuditEntry, Host, Job, LogLine, Token
 from jobs.ingest import LogRow
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from jobs.tables import AuditEntry, Host, Job, LogLine, Token
 from jobs.tokens import store_token
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 
 from api.answers import problem_of
 from api.problems import BodyTooLarge, Unauthorized, UnsupportedBody
-from jobs.cursors import InvalidCursor
+from jobs.db.cursors import InvalidCursor
 from jobs.model.plan import UnworkablePlan
 from jobs.model.spec import FieldProblem, InvalidSpec
 from jobs.model.states import Status

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs import cursors
-from jobs.cursors import InvalidCursor
+from jobs.db import cursors
+from jobs.db.cursors import InvalidCursor
 
 
 @pytest.mark.parametrize("position", [["2030-01-01T00:00:00.000001+00:00", "3k9v"], [2**62], ["é ~"]])

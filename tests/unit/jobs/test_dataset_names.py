@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from jobs.datasets.resolving import registered_sizes, with_options, without_options
+from jobs.db.tables import DatasetVersion
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import Spec, spec_from
-from jobs.tables import DatasetVersion
 
 OPTIONS: dict[str, Any] = {"format": "auto", "label": "kind", "image_size": [96, 96], "validation": 0.2}
 FACTS = {

@@ -13,7 +13,7 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.database import engine_for
+from jobs.db.engine import engine_for
 from jobs.runtime.logs import configure_logging
 
 

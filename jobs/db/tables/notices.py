@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Index, String, func, te
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from jobs.tables.base import Base
+from jobs.db.tables.base import Base
 
 
 class Webhook(Base):

@@ -14,7 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from jobs.tables.base import Base
+from jobs.db.tables.base import Base
 
 
 class Host(Base):

@@ -1,12 +1,12 @@
 """The rows: everything Hora knows, as SQLAlchemy tables."""
 
-from jobs.tables.base import Base
-from jobs.tables.data import DatasetVersion, Upload
-from jobs.tables.notices import Mirror, Webhook, WebhookDelivery
-from jobs.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
-from jobs.tables.places import Host, Slot
-from jobs.tables.series import HostSample, LogLine, MetricBlock, MetricPoint, Rollup, Sample
-from jobs.tables.work import (
+from jobs.db.tables.base import Base
+from jobs.db.tables.data import DatasetVersion, Upload
+from jobs.db.tables.notices import Mirror, Webhook, WebhookDelivery
+from jobs.db.tables.people import AuditEntry, Project, ProjectMember, ProjectUsage, Token, User
+from jobs.db.tables.places import Host, Slot
+from jobs.db.tables.series import HostSample, LogLine, MetricBlock, MetricPoint, Rollup, Sample
+from jobs.db.tables.work import (
     SORTED_BY,
     Attempt,
     IdempotencyKey,

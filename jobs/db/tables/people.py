@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, CheckConstraint, Float, ForeignKey, Identity, Index, String, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from jobs.tables.base import Base
+from jobs.db.tables.base import Base
 
 
 class User(Base):

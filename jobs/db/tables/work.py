@@ -18,8 +18,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from jobs.db.tables.base import Base
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.tables.base import Base
 
 # What lists of jobs are sorted by that is no column, in the words of their indices. What has not happened yet comes
 # after all that has; durations are in microseconds.

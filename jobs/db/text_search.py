@@ -11,7 +11,7 @@ from sqlalchemy import text as sql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from jobs.database import is_out_of_time, limit_statements
+from jobs.db.engine import is_out_of_time, limit_statements
 
 PATIENCE_S = 5.0
 _ESCAPE = "\\"
