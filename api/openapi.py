@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from api.access import scope_of
 from api.problems import MEDIA_TYPE
 from jobs.model.spec import Spec
-from jobs.studies.shape import StudySpec
 from jobs.views.data import NewDataset
 from jobs.views.projects import ProjectChanges
 from jobs.views.service import ProblemView
+from jobs.views.studies import StudySpec
 
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 

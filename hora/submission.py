@@ -76,7 +76,7 @@ def validated_study(document: Json) -> Json:
     """
     from pydantic import ValidationError
 
-    from jobs.studies.shape import StudySpec
+    from jobs.views.studies import StudySpec
 
     try:
         StudySpec.model_validate_json(json.dumps(document))

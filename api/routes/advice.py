@@ -9,10 +9,10 @@ from api.openapi import NO_SUCH_JOB
 from api.routes.analysis import PATIENCE_S
 from jobs.advice.gathering import evidence_on
 from jobs.advice.rules import advice_on
-from jobs.advice.shape import Advice
 from jobs.analysis.analyse import analysis_of
 from jobs.db.engine import limit_statements
 from jobs.store import get_job
+from jobs.views.advice import Advice
 from jobs.views.base import Listed
 
 routes = router("advice")

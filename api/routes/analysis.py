@@ -7,9 +7,9 @@ from api.deps import IfNoneMatch, JobId, ServicesHere
 from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
 from jobs.analysis.analyse import analysis_of
-from jobs.analysis.shape import Analysis
 from jobs.db.engine import limit_statements
 from jobs.store import get_job
+from jobs.views.analysis import Analysis
 
 routes = router("analysis")
 

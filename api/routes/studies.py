@@ -37,7 +37,9 @@ from jobs.studies import formats, orders, store
 from jobs.studies.grid import Cell, Mistakes, cells_of
 from jobs.studies.plots import plot_of
 from jobs.studies.report import report_on
-from jobs.studies.shape import (
+from jobs.submission import Idempotency
+from jobs.views.base import Listed
+from jobs.views.studies import (
     CellPreview,
     NoteText,
     NoteView,
@@ -47,8 +49,6 @@ from jobs.studies.shape import (
     StudySpec,
     StudyView,
 )
-from jobs.submission import Idempotency
-from jobs.views.base import Listed
 
 routes = router("studies")
 

@@ -9,8 +9,8 @@ from pydantic import PrivateAttr
 from hora.client.news import News
 from hora.client.reading import Renewed
 from hora.client.series import Axis, Metrics
-from jobs.advice.shape import Advice
-from jobs.analysis.shape import Analysis
+from jobs.views.advice import Advice
+from jobs.views.analysis import Analysis
 from jobs.views.artifacts import ArtifactView
 from jobs.views.jobs import AttemptView, EventView, JobView
 from jobs.views.series import LogLineView, UtilizationView

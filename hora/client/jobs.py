@@ -11,10 +11,10 @@ from hora.client.reading import read
 from hora.client.series import Axis, Metrics
 from hora.errors import JobFailed
 from hora.service import Json, Service
-from jobs.advice.shape import Advice
-from jobs.analysis.shape import Analysis
 from jobs.model.spec import Spec
 from jobs.model.states import Status
+from jobs.views.advice import Advice
+from jobs.views.analysis import Analysis
 from jobs.views.artifacts import ArtifactView
 from jobs.views.jobs import AttemptView, EventView, Preview
 from jobs.views.series import LogLineView, UtilizationView

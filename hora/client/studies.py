@@ -7,7 +7,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 from hora.client.reading import Renewed, read
 from hora.service import Json, Service
-from jobs.studies.shape import NoteView, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
+from jobs.views.studies import NoteView, StudyLine, StudyPreview, StudyReport, StudySpec, StudyView
 
 
 class Study(Renewed, StudyView):

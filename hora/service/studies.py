@@ -10,7 +10,7 @@ from hora.transport import at
 from hora.waiting import wait_for_end
 
 if TYPE_CHECKING:
-    from jobs.studies.shape import StudySpec
+    from jobs.views.studies import StudySpec
 
 
 class StudyCalls(Calls):

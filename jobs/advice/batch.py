@@ -9,12 +9,12 @@ from typing import Any
 
 from jobs.advice.changes import changed, is_possible, lower_rate, smaller_batch, times_batch
 from jobs.advice.evidence import WORTH, Evidence, Proposal, gain, less_time, percent
-from jobs.advice.shape import Rule
 from jobs.advice.warnings import FEWEST_STEPS
-from jobs.analysis.shape import FindingKind
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import ProbeSpec
 from jobs.model.states import EndReason, Status
+from jobs.views.advice import Rule
+from jobs.views.analysis import FindingKind
 
 FACTORS = (2, 4, 8)  # a rate follows a batch this far; beyond that it is another training
 _AT_THE_KNEE = 1.05  # of the best throughput: the smallest batch that comes so near is large enough

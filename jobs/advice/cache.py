@@ -5,9 +5,9 @@ from typing import Any
 
 from jobs.advice.evidence import WORTH, Data, Evidence, Proposal, gain, less_time, percent
 from jobs.advice.past import PastJob, is_frozen
-from jobs.advice.shape import Gain, Rule
 from jobs.advice.throughput import range_of
-from jobs.analysis.shape import FindingKind, StepShares
+from jobs.views.advice import Gain, Rule
+from jobs.views.analysis import FindingKind, StepShares
 
 _GB = 1e9
 _OF_A_HOST = 0.5  # of a host's memory that cached samples may take: they live in the page cache, beside the ranks

@@ -11,15 +11,15 @@ from typing import Any
 
 from jobs.admission import Site
 from jobs.advice.past import CPU, PastJob, comparable
-from jobs.advice.shape import Advice, Gain, Rule
 from jobs.advice.throughput import Throughput
-from jobs.analysis.shape import Analysis, Finding, FindingKind, StepShares
 from jobs.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
 from jobs.model.catalog import Model
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason, Status
+from jobs.views.advice import Advice, Gain, Rule
+from jobs.views.analysis import Analysis, Finding, FindingKind, StepShares
 
 FEWEST_EPOCHS = 3  # before that a validation accuracy says nothing yet
 WORTH = 0.15  # of the training time: what is less is within the spread of repeated runs

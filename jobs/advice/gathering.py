@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from jobs.admission import Site
 from jobs.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.advice.past import CPU, past_jobs, sizes_in, where_they_ran
-from jobs.analysis.shape import Analysis
 from jobs.db.tables import Host, Job, MetricPoint, Slot
 from jobs.fitting import Wish
 from jobs.hosts import whole_cluster
@@ -20,6 +19,7 @@ from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.run_times import work_key_of
+from jobs.views.analysis import Analysis
 
 _LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be started from
 _ACCURACY = "val_accuracy"

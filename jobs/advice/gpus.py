@@ -10,10 +10,10 @@ from jobs.advice.cache import streaming_and_cache
 from jobs.advice.changes import changed, half_gpus, is_possible, plan_of, times_gpus
 from jobs.advice.evidence import WORTH, Evidence, Proposal, gain, less_time, percent
 from jobs.advice.past import CPU
-from jobs.advice.shape import Rule
 from jobs.advice.throughput import batch_on
 from jobs.advice.warnings import FEWEST_STEPS, HALF_OF_A_DOUBLING
-from jobs.analysis.shape import FindingKind
+from jobs.views.advice import Rule
+from jobs.views.analysis import FindingKind
 
 _LEAST_WALL_S = 60.0  # a training that takes less gains less than the set-up of more ranks takes
 _LEAST_WALL_OVER_HOSTS_S = 600.0

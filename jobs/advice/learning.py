@@ -5,10 +5,10 @@ from typing import Any
 
 from jobs.advice.evidence import FEWEST_EPOCHS, WORTH, Base, Evidence, Proposal, gain, less_time, percent
 from jobs.advice.past import is_frozen
-from jobs.advice.shape import Rule
-from jobs.analysis.shape import FindingKind
 from jobs.model.records import Summary
 from jobs.model.spec import EarlyStopping
+from jobs.views.advice import Rule
+from jobs.views.analysis import FindingKind
 
 _FEW_SAMPLES = 50_000  # with more, a network learns from scratch what a base would bring
 _GOOD_ACCURACY = 0.9  # from there on a base is not what is missing

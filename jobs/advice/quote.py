@@ -10,7 +10,6 @@ from statistics import median
 from sqlalchemy.orm import Session
 
 from jobs.advice.past import PastJob, comparable, device_of_hosts, past_jobs
-from jobs.advice.shape import Quote, Range
 from jobs.advice.throughput import Reading, Throughput, batch_on, range_of
 from jobs.advice.warnings import warnings_about
 from jobs.fitting import Cluster, Wish
@@ -18,6 +17,7 @@ from jobs.hosts import whole_cluster
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
 from jobs.run_times import key_of, work_key_of
+from jobs.views.advice import Quote, Range
 
 
 @dataclass(frozen=True)

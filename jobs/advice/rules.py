@@ -12,7 +12,7 @@ from jobs.advice.changes import is_possible
 from jobs.advice.evidence import Evidence, Proposal
 from jobs.advice.gpus import gpus, hosts
 from jobs.advice.learning import early_stopping, pretrained_base
-from jobs.advice.shape import Advice
+from jobs.views.advice import Advice
 
 # The order of the articles on scaling: what needs no new hardware comes first.
 RULES: tuple[Callable[[Evidence], Proposal | None], ...] = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jobs.advice.past import PastJob
-from jobs.advice.shape import Range
 from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
+from jobs.views.advice import Range
 
 Point = tuple[int, int]  # GPUs, and the batch of one
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from jobs.advice.past import PastJob
-from jobs.advice.shape import Quote
 from jobs.model.plan import Plan
 from jobs.model.spec import Spec
+from jobs.views.advice import Quote
 
 HALF_OF_A_DOUBLING = 1.5  # of the ideal 2 it is what is left when a second set of GPUs brings half of what it could
 FEWEST_STEPS = 10  # an epoch with fewer updates hardly trains, and leaves out up to a tenth of its samples

@@ -18,11 +18,11 @@ from jobs.analysis.communication import Communication, communication_of
 from jobs.analysis.evidence import Evidence, Run, SlotSamples, Steps
 from jobs.analysis.ledger import ledger_of
 from jobs.analysis.reading import evidence_of
-from jobs.analysis.shape import Analysis, Stall
 from jobs.analysis.stalls import Pause
 from jobs.analysis.steps import Split
 from jobs.analysis.verdicts import Facts, findings
 from jobs.db.tables import Job, JobAnalysis
+from jobs.views.analysis import Analysis, Stall
 
 VERSION = 1  # of what is stored: grows when the same rows would be told otherwise
 MOST_STALLS = 20

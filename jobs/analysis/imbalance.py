@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from jobs.analysis.evidence import SlotSamples
-from jobs.analysis.shape import Imbalance
 from jobs.analysis.steps import RankCompute
+from jobs.views.analysis import Imbalance
 
 _MEMORY_RATIO, _MEMORY_BYTES = 2.0, 2**30  # both: rank 0 holds a little more, and small numbers differ easily
 _COMPUTE_RATIO, _COMPUTE_SHARE = 1.3, 0.1  # both: of the least, and of a step's time

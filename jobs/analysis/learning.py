@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from jobs.analysis.evidence import EpochFigures
-from jobs.analysis.shape import Learning
+from jobs.views.analysis import Learning
 
 _DEFAULT_MONITOR = "val_accuracy"  # what "best epoch" means when early stopping is off
 _LAST = 3  # epochs that stand for the end of the training

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.analysis.evidence import EpochSteps, Run
-from jobs.analysis.shape import Ledger, LedgerItem
 from jobs.analysis.stalls import Pause
 from jobs.analysis.steps import Split
+from jobs.views.analysis import Ledger, LedgerItem
 
 _I = LedgerItem
 Shares = Mapping[LedgerItem, float]

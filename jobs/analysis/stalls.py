@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from jobs.analysis.evidence import Evidence, LongStep, Run, Steps
-from jobs.analysis.shape import StallCause
+from jobs.views.analysis import StallCause
 
 LEAST_S = 10.0  # what is shorter nobody would call a stall: a slow disk, a page fault, a neighbour
 _FAR_LONGER = 20  # times the median step

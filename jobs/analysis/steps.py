@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.analysis.evidence import Floats, Steps
-from jobs.analysis.shape import StepShares
 from jobs.ingest import ALL_RANKS
+from jobs.views.analysis import StepShares
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from jobs.analysis.evidence import Floats, SlotSamples
-from jobs.analysis.shape import SlotUse, Spread
+from jobs.views.analysis import SlotUse, Spread
 
 _BUSY = 0.5  # of the scale: the mid-level between off and on, as pulses are measured (IEEE Std 181-2011)
 _WINDOW = 30  # samples in which a swing counts: half a minute, longer than batches are fetched ahead

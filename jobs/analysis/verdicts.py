@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from jobs.analysis.communication import Basis, Communication
 from jobs.analysis.evidence import Evidence, SlotSamples
-from jobs.analysis.shape import Finding, FindingKind, Imbalance, Learning, Ledger, LedgerItem, SlotUse, StallCause
 from jobs.analysis.stalls import Pause
 from jobs.analysis.steps import Pattern
 from jobs.analysis.utilization import mean_busy
+from jobs.views.analysis import Finding, FindingKind, Imbalance, Learning, Ledger, LedgerItem, SlotUse, StallCause
 
 LEAST_STEPS, LEAST_STEPS_S = 30, 3.0  # less says nothing of a job, and nothing is gained by changing it
 LEAST_SAMPLES = 30  # of a slot: half a minute

@@ -12,8 +12,8 @@ from math import ceil, floor
 from typing import Any
 
 from jobs.model.states import TERMINAL, Status
-from jobs.studies.shape import Agreement, Baseline, CellReport, Interval, Target
 from jobs.studies.statistics import difference, interval
+from jobs.views.studies import Agreement, Baseline, CellReport, Interval, Target
 
 _SAME_ACCURACY = 0.01  # one point: less than that nobody calls a difference
 _MOST_CELLS = 0.75  # of the cells that have results, those that reach the target that is taken from them

@@ -10,8 +10,8 @@ from statistics import fmean, geometric_mean, median
 from typing import Any
 
 from jobs.studies.figures import by_others, others
-from jobs.studies.shape import Baseline, CellReport
 from jobs.studies.statistics import difference
+from jobs.views.studies import Baseline, CellReport
 
 _MOST_TOLD_ONE_BY_ONE = 6  # more comparisons of a kind are told together
 _AS_FAST = 0.03  # a ratio that near to 1 is no difference

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec, set_field, spec_from
-from jobs.studies.shape import StudySpec
+from jobs.views.studies import StudySpec
 
 _NOT_VARIED = {
     "name": "jobs get the name of the study and of their cell",

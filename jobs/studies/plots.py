@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from jobs.studies.shape import CellReport, Interval, StudyReport
+from jobs.views.studies import CellReport, Interval, StudyReport
 
 
 class _Part(BaseModel):

@@ -15,8 +15,8 @@ from jobs.ingest import ALL_RANKS
 from jobs.model.states import TERMINAL
 from jobs.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
 from jobs.studies.findings import findings_of
-from jobs.studies.shape import StudyReport, Target
 from jobs.studies.store import get_study, newest_jobs, notes_of
+from jobs.views.studies import StudyReport, Target
 
 
 def report_on(session: Session, study_id: str, *, target: float | None = None) -> StudyReport:

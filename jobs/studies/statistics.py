@@ -8,7 +8,7 @@ from functools import cache
 from math import atan, cos, pi, sin, sqrt
 from statistics import fmean, variance
 
-from jobs.studies.shape import Interval
+from jobs.views.studies import Interval
 
 _CONFIDENCE = 0.95
 

@@ -23,8 +23,8 @@ from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import TERMINAL, Status
 from jobs.store import new_id
 from jobs.studies.grid import Cell, spec_of
-from jobs.studies.shape import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
 from jobs.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
+from jobs.views.studies import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
 
 _LIST = "studies"  # what its cursors belong to
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from jobs.advice.shape import Quote
 from jobs.model.plan import Plan
 from jobs.model.records import ProbeFindings
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason, EventKind, Status
+from jobs.views.advice import Quote
 from jobs.views.base import View
 
 

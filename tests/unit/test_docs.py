@@ -15,7 +15,7 @@ from jobs.model.spec import Spec, load_yaml, parse_spec
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings
 from jobs.studies.grid import cells_of
-from jobs.studies.shape import StudySpec
+from jobs.views.studies import StudySpec
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -17,13 +17,13 @@ from jobs.analysis import analyse, reading
 from jobs.analysis.analyse import analysis_of
 from jobs.analysis.keeping import Keeping
 from jobs.analysis.points import parts
-from jobs.analysis.shape import Analysis, FindingKind, LedgerItem
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
 from jobs.ingest import MetricRow, SampleRow, event_row
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.settings import Settings
 from jobs.store import get_job
+from jobs.views.analysis import Analysis, FindingKind, LedgerItem
 from tests.integration.jobs import given
 from worker.retention import Retention
 

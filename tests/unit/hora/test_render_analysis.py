@@ -4,8 +4,8 @@ from typing import Any
 
 from hora.render import facts
 from hora.render_analysis import advice_rows, analysis_rows, ledger_line
-from jobs.advice.shape import Advice
-from jobs.analysis.shape import Analysis, SlotUse
+from jobs.views.advice import Advice
+from jobs.views.analysis import Analysis, SlotUse
 from tests.printed import facts_of
 
 SPREAD = {"least": 0.0, "p5": 12.2, "p50": 90.0, "p95": 99.4, "greatest": 100.0, "mean": 80.7}

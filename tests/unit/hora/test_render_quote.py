@@ -3,9 +3,9 @@
 from typing import Any
 
 from hora.render_quote import preview_table, warning_lines
-from jobs.advice.shape import Quote
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import parse_spec
+from jobs.views.advice import Quote
 from tests.printed import facts_of
 
 SPEC = parse_spec('{"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2, "epochs": 5}')

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from hora.render_report import report_lines, report_table
 from hora.reporting import drawn
-from jobs.studies.shape import StudyReport
+from jobs.views.studies import StudyReport
 from tests.printed import shown
 
 

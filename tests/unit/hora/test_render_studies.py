@@ -16,7 +16,7 @@ from hora.render_studies import (
 )
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import parse_spec
-from jobs.studies.shape import StudyPreview, StudyView
+from jobs.views.studies import StudyPreview, StudyView
 from tests.printed import facts_of, shown
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -6,14 +6,14 @@ from typing import Any
 from jobs.advice.evidence import Cluster, Data, Evidence
 from jobs.advice.past import PastJob
 from jobs.advice.rules import advice_on
-from jobs.advice.shape import Advice
-from jobs.analysis.shape import Analysis, Finding, FindingKind, Learning, Ledger, StepShares
 from jobs.model.catalog import MODELS
 from jobs.model.plan import DatasetSizes, resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint, Summary
 from jobs.model.spec import Spec, merged, spec_from
 from jobs.model.states import Status
 from jobs.run_times import key_of
+from jobs.views.advice import Advice
+from jobs.views.analysis import Analysis, Finding, FindingKind, Learning, Ledger, StepShares
 
 SIZES = DatasetSizes(train=54_000, validation=6_000, test=10_000)
 BASE: dict[str, Any] = {"dataset": "fashion-mnist", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}

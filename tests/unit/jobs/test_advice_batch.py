@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from jobs.advice.rules import advice_on
-from jobs.analysis.shape import FindingKind, Imbalance
 from jobs.model.plan import resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.states import EndReason, Status
+from jobs.views.analysis import FindingKind, Imbalance
 from tests.unit.jobs.advice_given import a_job, a_probe, after, only, past, shares
 
 K = FindingKind

@@ -10,10 +10,10 @@ from jobs.admission import unsupported
 from jobs.advice.changes import changed
 from jobs.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.advice.rules import RULES, advice_on
-from jobs.analysis.shape import FindingKind
 from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.spec import InvalidSpec
 from jobs.model.states import EndReason, Status
+from jobs.views.analysis import FindingKind
 from tests.unit.jobs.advice_given import SIZES, a_job, learned, past, shares
 
 STOPPING = st.sampled_from(

@@ -7,8 +7,8 @@ import pytest
 
 from jobs.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.advice.rules import advice_on
-from jobs.analysis.shape import FindingKind
 from jobs.model.states import Status
+from jobs.views.analysis import FindingKind
 from tests.unit.jobs.advice_given import SIZES, a_job, learned, only, past, rules, shares
 
 K = FindingKind

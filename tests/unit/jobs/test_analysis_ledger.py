@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from jobs.analysis.evidence import EpochSteps, Run
 from jobs.analysis.ledger import ledger_of
-from jobs.analysis.shape import LedgerItem, StallCause
 from jobs.analysis.stalls import Pause
 from jobs.analysis.steps import Split
+from jobs.views.analysis import LedgerItem, StallCause
 
 I = LedgerItem  # noqa: E741 - read in a table
 SPLIT = Split(data_wait=0.2, communication=0.3, compute=0.5)

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.analysis.analyse import analysed
 from jobs.analysis.evidence import Evidence, LongStep, RankStep
-from jobs.analysis.shape import Analysis, Finding, FindingKind
+from jobs.views.analysis import Analysis, Finding, FindingKind
 from tests.unit.jobs import analysis_given as given
 
 K = FindingKind

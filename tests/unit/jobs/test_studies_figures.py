@@ -7,7 +7,7 @@ import pytest
 
 from jobs.model.states import Status
 from jobs.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
-from jobs.studies.shape import Baseline, CellReport, Target
+from jobs.views.studies import Baseline, CellReport, Target
 
 
 def run(

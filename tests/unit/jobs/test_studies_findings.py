@@ -5,8 +5,8 @@ from typing import Any
 
 from jobs.studies.figures import baseline_of, compared
 from jobs.studies.findings import findings_of
-from jobs.studies.shape import CellReport
 from jobs.studies.statistics import interval
+from jobs.views.studies import CellReport
 
 
 def cell(

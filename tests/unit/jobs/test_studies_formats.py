@@ -9,7 +9,7 @@ from jobs.model.states import Status
 from jobs.studies.figures import Epoch, Run, baseline_of, cell_report, compared
 from jobs.studies.formats import comma_separated, markdown
 from jobs.studies.plots import plot_of
-from jobs.studies.shape import NoteView, StudyReport, Target
+from jobs.views.studies import NoteView, StudyReport, Target
 
 TARGET = Target(value=0.5, chosen_by="study")
 
