@@ -30,15 +30,15 @@ from jobs.db.cursors import InvalidCursor
 from jobs.db.text_search import TooMuchToSearch
 from jobs.draining import HostInUse
 from jobs.hosts import HostNotFound
+from jobs.lifecycle.store import JobEnded, JobNotFound
+from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
 from jobs.model.spec import FieldProblem, InvalidSpec
 from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
 from jobs.project_admission import ProjectArchived, QueueFull
 from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
-from jobs.store import JobEnded, JobNotFound
 from jobs.studies.store import StudyNotFound
-from jobs.submission import IdempotencyConflict
 from jobs.tokens import LoginRefused, TokenNotFound
 from jobs.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 

@@ -17,8 +17,8 @@ from api.limits import Limits
 from api.problems import UnsupportedBody, invalid
 from api.tokens import Tokens
 from api.waiting import Polls
-from jobs.admission import Site
 from jobs.db.engine import Sessions
+from jobs.lifecycle.admission import Site
 from jobs.model.spec import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings

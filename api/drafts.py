@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from sqlalchemy.orm import Session
 
 from api.access import Caller
-from jobs.admission import Site, absent, unsupported, unusable_weights
 from jobs.datasets.resolving import Registry
 from jobs.db.tables import Project
 from jobs.hosts import lack_of_room
+from jobs.lifecycle.admission import Site, absent, unsupported, unusable_weights
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.scopes import Scope

@@ -13,10 +13,10 @@ from api.entity_tags import job_tag, tag_of
 from api.together import Together
 from jobs.db.engine import each_statement_alone
 from jobs.db.tables import Job
-from jobs.listing import Seen, Wanted, revisions, revisions_of
+from jobs.lifecycle.listing import Seen, Wanted, revisions, revisions_of
+from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import Status
 from jobs.queue import Standing, standings
-from jobs.store import JobNotFound
 
 
 class Polls:

@@ -29,12 +29,12 @@ from bench.no_ops import DONE, HOLD_S, QUEUE, celery_of, procrastinate_of
 from hora.stack import Stack
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
+from jobs.lifecycle.submission import submit
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.submission import submit
 from worker.dispatcher import Dispatcher
 
 HOSTS, SLOTS, QUEUED = 200, 8, 10_000

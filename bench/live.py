@@ -21,8 +21,8 @@ from rich.table import Table
 from hora.service import Service
 from hora.stack import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.lifecycle.store import add_event, touch
 from jobs.model.states import EventKind
-from jobs.store import add_event, touch
 
 LISTENERS, CHANGES_EVERY_S = 2000, 0.1
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1}

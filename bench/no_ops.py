@@ -11,12 +11,12 @@ import procrastinate
 import redis
 from celery import Celery
 
-from jobs import leases
 from jobs.db.engine import Sessions
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints, celery_app
 from jobs.runtime.settings import Settings, settings
-from jobs.store import Lease
 from worker.app import Worker
 from worker.launcher import Launcher
 

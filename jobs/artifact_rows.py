@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
+from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import TERMINAL, Status
-from jobs.store import JobNotFound
 
 _BATCH_JOBS = 100
 _LIVE = sorted(set(Status) - TERMINAL)
@@ -48,7 +48,7 @@ def give_up(session: Session, *, keep_days: float) -> bool:
     """Note of jobs that ended longer ago than that that their artifacts go; False when none was to be noted.
 
     Those stay that a job starts from which has not ended. A submission that names such a job holds its row
-    (`jobs.admission`): so it either sees the note, or is seen here once the rows are locked.
+    (`jobs.lifecycle.admission`): so it either sees the note, or is seen here once the rows are locked.
     """
     due = (Job.ended_at < func.now() - timedelta(days=keep_days), Job.artifacts_removed_at.is_(None))
     query = select(Job.id).where(*due, Job.id.not_in(_started_from(session))).order_by(Job.ended_at)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
 from jobs.db.tables import AuditEntry
-from jobs.store import storable
+from jobs.lifecycle.store import storable
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from jobs.lifecycle.store import storable
 from jobs.model.states import EventKind
 from jobs.packing import BlockRow, Point, pack, split
-from jobs.store import storable
 
 ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
 # What each rank says of an epoch, so one an epoch too.
@@ -94,7 +94,7 @@ class EventRow(NamedTuple):
 
 
 def event_row(job_id: str, kind: EventKind, *, at: datetime, attempt: int, data: dict[str, Any]) -> EventRow:
-    """A row that says what `jobs.store.add_event` does."""
+    """A row that says what `jobs.lifecycle.store.add_event` does."""
     return EventRow(job_id, at, kind.value, attempt, Jsonb(storable(data)))
 
 

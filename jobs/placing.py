@@ -1,7 +1,7 @@
 """Giving queued jobs their slots, and asking attempts to give them up. Called by the dispatcher and at a drain.
 
 Every function works in the caller's transaction; the caller commits. What becomes of an attempt after that is in
-`jobs.leases`.
+`jobs.lifecycle.leases`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
+from jobs.lifecycle.store import Lease, move
 from jobs.model.states import EventKind, Status
 from jobs.placement import Placement
-from jobs.store import Lease, move
 
 
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:

@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import JobEvent
+from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import TERMINAL
-from jobs.store import JobNotFound
 from jobs.studies.store import StudyNotFound
 
 _ATTEMPTS = """

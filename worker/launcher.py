@@ -16,17 +16,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jobs.admission import weights_job
 from jobs.datasets.resolving import with_source
 from jobs.datasets.versions import Ref
 from jobs.db.engine import Sessions
-from jobs.leases import claim, end, record_supervisor, release
+from jobs.lifecycle.admission import weights_job
+from jobs.lifecycle.leases import claim, end, record_supervisor, release
+from jobs.lifecycle.store import Lease, get_job
 from jobs.model.records import Expected, Launch, launch_file_name
 from jobs.model.spec import InvalidSpec, Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
-from jobs.store import Lease, get_job
 from worker import lease_file
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.shares import Layout, horovodrun_argv, layout_of, member_order, members_order

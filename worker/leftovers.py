@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
-from jobs.store import Lease
+from jobs.lifecycle.store import Lease
 from worker.attempt_paths import paths_of
 from worker.intake import Intake
 

@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from jobs import leases
 from jobs.db.engine import Sessions, is_away
-from jobs.leases import StaleLease
+from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
+from jobs.lifecycle.store import Lease
 from jobs.runtime.settings import Settings
-from jobs.store import Lease
 from worker import lease_file
 from worker.members import Members
 

@@ -1,6 +1,6 @@
 """Retention: a thread of every worker that removes what is older than the settings keep it.
 
-Rows are one worker's at a time (`jobs.retention.alone`); files are each host's own. It works in small batches, with a
+Rows are one worker's at a time (`jobs.lifecycle.retention.alone`); files are each host's own. It works in small batches, with a
 rest after each that is as long as the batch: nobody waits for a row or a disk for long. Whatever stops it, the next
 pass goes on from what the rows and folders say.
 """
@@ -18,11 +18,11 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from jobs import retention
 from jobs.analysis.keeping import Keeping
 from jobs.artifact_rows import give_up
 from jobs.db.engine import Sessions
 from jobs.host_series import OldHostSamples
+from jobs.lifecycle import retention
 from jobs.rollup import Thinning
 from jobs.runtime.settings import Settings
 from jobs.webhooks.outbox import remove_old

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from jobs import leases
 from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
-from jobs.leases import StaleLease
+from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
+from jobs.lifecycle.store import Lease, get_job
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings, settings
-from jobs.store import Lease, get_job
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus
 from worker.intake import Intake

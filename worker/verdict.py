@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.leases import Orders
+from jobs.lifecycle.leases import Orders
 from jobs.model.records import ExitReason, RankExited
 from jobs.model.states import EndReason
 

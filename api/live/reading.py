@@ -12,10 +12,10 @@ from jobs.axes import Stretch
 from jobs.changes import Floors
 from jobs.db.tables import Job
 from jobs.ingest import ALL_RANKS, is_one_an_epoch
+from jobs.lifecycle.store import get_job
 from jobs.model.states import TERMINAL, Status
 from jobs.queue import Standing
 from jobs.series import MetricSeries
-from jobs.store import get_job
 from jobs.views.jobs import EventView, WaitingView
 from jobs.views.live import END, EndNews, JobState, Kind, LogNews, MetricsNews, NewPoints
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.live.hub import QUIET_S
 from api.live.topics import AWAY, Listener, P, Topic, W
-from jobs.store import JobNotFound
+from jobs.lifecycle.store import JobNotFound
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 2000  # for how long a reader waits before it comes back

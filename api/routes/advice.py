@@ -11,7 +11,7 @@ from jobs.advice.gathering import evidence_on
 from jobs.advice.rules import advice_on
 from jobs.analysis.analyse import analysis_of
 from jobs.db.engine import limit_statements
-from jobs.store import get_job
+from jobs.lifecycle.store import get_job
 from jobs.views.advice import Advice
 from jobs.views.base import Listed
 

@@ -8,7 +8,7 @@ from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
 from jobs.analysis.analyse import analysis_of
 from jobs.db.engine import limit_statements
-from jobs.store import get_job
+from jobs.lifecycle.store import get_job
 from jobs.views.analysis import Analysis
 
 routes = router("analysis")

@@ -13,10 +13,11 @@ from api.live.positions import FeedPosition, JobPosition, Some, position_in
 from api.live.response import MEDIA_TYPE, LiveResponse
 from api.openapi import NO_SUCH_JOB
 from api.problems import Unavailable, invalid
-from jobs import history, versions
+from jobs import versions
 from jobs.db.cursors import InvalidCursor
+from jobs.lifecycle import history
+from jobs.lifecycle.store import get_job
 from jobs.model.spec import FieldProblem
-from jobs.store import get_job
 from jobs.views.base import Listed
 from jobs.views.jobs import EventView
 from jobs.views.live import Kind

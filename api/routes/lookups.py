@@ -15,11 +15,11 @@ from api.problems import invalid
 from api.rows import job_view
 from api.short_answers import Polled
 from api.waiting import Polls, page_tag, standings_of
-from jobs import store
-from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle import store
+from jobs.lifecycle.list_sorts import Order
+from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
 from jobs.model.spec import FieldProblem
 from jobs.model.states import Status
-from jobs.sorting import Order
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView
 

@@ -10,12 +10,13 @@ from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesH
 from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import NO_SUCH_JOB
 from api.problems import invalid
-from jobs import history, sample_series, series, versions
+from jobs import sample_series, series, versions
 from jobs.axes import Axis, Stretch
 from jobs.downsampling import FEWEST_POINTS
 from jobs.ingest import ALL_RANKS
+from jobs.lifecycle import history
+from jobs.lifecycle.store import get_job, some_jobs
 from jobs.model.spec import MAX_GPUS, FieldProblem
-from jobs.store import get_job, some_jobs
 from jobs.views.base import Listed
 from jobs.views.jobs import AttemptView
 from jobs.views.series import LogView, ManyMetricsView, MetricsView, UtilizationView

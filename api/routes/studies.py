@@ -30,6 +30,7 @@ from api.openapi import CREATED, problems
 from api.routes.jobs import Key
 from jobs import audit, versions
 from jobs.datasets.resolving import Registry
+from jobs.lifecycle.submission import Idempotency
 from jobs.model.plan import Plan
 from jobs.model.spec import InvalidSpec, field_problems
 from jobs.project_admission import Applicant, admit
@@ -37,7 +38,6 @@ from jobs.studies import formats, orders, store
 from jobs.studies.grid import Cell, Mistakes, cells_of
 from jobs.studies.plots import plot_of
 from jobs.studies.report import report_on
-from jobs.submission import Idempotency
 from jobs.views.base import Listed
 from jobs.views.studies import (
     CellPreview,

@@ -6,7 +6,7 @@ A change names no field that the spec has already with that value.
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.admission import Site, unsupported
+from jobs.lifecycle.admission import Site, unsupported
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import InvalidSpec, Spec, merged, spec_from
 

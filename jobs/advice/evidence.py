@@ -9,10 +9,10 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from jobs.admission import Site
 from jobs.advice.past import CPU, PastJob, comparable
 from jobs.advice.throughput import Throughput
 from jobs.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
+from jobs.lifecycle.admission import Site
 from jobs.model.catalog import Model
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, Summary

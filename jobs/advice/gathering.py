@@ -6,19 +6,19 @@ from typing import Any
 from sqlalchemy import BigInteger, func, select
 from sqlalchemy.orm import Session
 
-from jobs.admission import Site
 from jobs.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.advice.past import CPU, past_jobs, sizes_in, where_they_ran
 from jobs.db.tables import Host, Job, MetricPoint, Slot
 from jobs.fitting import Wish
 from jobs.hosts import whole_cluster
 from jobs.ingest import ALL_RANKS
+from jobs.lifecycle.admission import Site
+from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.catalog import MODELS
 from jobs.model.plan import Plan
 from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
-from jobs.run_times import work_key_of
 from jobs.views.analysis import Analysis
 
 _LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be started from

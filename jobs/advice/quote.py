@@ -14,9 +14,9 @@ from jobs.advice.throughput import Reading, Throughput, batch_on, range_of
 from jobs.advice.warnings import warnings_about
 from jobs.fitting import Cluster, Wish
 from jobs.hosts import whole_cluster
+from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
-from jobs.run_times import key_of, work_key_of
 from jobs.views.advice import Quote, Range
 
 

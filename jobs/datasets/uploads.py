@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
 from jobs.db.tables import DatasetVersion, Upload
-from jobs.store import new_id
+from jobs.lifecycle.store import new_id
 from jobs.views.data import NewUpload
 
 FOLDER = ".uploads"  # of `settings.datasets`: a file for each, by its id

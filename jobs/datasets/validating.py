@@ -13,9 +13,9 @@ from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import DatasetVersion, Host, Job, Upload
+from jobs.lifecycle.store import storable
 from jobs.model.states import TERMINAL
 from jobs.placement_rows import is_alive
-from jobs.store import storable
 
 MOST_ATTEMPTS = 3
 

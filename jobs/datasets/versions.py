@@ -1,6 +1,6 @@
 """The rows of registered datasets: register, list, look up, remove, and what a job keeps of its version.
 
-Called by the api, and by `jobs.store` for what a job keeps. Every function works in the caller's transaction.
+Called by the api, and by `jobs.lifecycle.store` for what a job keeps. Every function works in the caller's transaction.
 
     DatasetNotFound     no such name, or no such version of it
     DatasetInUse        jobs that have not ended train on the version

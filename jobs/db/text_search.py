@@ -1,4 +1,4 @@
-"""Looking for a text where no index helps: in lines (`jobs.history`) and in jobs (`jobs.listing`).
+"""Looking for a text where no index helps: in lines (`jobs.lifecycle.history`) and in jobs (`jobs.lifecycle.listing`).
 
 Such a look reads one row after the other, so it is given up when it takes too long.
 """

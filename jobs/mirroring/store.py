@@ -17,9 +17,9 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, JobEvent, Mirror
+from jobs.lifecycle.store import get_job
 from jobs.mirroring.points import Point, metrics, samples
 from jobs.model.states import EventKind, Status
-from jobs.store import get_job
 
 _FRESH = timedelta(days=1)  # a job that ended longer ago, and was never begun with, stays out
 _MOST_STEPS = 1000  # of a series of every step, in a run that goes to its last epoch

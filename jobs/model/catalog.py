@@ -1,6 +1,6 @@
 """What a spec can name: the registered datasets and the models, and how many samples a dataset has.
 
-Used by the api, which lists them and judges specs by them (`jobs.admission`). Pure.
+Used by the api, which lists them and judges specs by them (`jobs.lifecycle.admission`). Pure.
 """
 
 import re

@@ -3,7 +3,7 @@
     queued -> launching -> running -> succeeded | failed | cancelled
     launching | running -> queued     when an attempt is lost or failed and restarts are left
 
-One table each; everything else is derived. `jobs.store.transition` is the only writer of a status.
+One table each; everything else is derived. `jobs.lifecycle.store.transition` is the only writer of a status.
 """
 
 from dataclasses import dataclass

@@ -13,14 +13,14 @@ from sqlalchemy.orm import Session
 
 from jobs.datasets.resolving import sizes_in
 from jobs.db.tables import Job, JobEvent, Study
+from jobs.lifecycle.store import move, touch_all
+from jobs.lifecycle.submission import StudyPlace, write_jobs
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.placement_rows import PASS
 from jobs.project_admission import require_room
-from jobs.store import move, touch_all
 from jobs.studies.store import lock, newest_jobs, touch
-from jobs.submission import StudyPlace, write_jobs
 
 
 def request_cancel(session: Session, study_id: str) -> None:
@@ -43,7 +43,7 @@ def request_cancel(session: Session, study_id: str) -> None:
 
 
 def pause(session: Session, study_id: str) -> None:
-    """Let all its jobs that have not ended wait, as `jobs.store.pause` does."""
+    """Let all its jobs that have not ended wait, as `jobs.lifecycle.store.pause` does."""
     _take_turn(session, study_id)
     going_on = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
     if going_on:

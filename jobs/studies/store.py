@@ -18,12 +18,12 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
 from jobs.db.tables import Job, Study, StudyNote
+from jobs.lifecycle.store import new_id
+from jobs.lifecycle.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
 from jobs.model.plan import Plan
 from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import TERMINAL, Status
-from jobs.store import new_id
 from jobs.studies.grid import Cell, spec_of
-from jobs.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
 from jobs.views.studies import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
 
 _LIST = "studies"  # what its cursors belong to

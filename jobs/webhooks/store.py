@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import Page
 from jobs.db.tables import Project, ProjectMember, Webhook, WebhookDelivery
-from jobs.store import new_id
+from jobs.lifecycle.store import new_id
 from jobs.webhooks import outbox
 from jobs.webhooks.messages import new_secret
 

@@ -13,12 +13,12 @@ from sqlalchemy import select
 
 import migrations
 from api.rows import job_view
-from jobs import history
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import MetricBlock
 from jobs.ingest import MetricRow, store_metrics
-from jobs.listing import JobFilter, Wanted, list_jobs
-from jobs.store import get_job
+from jobs.lifecycle import history
+from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle.store import get_job
 from tests.waiting import until
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from jobs.admission import Site, unsupported
+from jobs.lifecycle.admission import Site, unsupported
 from jobs.model.spec import Spec, load_yaml, parse_spec
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings

@@ -36,7 +36,7 @@ SORTED_BY = {
 
 
 class Job(Base):
-    """A submitted spec and how far it has come. Written only by `jobs.store` and `jobs.leases`."""
+    """A submitted spec and how far it has come. Written only by `jobs.lifecycle.store` and `jobs.lifecycle.leases`."""
 
     __tablename__ = "jobs"
 

@@ -10,8 +10,8 @@ from jobs import ingest, placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
 from jobs.ingest import ALL_RANKS, HostSampleRow, MetricRow
+from jobs.lifecycle.store import Lease
 from jobs.placement import Placement, Share
-from jobs.store import Lease
 from tests.integration.api.given import a_host
 
 PROGRESS: dict[str, Any] = {

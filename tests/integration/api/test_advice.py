@@ -7,15 +7,15 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from jobs import store
 from jobs.advice.past import past_jobs
 from jobs.advice.quote import preview
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
+from jobs.lifecycle import store
+from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, Status
-from jobs.run_times import work_key_of
 from tests.integration.api.given import SPEC, START, a_host, an_attempt, metric_points
 
 Submit = Callable[..., str]

@@ -18,13 +18,13 @@ from sqlalchemy import func, update
 
 from api.main import app_for
 from jobs import artifact_rows
-from jobs.admission import unusable_weights
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
+from jobs.lifecycle.admission import unusable_weights
+from jobs.lifecycle.store import transition
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from jobs.store import transition
 from tests.integration.api.given import SPEC, TOKEN, an_attempt
 from tests.waiting import until
 

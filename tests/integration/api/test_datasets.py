@@ -13,10 +13,10 @@ from api.main import app_for
 from jobs.datasets import validating
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Job
+from jobs.lifecycle.store import move
 from jobs.model.catalog import DATASETS
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from jobs.store import move
 from tests.integration.api.given import SPEC, TOKEN
 
 Register = Callable[..., dict[str, Any]]

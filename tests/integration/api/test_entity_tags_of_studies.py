@@ -4,9 +4,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, update
 
-from jobs import store
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Study
+from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
 from tests.integration.api.given import a_host, an_attempt, seconds
 from tests.integration.api.polls import Poll

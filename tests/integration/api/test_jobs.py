@@ -8,9 +8,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import event, update
 
-from jobs import store
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
+from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
 from tests.integration.api.given import START, seconds
 

@@ -15,13 +15,14 @@ from sqlalchemy import func, update
 
 from api.live_metrics import LiveGauges
 from api.metrics import ClusterCollector
-from jobs import figures, leases, placing, store
+from jobs import figures, placing
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Host, Job, Slot
+from jobs.lifecycle import leases, store
+from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.placement import Placement, Share
 from jobs.runtime.settings import Settings
-from jobs.store import Lease
 from tests.integration.api.busy import a_busy_cluster
 from tests.integration.api.given import a_host
 

@@ -10,8 +10,8 @@ from sqlalchemy import Engine, event, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
+from jobs.lifecycle.store import some_jobs, touch
 from jobs.series import metrics_of
-from jobs.store import some_jobs, touch
 from tests.integration.api.given import an_attempt, metric_points
 from tests.integration.api.polls import Poll
 

@@ -9,9 +9,9 @@ from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from jobs import retention
 from jobs.db.engine import Sessions
 from jobs.db.tables import IdempotencyKey
+from jobs.lifecycle import retention
 from tests.integration.api.given import SPEC, a_host
 
 Submit = Callable[..., str]

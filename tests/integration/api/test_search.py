@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from jobs import listing, store
 from jobs.db.engine import Sessions
+from jobs.lifecycle import listing, store
 from tests.integration.api.polls import Poll
 
 Submit = Callable[..., str]

@@ -16,8 +16,8 @@ from api import drawing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Study
 from jobs.ingest import ALL_RANKS
+from jobs.lifecycle.store import transition
 from jobs.model.states import Status
-from jobs.store import transition
 from tests.integration.api.given import a_host, an_attempt, metric_points, seconds
 
 BASE = {"dataset": "digits", "learning_rate": 0.001}

@@ -14,11 +14,11 @@ from api.main import app_for
 from jobs import tokens
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Slot
+from jobs.lifecycle.store import transition
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
-from jobs.store import transition
 from tests.integration.api.given import SPEC, a_host
 from tests.waiting import until
 

@@ -13,17 +13,18 @@ from typing import Any, cast
 from sqlalchemy import Connection, Engine, delete, select, update
 from sqlalchemy.orm import Session
 
-from jobs import draining, ingest, leases, registration, store
+from jobs import draining, ingest, registration
 from jobs.db.engine import Sessions, sessions_for
 from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from jobs.hosts import HostNotFound
-from jobs.leases import Abandoned, StaleLease
+from jobs.lifecycle import leases, store
+from jobs.lifecycle.leases import Abandoned, StaleLease
+from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import EndReason, EventKind
 from jobs.registration import SlotInfo
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
-from jobs.store import Lease, StaleTransition
 from tests.integration.histories.clock import START, Clock
 from worker.dispatcher import Dispatcher
 

@@ -5,8 +5,8 @@ from typing import Any
 from sqlalchemy import Engine, TextClause, event, text
 
 from jobs.db.engine import Sessions
-from jobs.listing import JobFilter, Wanted, list_jobs, revisions
-from jobs.sorting import Order
+from jobs.lifecycle.list_sorts import Order
+from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs, revisions
 from tests.integration.api.given import START
 
 

@@ -20,9 +20,9 @@ from jobs.analysis.points import parts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
 from jobs.ingest import MetricRow, SampleRow, event_row
+from jobs.lifecycle.store import get_job
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.settings import Settings
-from jobs.store import get_job
 from jobs.views.analysis import Analysis, FindingKind, LedgerItem
 from tests.integration.jobs import given
 from worker.retention import Retention

@@ -9,8 +9,8 @@ from sqlalchemy import insert
 from jobs.changes import Horizons
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
+from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
-from jobs.store import add_event
 from tests.integration.jobs.given import a_job
 from tests.waiting import until
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs import leases
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, RunTime
-from jobs.leases import StaleLease
+from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
+from jobs.lifecycle.store import Lease, request_cancel
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.store import Lease, request_cancel
 from tests.integration.jobs import given
 
 

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobs.db.engine import Sessions
-from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle.list_sorts import Order
+from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
 from jobs.model.states import Status
-from jobs.sorting import Order
 from tests.integration.api.given import seconds
 from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs import leases
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Project, User, Webhook, WebhookDelivery
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import request_cancel
 from jobs.model.states import EndReason, Status
-from jobs.store import request_cancel
 from jobs.studies import orders
 from jobs.tokens import add_user
 from jobs.webhooks import outbox, store

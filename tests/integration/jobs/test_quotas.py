@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs import leases, projects
+from jobs import projects
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, ProjectUsage
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, pause, request_cancel
+from jobs.lifecycle.submission import submit
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
@@ -18,8 +21,6 @@ from jobs.placement_quotas import Quota
 from jobs.project_admission import Applicant, ProjectArchived, QueueFull, admit
 from jobs.queue import standings
 from jobs.quotas import limited, quotas_of
-from jobs.store import Lease, pause, request_cancel
-from jobs.submission import submit
 from jobs.tokens import add_user
 from tests.integration.jobs import given
 

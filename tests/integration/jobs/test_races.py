@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import OperationalError
 
-from jobs import leases
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host
-from jobs.leases import StaleLease
+from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
+from jobs.lifecycle.store import JobEnded, pause, request_cancel
 from jobs.model.states import TERMINAL, EndReason, Status
-from jobs.store import JobEnded, pause, request_cancel
 from tests.integration.jobs import given
 
 T = TypeVar("T")

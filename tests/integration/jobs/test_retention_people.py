@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from sqlalchemy import func, insert, select, text, update
 
-from jobs import retention
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Token
+from jobs.lifecycle import retention
 from jobs.model.scopes import Scope
 from jobs.tokens import Kind, store_token
 

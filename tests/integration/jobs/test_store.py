@@ -8,11 +8,11 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import IdempotencyKey, Job, JobEvent
+from jobs.lifecycle.store import JobEnded, JobNotFound, add_event, get_job, request_cancel, touch
+from jobs.lifecycle.submission import Idempotency, IdempotencyConflict, Submission, submit
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.store import JobEnded, JobNotFound, add_event, get_job, request_cancel, touch
-from jobs.submission import Idempotency, IdempotencyConflict, Submission, submit
 from tests.integration.jobs import given
 
 WHOLE: Spec = spec_from(given.SPEC | {"name": "chips-8gpu", "labels": {"team": "ü'\"\\"}, "priority": 7})

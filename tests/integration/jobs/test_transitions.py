@@ -5,11 +5,11 @@ from uuid import uuid4
 
 import pytest
 
-from jobs import leases
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, StaleTransition, transition
 from jobs.model.states import NEXT, EndReason, Status
-from jobs.store import Lease, StaleTransition, transition
 from tests.integration.jobs import given
 
 

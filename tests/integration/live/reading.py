@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from jobs import ingest
 from jobs.ingest import LogRow, MetricRow
+from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
-from jobs.store import add_event
 from tests.waiting import until
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from api.live import hub
 from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
+from jobs.lifecycle.store import add_event, touch, transition
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.store import add_event, touch, transition
 from tests.integration.live.reading import Reader, note
 from tests.waiting import until
 

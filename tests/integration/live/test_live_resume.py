@@ -11,8 +11,8 @@ from sqlalchemy import Engine
 from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, LogLine
+from jobs.lifecycle.store import add_event, touch, transition
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.store import add_event, touch, transition
 from tests.integration.live.reading import Reader, Told, lines, note, points
 from tests.waiting import until
 

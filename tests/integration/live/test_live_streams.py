@@ -16,9 +16,9 @@ from api.live import hub, reading, response
 from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Token, User
+from jobs.lifecycle.store import add_event, touch, transition
 from jobs.model.scopes import Scope
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.store import add_event, touch, transition
 from jobs.tokens import store_token
 from tests.integration.live.conftest import TOKEN
 from tests.integration.live.reading import Reader, lines, note, points

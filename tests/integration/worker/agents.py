@@ -4,12 +4,12 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from jobs import leases
 from jobs.db.engine import Sessions
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
-from jobs.store import Lease
 from worker.agent import Agent
 from worker.dispatcher import Dispatcher
 from worker.gpus import Gpu

@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete, func, update
 
-from jobs import leases
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, LogLine
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import request_cancel
 from jobs.model.records import RankStarted, rank_records_name
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
-from jobs.store import request_cancel
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start

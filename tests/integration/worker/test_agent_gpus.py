@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from jobs import leases
 from jobs.db.engine import Sessions
 from jobs.hosts import host
+from jobs.lifecycle import leases
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings

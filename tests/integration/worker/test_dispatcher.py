@@ -9,13 +9,13 @@ import pytest
 import redis
 from sqlalchemy import func, select, text, update
 
-from jobs import leases
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, pause, request_cancel
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.hints import Hints, host_queue
 from jobs.runtime.settings import Settings
-from jobs.store import Lease, pause, request_cancel
 from tests.integration.jobs import given
 from tests.waiting import until
 from worker import dispatcher as dispatcher_module

@@ -8,13 +8,14 @@ import pytest
 from sqlalchemy import event, insert, select
 from sqlalchemy.engine import Engine
 
-from jobs import leases, projects
+from jobs import projects
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Job, ProjectUsage
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.store import Lease
 from tests.integration.jobs import given
 from worker import dispatcher as dispatcher_module
 from worker.dispatcher import Dispatcher

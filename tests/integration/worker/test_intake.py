@@ -8,10 +8,12 @@ import psycopg
 import pytest
 from sqlalchemy import select, text
 
-from jobs import leases, series
+from jobs import series
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, LogLine, MetricPoint
-from jobs.leases import StaleLease
+from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
+from jobs.lifecycle.store import Lease, get_job
 from jobs.model.plan import DatasetSizes, resolve_plan
 from jobs.model.records import (
     CheckpointSaved,
@@ -36,7 +38,6 @@ from jobs.model.records import (
 )
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.store import Lease, get_job
 from tests.integration.jobs import given
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.intake import Intake

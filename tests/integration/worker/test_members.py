@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.lifecycle.store import Lease
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import command_line, pids
 from jobs.runtime.settings import Settings
-from jobs.store import Lease
 from tests.waiting import until
 from worker import lease_file
 from worker.attempt_paths import AttemptPaths, paths_of

@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import WebhookDelivery
+from jobs.lifecycle.store import request_cancel
 from jobs.model.states import Status
 from jobs.runtime.outbound_addresses import allowed_from
 from jobs.runtime.settings import Settings
-from jobs.store import request_cancel
 from jobs.tokens import add_user
 from jobs.webhooks import outbox, store
 from tests.integration.jobs import given

@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import OperationalError
 
-from jobs import leases
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, HostSample, Sample, Slot
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, touch
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
-from jobs.store import Lease, touch
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until

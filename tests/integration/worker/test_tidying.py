@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from jobs import ingest, retention
+from jobs import ingest
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Host, Job, LogLine, Token
 from jobs.ingest import LogRow
+from jobs.lifecycle import retention
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings

@@ -9,11 +9,11 @@ from starlette.exceptions import HTTPException
 from api.answers import problem_of
 from api.problems import BodyTooLarge, Unauthorized, UnsupportedBody
 from jobs.db.cursors import InvalidCursor
+from jobs.lifecycle.store import JobEnded, JobNotFound
+from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
 from jobs.model.spec import FieldProblem, InvalidSpec
 from jobs.model.states import Status
-from jobs.store import JobEnded, JobNotFound
-from jobs.submission import IdempotencyConflict
 
 
 def of_database(kind: type, cause: Exception) -> Exception:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.admission import Site, absent, unsupported, weights_job
+from jobs.lifecycle.admission import Site, absent, unsupported, weights_job
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.spec import FieldProblem, Spec, spec_from
 from trainer.data.location import locate

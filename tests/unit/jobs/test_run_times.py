@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from jobs.lifecycle.run_durations import key_of
 from jobs.model.spec import spec_from
 from jobs.placement_rows import expected_end_s
-from jobs.run_times import key_of
 
 
 def key(**fields: Any) -> str:

@@ -5,10 +5,10 @@ import shlex
 import sys
 from pathlib import Path
 
+from jobs.lifecycle.store import Lease
 from jobs.model.records import Launch
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
-from jobs.store import Lease
 from worker.attempt_paths import paths_of
 from worker.launcher import SupervisorOrder, launch_of, rank_environment
 from worker.shares import HostShare, Layout, horovodrun_argv, member_order, members_order, on_this_host

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.leases import Orders
+from jobs.lifecycle.leases import Orders
 from jobs.model.records import ExitReason, RankExited
 from jobs.model.states import EndReason
 from worker.verdict import Verdict, ordered, verdict

@@ -33,8 +33,8 @@ from jobs.db import cursors
 from jobs.db.cursors import Page, Position, page_of
 from jobs.db.tables import Job, JobText
 from jobs.db.text_search import contains, patiently
+from jobs.lifecycle.list_sorts import KEYS, NOTHING, Order, SortKey, text_of
 from jobs.model.states import Status
-from jobs.sorting import KEYS, NOTHING, Order, SortKey, text_of
 
 Columns = TypeVarTuple("Columns")
 

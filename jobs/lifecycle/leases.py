@@ -15,11 +15,12 @@ from sqlalchemy import cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from jobs import quotas, run_times
+from jobs import quotas
 from jobs.db.tables import Attempt, Host, Job, Slot
+from jobs.lifecycle import run_durations
+from jobs.lifecycle.store import Lease, add_event, add_events, held, is_good, storable, transition
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
-from jobs.store import Lease, add_event, add_events, held, is_good, storable, transition
 
 
 class StaleLease(RuntimeError):
@@ -134,7 +135,7 @@ def end(
         .values(storable({"ended_at": func.now(), "end_reason": reason, "error": error}))
     )
     if to is Status.SUCCEEDED:
-        run_times.record(session, lease.attempt_id)
+        run_durations.record(session, lease.attempt_id)
     _tell(session, lease, reason, error, to)
     quotas.charge(session, lease.attempt_id)
     return to

@@ -1,6 +1,6 @@
 """The job store: look up, cancel, pause, resume, and the one function that writes a status.
 
-Called by the api (look-ups, what people wish) and, through `jobs.leases`, by dispatcher, supervisor, reaper.
+Called by the api (look-ups, what people wish) and, through `jobs.lifecycle.leases`, by dispatcher, supervisor, reaper.
 Every function works in the caller's transaction; the caller commits.
 
     JobNotFound             no job has this id

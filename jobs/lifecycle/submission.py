@@ -15,11 +15,11 @@ from sqlalchemy.orm import Session
 
 from jobs.datasets.versions import Ref, refs_of
 from jobs.db.tables import IdempotencyKey, Job, JobEvent
+from jobs.lifecycle.run_durations import key_of, work_key_of
+from jobs.lifecycle.store import add_event, get_job, new_id
 from jobs.model.plan import Plan
 from jobs.model.spec import Spec
 from jobs.model.states import EventKind, Status
-from jobs.run_times import key_of, work_key_of
-from jobs.store import add_event, get_job, new_id
 
 
 class IdempotencyConflict(ValueError):
