@@ -28,8 +28,6 @@ from jobs.datasets.uploads import TooManyUploads, UploadGone, UploadInUse, Uploa
 from jobs.datasets.versions import DatasetInUse, DatasetNotFound
 from jobs.db.cursors import InvalidCursor
 from jobs.db.text_search import TooMuchToSearch
-from jobs.draining import HostInUse
-from jobs.hosts import HostNotFound
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
@@ -38,6 +36,8 @@ from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, User
 from jobs.project_admission import ProjectArchived, QueueFull
 from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
+from jobs.scheduling.draining import HostInUse
+from jobs.scheduling.hosts import HostNotFound
 from jobs.studies.store import StudyNotFound
 from jobs.tokens import LoginRefused, TokenNotFound
 from jobs.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound

@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 from api.access import Caller
 from jobs.datasets.resolving import Registry
 from jobs.db.tables import Project
-from jobs.hosts import lack_of_room
 from jobs.lifecycle.admission import Site, absent, unsupported, unusable_weights
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.scopes import Scope
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec
 from jobs.project_admission import Applicant, admit, project_of, project_problems
+from jobs.scheduling.hosts import lack_of_room
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import Response
 from pydantic import BaseModel
 
-from jobs.queue import Standing
+from jobs.scheduling.queue import Standing
 
 JSON = "application/json"
 UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The caller has this answer already"}}

@@ -1,7 +1,7 @@
 """Rows as the API shows them. Called by the routes."""
 
 from jobs.db.tables import Job, Token
-from jobs.queue import Standing
+from jobs.scheduling.queue import Standing
 from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView
 from jobs.views.people import TokenView
 

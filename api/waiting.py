@@ -16,7 +16,7 @@ from jobs.db.tables import Job
 from jobs.lifecycle.listing import Seen, Wanted, revisions, revisions_of
 from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import Status
-from jobs.queue import Standing, standings
+from jobs.scheduling.queue import Standing, standings
 
 
 class Polls:

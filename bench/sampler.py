@@ -22,7 +22,6 @@ from sqlalchemy import func, select
 import migrations
 from bench.databases import processor_s
 from hora.stack import Stack
-from jobs import placing, registration
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Sample
 from jobs.lifecycle.store import Lease
@@ -30,9 +29,10 @@ from jobs.lifecycle.submission import submit
 from jobs.model.plan import resolve_plan
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.spec import spec_from
-from jobs.placement import Placement, Share
-from jobs.registration import SlotInfo
 from jobs.runtime.processes import MARK, mark_of
+from jobs.scheduling import placing, registration
+from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.registration import SlotInfo
 from worker.attempt_paths import paths_of
 from worker.gpus import find_gpus
 from worker.sampler import Sampler

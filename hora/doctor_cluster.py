@@ -7,7 +7,7 @@ from hora.phrases import duration
 from hora.render import Finding
 from hora.render_hosts import is_free, is_usable
 from hora.service import Json, NotAuthorized, ProblemError
-from jobs.fitting import Cluster, HostSlots, Wish
+from jobs.scheduling.fitting import Cluster, HostSlots, Wish
 
 TIME_SERVER = "Let the machines follow a time server."
 _CLOCK_LIMIT_S = 2.0

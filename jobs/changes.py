@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, JobEvent, LogLine
 from jobs.model.states import Status
-from jobs.queue import Standing, standings
+from jobs.scheduling.queue import Standing, standings
 from jobs.told import Told
 
 CHANNEL = "hora_jobs"

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from jobs.db.binary_rows import streamed
 from jobs.db.tables import Host, HostSample
 from jobs.downsampling import kept
-from jobs.hosts import HostNotFound
 from jobs.packing import at_ticks, finite_or_none, floats, integers, seconds_since, ticks_of
+from jobs.scheduling.hosts import HostNotFound
 
 HOST_UNITS = {
     "cpu_percent": "percent",

@@ -18,16 +18,16 @@ from functools import partial
 from sqlalchemy import func, or_, select
 from sqlalchemy.exc import DBAPIError
 
-from jobs import registration
 from jobs.db.engine import Sessions, is_away, is_busy
 from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import Abandoned, StaleLease
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
-from jobs.registration import SlotInfo
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
+from jobs.scheduling import registration
+from jobs.scheduling.registration import SlotInfo
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.dispatcher import Dispatcher
 from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus

@@ -14,12 +14,12 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host
-from jobs.placement import Pass
-from jobs.placement_rows import PASS, known_hosts, live_attempts, next_page
-from jobs.placing import place, preempted_for, request_preemption
-from jobs.quotas import limited
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
+from jobs.scheduling.placement import Pass
+from jobs.scheduling.placement_rows import PASS, known_hosts, live_attempts, next_page
+from jobs.scheduling.placing import place, preempted_for, request_preemption
+from jobs.scheduling.quotas import limited
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs import registration
 from jobs.db.tables import Slot
 from jobs.lifecycle import leases
+from jobs.scheduling import registration
 
 _PERIOD_S = 0.1
 _SETTLED_S = 2.0  # the driver lists a process for a moment longer than it lives

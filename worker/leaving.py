@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 
-from jobs import placing, registration
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Slot
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
+from jobs.scheduling import placing, registration
 from worker.agent import supervisor_of
 
 _log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
-from jobs.hosts import turn_s
 from jobs.runtime.settings import Settings
+from jobs.scheduling.hosts import turn_s
 from jobs.webhooks import outbox
 from jobs.webhooks.messages import body_of, headers_of
 from jobs.webhooks.outbox import Claimed

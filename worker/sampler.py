@@ -21,11 +21,11 @@ from sqlalchemy import BigInteger, Integer, bindparam, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from jobs import registration
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
 from jobs.runtime.processes import mark_of
+from jobs.scheduling import registration
 from worker.gpus import NO_GPU, Gpu, GpuReading
 from worker.host_readings import HostReading, HostReadings
 from worker.rank_processes import RankKey, RankProcesses, RankReading

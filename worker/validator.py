@@ -19,9 +19,9 @@ from sqlalchemy.exc import OperationalError
 from jobs.datasets import uploads, validating
 from jobs.datasets.validating import Archive, Claim
 from jobs.db.engine import Sessions
-from jobs.hosts import turn_s
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
+from jobs.scheduling.hosts import turn_s
 from worker.containment import Failed, GivenUp, ask
 from worker.dataset_files import DatasetFiles
 from worker.launcher import rank_environment

@@ -14,7 +14,7 @@ from jobs.db.tables import Job
 from jobs.ingest import ALL_RANKS, is_one_an_epoch
 from jobs.lifecycle.store import get_job
 from jobs.model.states import TERMINAL, Status
-from jobs.queue import Standing
+from jobs.scheduling.queue import Standing
 from jobs.series import MetricSeries
 from jobs.views.jobs import EventView, WaitingView
 from jobs.views.live import END, EndNews, JobState, Kind, LogNews, MetricsNews, NewPoints

@@ -10,8 +10,9 @@ from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, Service
 from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
 from api.routes.series import MaxPoints
-from jobs import audit, draining, host_series
-from jobs.hosts import host, hosts
+from jobs import audit, host_series
+from jobs.scheduling import draining
+from jobs.scheduling.hosts import host, hosts
 from jobs.views.base import Listed
 from jobs.views.hosts import Drain, HostView
 from jobs.views.series import HostUtilizationView

@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session
 from jobs.advice.past import PastJob, comparable, device_of_hosts, past_jobs
 from jobs.advice.throughput import Reading, Throughput, batch_on, range_of
 from jobs.advice.warnings import warnings_about
-from jobs.fitting import Cluster, Wish
-from jobs.hosts import whole_cluster
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
+from jobs.scheduling.fitting import Cluster, Wish
+from jobs.scheduling.hosts import whole_cluster
 from jobs.views.advice import Quote, Range
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import DatasetVersion, Host, Job, Upload
 from jobs.lifecycle.store import storable
 from jobs.model.states import TERMINAL
-from jobs.placement_rows import is_alive
+from jobs.scheduling.placement_rows import is_alive
 
 MOST_ATTEMPTS = 3
 

@@ -1,6 +1,6 @@
 """Attempts and the slots they hold: claim, renew, fence, end, release.
 
-A life of an attempt: the dispatcher places it (`jobs.placing`: attempt, slots and job in one transaction), a supervisor
+A life of an attempt: the dispatcher places it (`jobs.scheduling.placing`: attempt, slots and job in one transaction), a supervisor
 `claim`s it and from then on `renew`s its lease and `fence`s its writes, and someone `end`s it: the supervisor,
 or the reaper once the lease has run out. The slots of each of its hosts are `release`d only when no process is left
 on them.
@@ -15,12 +15,12 @@ from sqlalchemy import cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from jobs import quotas
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import run_durations
 from jobs.lifecycle.store import Lease, add_event, add_events, held, is_good, storable, transition
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
+from jobs.scheduling import quotas
 
 
 class StaleLease(RuntimeError):

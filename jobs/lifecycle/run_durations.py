@@ -1,6 +1,6 @@
 """How long jobs take, by what those that take about as long have in common: what backfill expects of the next one.
 
-`key_of` is asked at submission, `record` when an attempt has succeeded; `jobs.queue` reads the rows.
+`key_of` is asked at submission, `record` when an attempt has succeeded; `jobs.scheduling.queue` reads the rows.
 """
 
 import json

@@ -18,8 +18,8 @@ from jobs.lifecycle.submission import StudyPlace, write_jobs
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
-from jobs.placement_rows import PASS
 from jobs.project_admission import require_room
+from jobs.scheduling.placement_rows import PASS
 from jobs.studies.store import lock, newest_jobs, touch
 
 

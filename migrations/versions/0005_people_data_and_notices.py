@@ -262,7 +262,7 @@ def _extend_tables() -> None:
 def _carry_over() -> None:
     """What earlier versions knew in other words; and who is told of changes."""
     timestamp = sa.DateTime(timezone=True)
-    # What ended attempts held, as `jobs.quotas.charge` adds it up from now on.
+    # What ended attempts held, as `jobs.scheduling.quotas.charge` adds it up from now on.
     op.execute(
         "INSERT INTO project_usage (project, month, slot_seconds) SELECT 'default', month::date,"
         " sum(gpus * extract(epoch FROM least(until, month + interval '1 month') - greatest(since, month)))"

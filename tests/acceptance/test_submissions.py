@@ -19,7 +19,7 @@ from hora.service import Service
 from hora.stack import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
-from jobs.registration import SlotInfo, register
+from jobs.scheduling.registration import SlotInfo, register
 from tests.waiting import until
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1, "device": "gpu"}

@@ -6,13 +6,13 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, func, update
 
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, HostSample, Job, LogLine, Rollup, Slot
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind
-from jobs.placement import Placement, Share
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.api.given import a_host, log_lines, metric_points, samples, seconds
 from tests.integration.api.polls import Poll
 

@@ -12,11 +12,11 @@ from sqlalchemy import column, delete, func, insert, table, update
 
 import migrations
 from api.main import app_for
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import SCHEMA, Host, Slot
-from jobs.placement import Placement, Share
 from jobs.runtime.settings import Settings
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.api.given import a_host, seconds
 
 Submit = Callable[..., str]

@@ -8,11 +8,11 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 from api.routes.hosts import HostMetric
-from jobs import registration
 from jobs.db.engine import Sessions
 from jobs.db.tables import HostSample
 from jobs.host_series import HOST_UNITS, OldHostSamples
 from jobs.ingest import HostSampleRow, store_host_samples
+from jobs.scheduling import registration
 from tests.integration.api.polls import Poll
 from tests.integration.jobs.given import a_host
 

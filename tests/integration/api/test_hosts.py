@@ -10,15 +10,15 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text, update
 
-from jobs import placing, registration
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, JobEvent, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
-from jobs.placement import Placement, Share
-from jobs.placement_rows import PASS
-from jobs.registration import SlotInfo
+from jobs.scheduling import placing, registration
+from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.placement_rows import PASS
+from jobs.scheduling.registration import SlotInfo
 from tests.integration.api.given import a_host, seconds
 from tests.waiting import until
 

@@ -15,14 +15,15 @@ from sqlalchemy import func, update
 
 from api.live_metrics import LiveGauges
 from api.metrics import ClusterCollector
-from jobs import figures, placing
+from jobs import figures
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
-from jobs.placement import Placement, Share
 from jobs.runtime.settings import Settings
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.api.busy import a_busy_cluster
 from tests.integration.api.given import a_host
 

@@ -7,12 +7,12 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Job
 from jobs.lifecycle import leases
 from jobs.model.states import EndReason, Status
-from jobs.placement import Placement, Share
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.api.given import SPEC, a_host
 
 ClientOf = Callable[..., TestClient]

@@ -8,12 +8,12 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import event, func, update
 
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host
 from jobs.lifecycle import leases, store
 from jobs.model.states import EndReason, Status
-from jobs.placement import Placement, Share
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.api.given import a_host, seconds
 
 Submit = Callable[..., str]

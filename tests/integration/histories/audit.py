@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from jobs import queue
 from jobs.model.spec import Spec
 from jobs.model.states import TERMINAL, Status
+from jobs.scheduling import queue
 from tests.integration.histories import checks
 from tests.integration.histories.checks import Story
 from tests.integration.histories.rows import Rows, read

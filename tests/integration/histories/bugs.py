@@ -13,11 +13,11 @@ import pytest
 from sqlalchemy import ColumnElement, func, select, true, update
 from sqlalchemy.orm import Session
 
-from jobs import placing
 from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
+from jobs.scheduling import placing
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from jobs import placing
 from jobs.lifecycle import submission
 from jobs.lifecycle.store import JobEnded
 from jobs.lifecycle.submission import Idempotency, IdempotencyConflict
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
+from jobs.scheduling import placing
 from tests.integration.histories.audit import Audit
 from tests.integration.histories.world import Crash, Supervisor, World
 

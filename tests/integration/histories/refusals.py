@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from sqlalchemy.orm import Session
 
-from jobs import placing
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import NEXT, EndReason, Status
-from jobs.placement import Placement, Share
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.histories.machine import SMALL, Lives, pick, which
 from tests.integration.histories.world import Supervisor
 

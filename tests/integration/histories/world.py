@@ -13,18 +13,19 @@ from typing import Any, cast
 from sqlalchemy import Connection, Engine, delete, select, update
 from sqlalchemy.orm import Session
 
-from jobs import draining, ingest, registration
+from jobs import ingest
 from jobs.db.engine import Sessions, sessions_for
 from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
-from jobs.hosts import HostNotFound
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.leases import Abandoned, StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import EndReason, EventKind
-from jobs.registration import SlotInfo
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
+from jobs.scheduling import draining, registration
+from jobs.scheduling.hosts import HostNotFound
+from jobs.scheduling.registration import SlotInfo
 from tests.integration.histories.clock import START, Clock
 from worker.dispatcher import Dispatcher
 

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import undefer
 
-from jobs import placing, registration
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot, Study
 from jobs.lifecycle import leases
@@ -16,8 +15,9 @@ from jobs.lifecycle.submission import StudyPlace, submit, write_jobs
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.placement import Placement, Share
-from jobs.registration import SlotInfo
+from jobs.scheduling import placing, registration
+from jobs.scheduling.placement import Placement, Share
+from jobs.scheduling.registration import SlotInfo
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.db.engine import Sessions
-from jobs.hosts import turn_s
+from jobs.scheduling.hosts import turn_s
 from tests.integration.jobs import given
 
 

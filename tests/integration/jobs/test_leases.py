@@ -7,15 +7,15 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, pause, request_cancel
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.placement import Placement, Share
 from jobs.runtime.processes import ProcessId
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import given
 
 

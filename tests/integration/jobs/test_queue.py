@@ -4,14 +4,14 @@ from datetime import timedelta
 
 from sqlalchemy import func, update
 
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job
-from jobs.hosts import lack_of_room
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import pause, request_cancel
 from jobs.model.spec import spec_from
-from jobs.queue import Standing, standings
+from jobs.scheduling import placing
+from jobs.scheduling.hosts import lack_of_room
+from jobs.scheduling.queue import Standing, standings
 from tests.integration.jobs import given
 
 

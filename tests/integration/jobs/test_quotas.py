@@ -17,10 +17,10 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
 from jobs.people import NotAllowed
-from jobs.placement_quotas import Quota
 from jobs.project_admission import Applicant, ProjectArchived, QueueFull, admit
-from jobs.queue import standings
-from jobs.quotas import limited, quotas_of
+from jobs.scheduling.allowances import Quota
+from jobs.scheduling.queue import standings
+from jobs.scheduling.quotas import limited, quotas_of
 from jobs.tokens import add_user
 from tests.integration.jobs import given
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from jobs.db.engine import Sessions
-from jobs.hosts import host
 from jobs.lifecycle import leases
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
+from jobs.scheduling.hosts import host
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of
 from worker.gpus import find_gpus

@@ -7,17 +7,17 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
 
-from jobs import hosts, placing
 from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.records import ExitReason, RankExited, RankStarted, rank_records_name
 from jobs.model.states import EndReason, Status
-from jobs.placement import Placement, Share
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
+from jobs.scheduling import hosts, placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start

@@ -19,13 +19,13 @@ import psycopg
 import pytest
 from sqlalchemy import func, text, update
 
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, JobEvent, MetricBlock, MetricPoint
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
+from jobs.scheduling import placing
 from tests.integration.jobs import given
 from tests.waiting import until
 from worker import lease_file

@@ -8,14 +8,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs import placing
 from jobs.db.engine import Sessions
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, Status
-from jobs.placement import Placement, Share
 from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings
+from jobs.scheduling import placing
+from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until

@@ -19,8 +19,8 @@ from sqlalchemy import func, select, update
 from jobs.datasets import uploads, validating, versions
 from jobs.db.engine import Sessions
 from jobs.db.tables import DatasetVersion, Upload
-from jobs.registration import register
 from jobs.runtime.settings import Settings
+from jobs.scheduling.registration import register
 from jobs.views.data import NewDataset, NewUpload
 from tests.archives import chips, tar_of, zip_of
 from tests.waiting import until

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.fitting import HostSlots, Wish
-from jobs.placement import RESERVATIONS, Live, Order, Pass, Placement, Preemption, Share, Waiting, place_jobs
+from jobs.scheduling.fitting import HostSlots, Wish
+from jobs.scheduling.placement import RESERVATIONS, Live, Order, Pass, Placement, Preemption, Share, Waiting, place_jobs
 
 
 def host(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.fitting import HostSlots, Wish
-from jobs.placement import Live, Pass, Waiting, place_jobs
+from jobs.scheduling.fitting import HostSlots, Wish
+from jobs.scheduling.placement import Live, Pass, Waiting, place_jobs
 
 KINDS = st.sampled_from(["gpu", "cpu"])
 HOSTS = st.lists(

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.fitting import Cluster, HostSlots, Wish
-from jobs.placement import Live, Waiting, place_jobs
-from jobs.placement_quotas import Allowances, Quota
+from jobs.scheduling.allowances import Allowances, Quota
+from jobs.scheduling.fitting import Cluster, HostSlots, Wish
+from jobs.scheduling.placement import Live, Waiting, place_jobs
 
 RENEWS_AT = datetime(2030, 2, 1, tzinfo=UTC)
 

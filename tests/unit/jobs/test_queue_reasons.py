@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from jobs.fitting import HostSlots, Wish
-from jobs.placement_quotas import Quota
-from jobs.placement_rows import KnownHost
-from jobs.queue import WaitsFor, explain
+from jobs.scheduling.allowances import Quota
+from jobs.scheduling.fitting import HostSlots, Wish
+from jobs.scheduling.placement_rows import KnownHost
+from jobs.scheduling.queue import WaitsFor, explain
 
 
 def host(name: str, free: int, capacity: int = 4, **values: Any) -> KnownHost:

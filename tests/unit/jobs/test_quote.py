@@ -9,9 +9,9 @@ from jobs.advice.past import PastJob, comparable
 from jobs.advice.quote import Asked, asked_of, quoted
 from jobs.advice.throughput import Throughput
 from jobs.advice.warnings import warnings_about
-from jobs.fitting import Cluster, HostSlots
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec
+from jobs.scheduling.fitting import Cluster, HostSlots
 from jobs.views.advice import Quote, Range
 from tests.unit.jobs.advice_given import SIZES, a_probe, a_spec, past
 

@@ -1,10 +1,10 @@
-"""What a pass keeps for a blocked job, and when slots come free: the arithmetic of `jobs.placement`. Pure."""
+"""What a pass keeps for a blocked job, and when slots come free: the arithmetic of `jobs.scheduling.placement`. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.fitting import Counts, Shares
+from jobs.scheduling.fitting import Counts, Shares
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """What projects hold and have used, read from the rows, and what ended attempts add to it.
 
-Called by the dispatcher, by `jobs.queue` to say why a job waits, and by `jobs.projects`; `charge` by `jobs.lifecycle.leases`.
+Called by the dispatcher, by `jobs.scheduling.queue` to say why a job waits, and by `jobs.projects`; `charge` by `jobs.lifecycle.leases`.
 Every function works in the caller's transaction.
 
 A GPU-hour is one slot leased for an hour, whatever is done with it. Those of live attempts are worked out when asked
@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, Project, ProjectUsage, Slot
-from jobs.placement_quotas import Quota
+from jobs.scheduling.allowances import Quota
 
 # Months are those of UTC, so that they are equally long for all and never an hour longer than they are.
 _CHARGE = text("""

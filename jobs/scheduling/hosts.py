@@ -1,6 +1,6 @@
 """Hosts and their slots as they stand: for the api's list, and for its check at submission.
 
-What an operator asks of them is in `jobs.draining`.
+What an operator asks of them is in `jobs.scheduling.draining`.
 
     HostNotFound        no host of this name has registered
 """
@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
 from jobs.db.tables import Attempt, Host, Slot
-from jobs.fitting import Cluster, HostSlots, Wish
 from jobs.model.spec import Spec
 from jobs.model.states import SlotState
-from jobs.placement_rows import is_alive
+from jobs.scheduling.fitting import Cluster, HostSlots, Wish
+from jobs.scheduling.placement_rows import is_alive
 
 _LIST = "hosts"  # what its cursors belong to
 _LOOKS_A_PERIOD = 50

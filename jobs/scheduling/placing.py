@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 from jobs.lifecycle.store import Lease, move
 from jobs.model.states import EventKind, Status
-from jobs.placement import Placement
+from jobs.scheduling.placement import Placement
 
 
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:

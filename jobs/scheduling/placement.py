@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from jobs.fitting import Cluster, Counts, HostSlots, Shares, Wish
-from jobs.placement_quotas import Allowances, Quota
-from jobs.reservations import Ending, Reservation, added, or_never
+from jobs.scheduling.allowances import Allowances, Quota
+from jobs.scheduling.fitting import Cluster, Counts, HostSlots, Shares, Wish
+from jobs.scheduling.reservations import Ending, Reservation, added, or_never
 
 RESERVATIONS = 4  # for how many blocked jobs slots are kept: the first ones of the queue
 _TRIES = 16  # how many kinds of blocked jobs are looked at for that

@@ -11,10 +11,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session
 
-from jobs import placing
 from jobs.db.tables import Attempt, Host, Slot
-from jobs.hosts import HostNotFound
-from jobs.placement_rows import PASS
+from jobs.scheduling import placing
+from jobs.scheduling.hosts import HostNotFound
+from jobs.scheduling.placement_rows import PASS
 
 
 class HostInUse(ValueError):

@@ -10,12 +10,20 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
-from jobs.fitting import Cluster, Wish
 from jobs.model.states import Status
-from jobs.placement_quotas import Quota
-from jobs.placement_rows import IN_QUEUE, QUEUE_ORDER, READY, KnownHost, known_hosts, waiting_jobs, waiting_of
-from jobs.placing import preempted_for
-from jobs.quotas import limited
+from jobs.scheduling.allowances import Quota
+from jobs.scheduling.fitting import Cluster, Wish
+from jobs.scheduling.placement_rows import (
+    IN_QUEUE,
+    QUEUE_ORDER,
+    READY,
+    KnownHost,
+    known_hosts,
+    waiting_jobs,
+    waiting_of,
+)
+from jobs.scheduling.placing import preempted_for
+from jobs.scheduling.quotas import limited
 
 
 @dataclass(frozen=True)

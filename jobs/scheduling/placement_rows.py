@@ -1,6 +1,6 @@
 """What placement decides on, read from the rows: the queue, the hosts, and the attempts that hold their slots.
 
-Called by the dispatcher, and by `jobs.queue` to say why a job waits, in their transactions.
+Called by the dispatcher, and by `jobs.scheduling.queue` to say why a job waits, in their transactions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,9 +29,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, RunTime, Slot
-from jobs.fitting import HostSlots, Wish
 from jobs.model.states import Status
-from jobs.placement import Live, Order, Waiting
+from jobs.scheduling.fitting import HostSlots, Wish
+from jobs.scheduling.placement import Live, Order, Waiting
 
 PASS = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
 _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))

@@ -1,0 +1,1 @@
+"""Who runs where and when: hosts, slots, the queue, quotas, and the pure placement that decides."""
