@@ -25,7 +25,7 @@ from bench.telemetry import a_job, points
 from hora.service import Service
 from hora.stack import Stack
 from jobs.db.engine import engine_for, sessions_for
-from jobs.ingest import store_metrics
+from jobs.telemetry.ingest import store_metrics
 
 JOBS, STEPS = 10_000, 100_000
 _LONG = "l0000000000"

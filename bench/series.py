@@ -29,9 +29,9 @@ from bench.telemetry import Cluster, a_job, as_text, fill, points
 from hora.stack import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Job
-from jobs.ingest import MetricRow, store_metrics
-from jobs.sample_series import utilization
-from jobs.series import metrics
+from jobs.telemetry.ingest import MetricRow, store_metrics
+from jobs.telemetry.samples import utilization
+from jobs.telemetry.series import metrics
 
 STEPS, KEPT = 100_000, 500  # of the series that is read
 BATCHES = (1000, 100, 20)  # metrics in one transaction: at most as many as MLflow takes

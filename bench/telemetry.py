@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.ingest import HostSampleRow, MetricRow, store_host_samples, store_samples
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
+from jobs.telemetry.ingest import HostSampleRow, MetricRow, store_host_samples, store_samples
 from worker.gpus import GpuReading
 from worker.host_readings import HostReading
 from worker.rank_processes import RankReading

@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, ScalarSelect, func, select, true
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
-from jobs.ingest import ALL_RANKS
+from jobs.telemetry.ingest import ALL_RANKS
 
 _PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, tells nothing of now
 

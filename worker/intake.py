@@ -12,10 +12,8 @@ from typing import Any
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from jobs import ingest
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
-from jobs.ingest import ALL_RANKS, LAUNCHER, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
 from jobs.lifecycle.leases import StaleLease, fence, first_rank_started, phases_ended, resumed
 from jobs.lifecycle.store import Lease, get_job, touch
 from jobs.model.plan import Plan
@@ -40,6 +38,8 @@ from jobs.model.records import (
 )
 from jobs.model.spec import spec_from
 from jobs.model.states import EventKind, Status
+from jobs.telemetry import ingest
+from jobs.telemetry.ingest import ALL_RANKS, LAUNCHER, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
 from worker.attempt_paths import AttemptPaths
 from worker.probing import ProbeIntake, ProbeRecord
 from worker.tail import MAX_READ_BYTES, Tail

@@ -21,10 +21,10 @@ from sqlalchemy.orm import Session
 from jobs.analysis.keeping import Keeping
 from jobs.artifact_rows import give_up
 from jobs.db.engine import Sessions
-from jobs.host_series import OldHostSamples
 from jobs.lifecycle import retention
-from jobs.rollup import Thinning
 from jobs.runtime.settings import Settings
+from jobs.telemetry.host_samples import OldHostSamples
+from jobs.telemetry.thinning import Thinning
 from jobs.webhooks.outbox import remove_old
 from worker.dataset_files import OldDatasets
 from worker.old_artifacts import OldArtifacts, job_folders

@@ -23,9 +23,9 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
-from jobs.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
 from jobs.runtime.processes import mark_of
 from jobs.scheduling import registration
+from jobs.telemetry.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
 from worker.gpus import NO_GPU, Gpu, GpuReading
 from worker.host_readings import HostReading, HostReadings
 from worker.rank_processes import RankKey, RankProcesses, RankReading

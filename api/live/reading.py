@@ -7,15 +7,16 @@ from sqlalchemy.orm import Session
 from api.live.positions import JobPosition, Points
 from api.live.step import Step, Telling, tag_of
 from api.rows import progress_of
-from jobs import changes, series
-from jobs.axes import Stretch
+from jobs import changes
 from jobs.changes import Floors
 from jobs.db.tables import Job
-from jobs.ingest import ALL_RANKS, is_one_an_epoch
 from jobs.lifecycle.store import get_job
 from jobs.model.states import TERMINAL, Status
 from jobs.scheduling.queue import Standing
-from jobs.series import MetricSeries
+from jobs.telemetry import series
+from jobs.telemetry.axes import Stretch
+from jobs.telemetry.ingest import ALL_RANKS, is_one_an_epoch
+from jobs.telemetry.series import MetricSeries
 from jobs.views.jobs import EventView, WaitingView
 from jobs.views.live import END, EndNews, JobState, Kind, LogNews, MetricsNews, NewPoints
 

@@ -10,9 +10,10 @@ from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, Service
 from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
 from api.routes.series import MaxPoints
-from jobs import audit, host_series
+from jobs import audit
 from jobs.scheduling import draining
 from jobs.scheduling.hosts import host, hosts
+from jobs.telemetry import host_samples
 from jobs.views.base import Listed
 from jobs.views.hosts import Drain, HostView
 from jobs.views.series import HostUtilizationView
@@ -68,12 +69,12 @@ def get_host_utilization(
 
     With `If-None-Match` it is answered with 304 until there is a newer sample, however much time went by.
     """
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(host_series.HOST_UNITS)
+    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(host_samples.HOST_UNITS)
     with services.sessions() as session:
-        tag = tag_of(host_series.version_of(session, name), request.url.query)
+        tag = tag_of(host_samples.version_of(session, name), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = host_series.host_utilization(session, name, wanted=wanted, minutes=minutes, max_points=max_points)
+        found = host_samples.host_utilization(session, name, wanted=wanted, minutes=minutes, max_points=max_points)
     return answer_with(HostUtilizationView.model_validate(found), tag)
 
 

@@ -10,13 +10,14 @@ from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesH
 from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import NO_SUCH_JOB
 from api.problems import invalid
-from jobs import sample_series, series, versions
-from jobs.axes import Axis, Stretch
-from jobs.downsampling import FEWEST_POINTS
-from jobs.ingest import ALL_RANKS
+from jobs import versions
 from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job, some_jobs
 from jobs.model.spec import MAX_GPUS, FieldProblem
+from jobs.telemetry import samples, series
+from jobs.telemetry.axes import Axis, Stretch
+from jobs.telemetry.downsampling import FEWEST_POINTS
+from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.base import Listed
 from jobs.views.jobs import AttemptView
 from jobs.views.series import LogView, ManyMetricsView, MetricsView, UtilizationView
@@ -156,12 +157,12 @@ def get_utilization(
 
     On the axes of steps and epochs a sample lies where its rank was then; what came before the first step is left out.
     """
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or sample_series.EVERY_METRIC
+    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or samples.EVERY_METRIC
     with services.sessions() as session:
         tag = tag_of(versions.of_samples(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = sample_series.utilization(
+        found = samples.utilization(
             session,
             get_job(session, job_id),
             wanted=wanted,

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from jobs.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.advice.past import CPU, past_jobs, sizes_in, where_they_ran
 from jobs.db.tables import Host, Job, MetricPoint, Slot
-from jobs.ingest import ALL_RANKS
 from jobs.lifecycle.admission import Site
 from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.catalog import MODELS
@@ -19,6 +18,7 @@ from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.scheduling.fitting import Wish
 from jobs.scheduling.hosts import whole_cluster
+from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import Analysis
 
 _LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be started from

@@ -1,6 +1,6 @@
 """The points of a job's steps as arrays, whether they are packed or not. Called by `reading`.
 
-Unlike `jobs.series` it gives every point as it was written, void ones too, and any stretch of steps by itself.
+Unlike `jobs.telemetry.series` it gives every point as it was written, void ones too, and any stretch of steps by itself.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from jobs.analysis.evidence import EpochSteps, Floats, LongStep, Steps, Whole
 from jobs.db.tables import MetricBlock, MetricPoint
-from jobs.packing import EPOCH_OF_TIMES, floats, integers, seconds_since, steps_of
+from jobs.telemetry.blocks import EPOCH_OF_TIMES, floats, integers, seconds_since, steps_of
 
 TIME, DATA_WAIT, ALLREDUCE = "step_time_s", "data_wait_s", "allreduce_s"
 _POSIX_S = EPOCH_OF_TIMES.timestamp()

@@ -16,10 +16,10 @@ from jobs.analysis.learning import monitored
 from jobs.analysis.points import ALLREDUCE, DATA_WAIT, TIME, course_of, parts, steps_in
 from jobs.analysis.reading_samples import samples_of
 from jobs.analysis.stalls import LEAST_S
-from jobs.axes import valid_until
 from jobs.db.tables import Attempt, Job, JobEvent, MetricPoint, Slot
-from jobs.ingest import ALL_RANKS
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
+from jobs.telemetry.axes import valid_until
+from jobs.telemetry.ingest import ALL_RANKS
 
 _WINDOW = 1024  # steps that are looked at in one piece: as many as are packed together
 _MOST_RANK_STEPS = 100_000  # of an attempt

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from jobs.analysis.evidence import Run, SlotSamples
 from jobs.analysis.points import sent
 from jobs.db.tables import Job, Sample
-from jobs.packing import EPOCH_OF_TIMES, floats, integers, seconds_since
+from jobs.telemetry.blocks import EPOCH_OF_TIMES, floats, integers, seconds_since
 
 _NEWEST = timedelta(hours=24)
 _POSIX_S = EPOCH_OF_TIMES.timestamp()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.analysis.evidence import Floats, Steps
-from jobs.ingest import ALL_RANKS
+from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import StepShares
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Float, cast, func, or_, select
 from sqlalchemy.orm import Session
 
-from jobs.axes import start_of, valid_until
 from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
-from jobs.ingest import ALL_RANKS
-from jobs.packing import at_ticks, floats, integers, steps_of
+from jobs.telemetry.axes import start_of, valid_until
+from jobs.telemetry.blocks import at_ticks, floats, integers, steps_of
+from jobs.telemetry.ingest import ALL_RANKS
 
 # One an epoch of all ranks together; and of rank 0 at each so many-th step.
 _EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy", "learning_rate", "samples_per_s", "epoch_s",

@@ -11,11 +11,11 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MetricPoint, Study
-from jobs.ingest import ALL_RANKS
 from jobs.model.states import TERMINAL
 from jobs.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
 from jobs.studies.findings import findings_of
 from jobs.studies.store import get_study, newest_jobs, notes_of
+from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.studies import StudyReport, Target
 
 

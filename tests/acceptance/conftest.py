@@ -11,8 +11,8 @@ from hora.service import Service
 from hora.stack import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
-from jobs.packing import unpacked
 from jobs.runtime.processes import ProcessId, mark_of
+from jobs.telemetry.blocks import unpacked
 from tests.waiting import until
 from worker.processes import marked
 

@@ -17,7 +17,7 @@ from hora.service import Service
 from hora.stack import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
-from jobs.ingest import LogRow, MetricRow, store_logs, store_metrics
+from jobs.telemetry.ingest import LogRow, MetricRow, store_logs, store_metrics
 from tests.browser.canvases import peak
 from tests.browser.conftest import Troubles
 from tests.waiting import until

@@ -15,10 +15,10 @@ import migrations
 from api.rows import job_view
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import MetricBlock
-from jobs.ingest import MetricRow, store_metrics
 from jobs.lifecycle import history
 from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
 from jobs.lifecycle.store import get_job
+from jobs.telemetry.ingest import MetricRow, store_metrics
 from tests.waiting import until
 
 

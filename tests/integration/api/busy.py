@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import func, null, update
 
-from jobs import ingest
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
-from jobs.ingest import ALL_RANKS, HostSampleRow, MetricRow
 from jobs.lifecycle.store import Lease
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
+from jobs.telemetry import ingest
+from jobs.telemetry.ingest import ALL_RANKS, HostSampleRow, MetricRow
 from tests.integration.api.given import a_host
 
 PROGRESS: dict[str, Any] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import update
 
-from jobs import ingest
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.ingest import LogRow, MetricRow, SampleRow
+from jobs.telemetry import ingest
+from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow
 
 TOKEN = "hora_test-token"
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}

@@ -10,9 +10,9 @@ from sqlalchemy import func, select
 from api.routes.hosts import HostMetric
 from jobs.db.engine import Sessions
 from jobs.db.tables import HostSample
-from jobs.host_series import HOST_UNITS, OldHostSamples
-from jobs.ingest import HostSampleRow, store_host_samples
 from jobs.scheduling import registration
+from jobs.telemetry.host_samples import HOST_UNITS, OldHostSamples
+from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from tests.integration.api.polls import Poll
 from tests.integration.jobs.given import a_host
 
@@ -113,7 +113,7 @@ def test_the_slots_tell_what_their_gpus_do(api: TestClient, sessions: Sessions) 
 
 
 def test_old_samples_of_hosts_go_in_batches(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.host_series._BATCH_ROWS", 4)
+    monkeypatch.setattr("jobs.telemetry.host_samples._BATCH_ROWS", 4)
     for host in ("ha", "hb"):
         host_samples(sessions, [{}] * 10, host=host, last_ago_s=31 * 86400)
         host_samples(sessions, [{}] * 3, host=host)

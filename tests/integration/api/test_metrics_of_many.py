@@ -11,7 +11,7 @@ from sqlalchemy import Engine, event, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
 from jobs.lifecycle.store import some_jobs, touch
-from jobs.series import metrics_of
+from jobs.telemetry.series import metrics_of
 from tests.integration.api.given import an_attempt, metric_points
 from tests.integration.api.polls import Poll
 

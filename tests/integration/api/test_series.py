@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Slot
-from jobs.ingest import HostSampleRow, store_host_samples
 from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
+from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from tests.integration.api.given import an_attempt, metric_points, samples, seconds
 
 Submit = Callable[..., str]

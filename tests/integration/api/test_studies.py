@@ -15,9 +15,9 @@ from sqlalchemy import event, func, select
 from api import drawing
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Study
-from jobs.ingest import ALL_RANKS
 from jobs.lifecycle.store import transition
 from jobs.model.states import Status
+from jobs.telemetry.ingest import ALL_RANKS
 from tests.integration.api.given import a_host, an_attempt, metric_points, seconds
 
 BASE = {"dataset": "digits", "learning_rate": 0.001}

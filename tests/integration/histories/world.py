@@ -13,7 +13,6 @@ from typing import Any, cast
 from sqlalchemy import Connection, Engine, delete, select, update
 from sqlalchemy.orm import Session
 
-from jobs import ingest
 from jobs.db.engine import Sessions, sessions_for
 from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from jobs.lifecycle import leases, store
@@ -26,6 +25,7 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling import draining, registration
 from jobs.scheduling.hosts import HostNotFound
 from jobs.scheduling.registration import SlotInfo
+from jobs.telemetry import ingest
 from tests.integration.histories.clock import START, Clock
 from worker.dispatcher import Dispatcher
 

@@ -12,17 +12,17 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from api.main import app_for
-from jobs import ingest, packing, rollup
 from jobs.analysis import analyse, reading
 from jobs.analysis.analyse import analysis_of
 from jobs.analysis.keeping import Keeping
 from jobs.analysis.points import parts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
-from jobs.ingest import MetricRow, SampleRow, event_row
 from jobs.lifecycle.store import get_job
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.settings import Settings
+from jobs.telemetry import blocks, ingest, thinning
+from jobs.telemetry.ingest import MetricRow, SampleRow, event_row
 from jobs.views.analysis import Analysis, FindingKind, LedgerItem
 from tests.integration.jobs import given
 from worker.retention import Retention
@@ -218,7 +218,7 @@ def test_void_steps_are_lost_and_not_counted(sessions: Sessions) -> None:
 
 
 def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "_SEVERAL", 1000)  # times of rows can be changed
+    monkeypatch.setattr(blocks, "_SEVERAL", 1000)  # times of rows can be changed
     job_id = a_job(sessions, ended=False)
     an_attempt(sessions, job_id, ended_at=None, end_reason=None)
     steps(sessions, job_id, range(1, 51))
@@ -298,7 +298,7 @@ def test_before_a_job_is_thinned_it_is_analysed(sessions: Sessions, caplog: pyte
 def test_thinning_takes_nothing_from_what_is_told(
     sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollup, "BINS", 2)
+    monkeypatch.setattr(thinning, "BINS", 2)
     job_id = a_job(sessions, ended_at=func.now() - timedelta(days=40))
     an_attempt(sessions, job_id, lasted_s=300.0)
     steps(sessions, job_id, range(1, 2001))

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 
-from jobs import ingest
 from jobs.db.engine import Sessions
 from jobs.db.tables import LogLine, MetricPoint, Sample
-from jobs.ingest import LogRow, MetricRow, SampleRow, store_logs, store_metrics, store_samples
+from jobs.telemetry import ingest
+from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow, store_logs, store_metrics, store_samples
 from tests.integration.jobs import given
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import func, select
 
-from jobs import series as series_module
-from jobs.axes import Stretch
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint
-from jobs.ingest import ALL_RANKS, MetricRow, store_metrics
 from jobs.model.states import Status
-from jobs.packing import BLOCK, unpacked
-from jobs.series import MetricSeries, metrics
+from jobs.telemetry import series as series_module
+from jobs.telemetry.axes import Stretch
+from jobs.telemetry.blocks import BLOCK, unpacked
+from jobs.telemetry.ingest import ALL_RANKS, MetricRow, store_metrics
+from jobs.telemetry.series import MetricSeries, metrics
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 

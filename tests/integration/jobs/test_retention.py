@@ -4,12 +4,12 @@ from datetime import timedelta
 
 from sqlalchemy import func, select, text, update
 
-from jobs import ingest
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, JobEvent, LogLine, Slot
-from jobs.ingest import LogRow
 from jobs.lifecycle import leases, retention
 from jobs.model.states import EndReason, Status
+from jobs.telemetry import ingest
+from jobs.telemetry.ingest import LogRow
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 

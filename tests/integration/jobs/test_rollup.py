@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs import ingest, rollup, sample_series, series
-from jobs.axes import Axis
-from jobs.bands import Band, combined
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
 from jobs.db.tables import Rollup as RolledUp
-from jobs.ingest import MetricRow, SampleRow
 from jobs.model.states import Status
-from jobs.packing import BLOCK
-from jobs.rollup import BINS, Thinning
-from jobs.sample_series import SampleSeries
-from jobs.series import MetricSeries
+from jobs.telemetry import ingest, series, thinning
+from jobs.telemetry import samples as sample_series
+from jobs.telemetry.axes import Axis
+from jobs.telemetry.bands import Band, combined
+from jobs.telemetry.blocks import BLOCK
+from jobs.telemetry.ingest import MetricRow, SampleRow
+from jobs.telemetry.samples import SampleSeries
+from jobs.telemetry.series import MetricSeries
+from jobs.telemetry.thinning import BINS, Thinning
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 
@@ -29,7 +30,7 @@ KEEP_DAYS = 30
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollup, "_BATCH_ROWS", 500)
+    monkeypatch.setattr(thinning, "_BATCH_ROWS", 500)
 
 
 def a_job_that_ended(sessions: Sessions, *, days_ago: float = 31) -> str:
@@ -199,7 +200,7 @@ def test_running_and_young_jobs_are_left_alone(sessions: Sessions) -> None:
 def test_many_short_jobs_share_a_batch_and_are_looked_at_once(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollup, "_BATCH_S", 60)
+    monkeypatch.setattr(thinning, "_BATCH_S", 60)
     jobs = [a_job_that_ended(sessions) for _ in range(20)]
     for job_id in jobs:
         store_points(sessions, job_id, range(1, 11), noisy)

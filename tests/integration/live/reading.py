@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import httpx2
 from sqlalchemy.orm import Session
 
-from jobs import ingest
-from jobs.ingest import LogRow, MetricRow
 from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
+from jobs.telemetry import ingest
+from jobs.telemetry.ingest import LogRow, MetricRow
 from tests.waiting import until
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)

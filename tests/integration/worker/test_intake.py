@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from sqlalchemy import select, text
 
-from jobs import series
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, LogLine, MetricPoint
 from jobs.lifecycle import leases
@@ -38,6 +37,7 @@ from jobs.model.records import (
 )
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind, Status
+from jobs.telemetry import series
 from tests.integration.jobs import given
 from worker.attempt_paths import AttemptPaths, paths_of
 from worker.intake import Intake

@@ -12,15 +12,15 @@ import httpx2 as httpx
 import pytest
 from sqlalchemy import func, select, text, update
 
-from jobs import ingest, series
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Mirror
-from jobs.ingest import ALL_RANKS, MetricRow, SampleRow
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, add_event, get_job, request_cancel, touch
 from jobs.mirroring.store import work_on
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.settings import Settings
+from jobs.telemetry import ingest, series
+from jobs.telemetry.ingest import ALL_RANKS, MetricRow, SampleRow
 from tests.integration.jobs.given import a_host, a_job, a_running_attempt, an_attempt
 from tests.peers import peer
 from worker.mirror import Mirror as Mirroring

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from jobs import ingest
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Host, Job, LogLine, Token
-from jobs.ingest import LogRow
 from jobs.lifecycle import retention
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
+from jobs.telemetry import ingest
+from jobs.telemetry.ingest import LogRow
 from jobs.tokens import store_token
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.axes import EVERYTHING, Stretch, scale_of
-from jobs.bands import Band, band_of, bands_of, combined, uncovered
-from jobs.downsampling import Numbers
+from jobs.telemetry.axes import EVERYTHING, Stretch, scale_of
+from jobs.telemetry.bands import Band, band_of, bands_of, combined, uncovered
+from jobs.telemetry.downsampling import Numbers
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
 

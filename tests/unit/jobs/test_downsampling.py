@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.downsampling import FEWEST_POINTS, Indices, Numbers, kept
+from jobs.telemetry.downsampling import FEWEST_POINTS, Indices, Numbers, kept
 
 POINTS = 20_000
 SPIKES = 50

@@ -6,7 +6,7 @@ from math import isnan, nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.thinning import bin_of, bin_start, most_of_outline, outline
+from jobs.telemetry.outline import bin_of, bin_start, most_of_outline, outline
 
 steps = st.lists(st.integers(1, 5), min_size=1, max_size=200).map(lambda gaps: [0, *accumulate(gaps)])
 

@@ -3,7 +3,7 @@
 Called by `worker.retention`, a batch a transaction. The points that stay are points that were there: in each of
 `BINS` stretches the first, the newest, the least and the greatest, so a chart keeps its look; and of each stretch that
 lost any, the figures of all that it had (`Rollup`). What is one an epoch stays whole. What a restart made void
-(`jobs.series`) goes altogether, and no figure counts it. Blocks are unpacked first, a series after the other.
+(`jobs.telemetry.series`) goes altogether, and no figure counts it. Blocks are unpacked first, a series after the other.
 
 Whatever dies between two batches, the next one that starts anew finds the same outline: a bin's borders follow from
 the first and the newest point alone, and these stay. A stretch has its figures when its points go, so just once.
@@ -20,13 +20,13 @@ from sqlalchemy import ColumnElement, and_, delete, func, literal_column, or_, s
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from jobs.axes import valid_until
 from jobs.db.tables import Job, MetricBlock, MetricPoint, Rollup, Sample
-from jobs.ingest import is_one_an_epoch, store_unpacked
-from jobs.packing import BLOCK, unpacked
-from jobs.rolled import StoredPoint, figures_of
-from jobs.sample_series import UNITS
-from jobs.thinning import bin_of, bin_start, most_of_outline, outline
+from jobs.telemetry.axes import valid_until
+from jobs.telemetry.blocks import BLOCK, unpacked
+from jobs.telemetry.ingest import is_one_an_epoch, store_unpacked
+from jobs.telemetry.outline import bin_of, bin_start, most_of_outline, outline
+from jobs.telemetry.rollups import StoredPoint, figures_of
+from jobs.telemetry.samples import UNITS
 
 BINS = 125  # of a metric 500 points stay at most
 _BATCH_ROWS = 5000

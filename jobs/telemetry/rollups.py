@@ -1,6 +1,6 @@
 """Roll-ups: what is left, in figures, of a stretch of a series that was thinned.
 
-`jobs.rollup` has them made and stores them; `jobs.series` and `jobs.sample_series` read them for bands.
+`jobs.telemetry.thinning` has them made and stores them; `jobs.telemetry.series` and `jobs.telemetry.samples` read them for bands.
 """
 
 import math
@@ -14,10 +14,10 @@ import numpy.typing as npt
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs.axes import Axis, EpochScale, Places, Stretch, start_of
-from jobs.bands import Band, band_of, bands_of, uncovered
 from jobs.db.tables import Job, Rollup
-from jobs.packing import ticks_of
+from jobs.telemetry.axes import Axis, EpochScale, Places, Stretch, start_of
+from jobs.telemetry.bands import Band, band_of, bands_of, uncovered
+from jobs.telemetry.blocks import ticks_of
 
 Source = Literal["metric", "sample"]
 Series = tuple[str, int, int]  # name, rank, attempt; of a metric the attempt is 0

@@ -1,6 +1,6 @@
-"""Which points of a long series stay for good: extremes do, nothing is averaged. Called by `jobs.rollup`.
+"""Which points of a long series stay for good: extremes do, nothing is averaged. Called by `jobs.telemetry.thinning`.
 
-What is read and shown is chosen by `jobs.downsampling`.
+What is read and shown is chosen by `jobs.telemetry.downsampling`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Packing: the points of a series of every step, many in one row. Called by `jobs.ingest`, read by `jobs.series`.
+"""Packing: the points of a series of every step, many in one row. Called by `jobs.telemetry.ingest`, read by `jobs.telemetry.series`.
 
 A row for each point takes 170 bytes, and is slow to store and to read by the hundred thousand. So where several points
 of a series come at once they are a block from the start: a row of `metric_blocks`. Few are rows of `metric_points`. And
@@ -27,7 +27,7 @@ EPOCH_OF_TIMES = datetime(2000, 1, 1, tzinfo=UTC)  # what PostgreSQL counts micr
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
-# In the order of the columns of metric_points: a `jobs.ingest.MetricRow` is one.
+# In the order of the columns of metric_points: a `jobs.telemetry.ingest.MetricRow` is one.
 Point = tuple[str, str, int, int, int, int, datetime, float]
 
 _OWN = "job_id = :job_id AND name = ANY(:names) AND rank = :rank AND attempt = :attempt"

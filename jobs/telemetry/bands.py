@@ -1,6 +1,6 @@
 """What a series came to, stretch by stretch: count, least, greatest, mean and 95th percentile.
 
-Pure. `jobs.series` and `jobs.sample_series` make bands of points, and of the roll-ups that `jobs.rollup` left where
+Pure. `jobs.telemetry.series` and `jobs.telemetry.samples` make bands of points, and of the roll-ups that `jobs.telemetry.thinning` left where
 it took points away.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from jobs.axes import Places, Stretch
+from jobs.telemetry.axes import Places, Stretch
 
 Numbers = npt.NDArray[np.float64]
 

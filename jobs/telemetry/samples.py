@@ -1,4 +1,4 @@
-"""The reading side of the samples: what a job's slots and hosts did. Called by the api; `jobs.ingest` writes them."""
+"""The reading side of the samples: what a job's slots and hosts did. Called by the api; `jobs.telemetry.ingest` writes them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ import numpy.typing as npt
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs.axes import EVERYTHING, Axis, EpochScale, Stretch, epoch_scale, start_of
-from jobs.bands import Band
 from jobs.db.binary_rows import streamed
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.downsampling import kept
-from jobs.host_series import HOST_UNITS, HostNumbers, host_numbers
-from jobs.packing import finite_or_none, floats, integers, seconds_since
-from jobs.rolled import NOT_ROLLED, Rolled, Series, rolled_up
+from jobs.telemetry.axes import EVERYTHING, Axis, EpochScale, Stretch, epoch_scale, start_of
+from jobs.telemetry.bands import Band
+from jobs.telemetry.blocks import finite_or_none, floats, integers, seconds_since
+from jobs.telemetry.downsampling import kept
+from jobs.telemetry.host_samples import HOST_UNITS, HostNumbers, host_numbers
+from jobs.telemetry.rollups import NOT_ROLLED, Rolled, Series, rolled_up
 
 UNITS = {
     "gpu_percent": "percent",

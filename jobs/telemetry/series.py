@@ -1,7 +1,7 @@
-"""The reading side of the series: a job's metrics. Called by the api; `jobs.ingest` writes them.
+"""The reading side of the series: a job's metrics. Called by the api; `jobs.telemetry.ingest` writes them.
 
-The database hands over the points of a series in bytes, a thousand or more at a time (`jobs.packing`): a hundredth of
-the work that rows are. `jobs.sample_series` does the same for utilization.
+The database hands over the points of a series in bytes, a thousand or more at a time (`jobs.telemetry.blocks`): a hundredth of
+the work that rows are. `jobs.telemetry.samples` does the same for utilization.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobs.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scales, start_of, valid_until
-from jobs.bands import Band
 from jobs.db.binary_rows import streamed
 from jobs.db.tables import Job
-from jobs.downsampling import kept
-from jobs.ingest import ALL_RANKS, RANK_EPOCH_METRICS, is_one_an_epoch
-from jobs.packing import finite_or_none, floats, integers, seconds_since, steps_of
-from jobs.rolled import NOT_ROLLED, rolled_up
+from jobs.telemetry.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scales, start_of, valid_until
+from jobs.telemetry.bands import Band
+from jobs.telemetry.blocks import finite_or_none, floats, integers, seconds_since, steps_of
+from jobs.telemetry.downsampling import kept
+from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, is_one_an_epoch
+from jobs.telemetry.rollups import NOT_ROLLED, rolled_up
 
 _AT_ONCE = 500_000  # points of a series in memory, unless bands are made of them
 
@@ -63,7 +63,7 @@ class _Key(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Points of one attempt in a series, in the bytes of `jobs.packing`."""
+    """Points of one attempt in a series, in the bytes of `jobs.telemetry.blocks`."""
 
     job_id: str
     name: str

@@ -1,4 +1,4 @@
-"""The axes that series are read on: step, epoch and time. Used by `jobs.series`, `jobs.sample_series`, `jobs.rollup`.
+"""The axes that series are read on: step, epoch and time. Used by `jobs.telemetry.series`, `jobs.telemetry.samples`, `jobs.telemetry.thinning`.
 
 An epoch ends at its number: half-way through the third one is 2.5. Time is seconds since the job's first start.
 """
@@ -15,7 +15,7 @@ from sqlalchemy import Subquery, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MetricPoint
-from jobs.ingest import ALL_RANKS
+from jobs.telemetry.ingest import ALL_RANKS
 
 Axis = Literal["step", "epoch", "time"]
 Numbers = npt.NDArray[np.float64]

@@ -1,6 +1,6 @@
 """What hosts did, second by second: reading it back for the api, and removing what is old for `worker.retention`.
 
-`jobs.ingest` writes it. The rows of one host lie together in the order of time, so both are short walks along an index.
+`jobs.telemetry.ingest` writes it. The rows of one host lie together in the order of time, so both are short walks along an index.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 
 from jobs.db.binary_rows import streamed
 from jobs.db.tables import Host, HostSample
-from jobs.downsampling import kept
-from jobs.packing import at_ticks, finite_or_none, floats, integers, seconds_since, ticks_of
 from jobs.scheduling.hosts import HostNotFound
+from jobs.telemetry.blocks import at_ticks, finite_or_none, floats, integers, seconds_since, ticks_of
+from jobs.telemetry.downsampling import kept
 
 HOST_UNITS = {
     "cpu_percent": "percent",

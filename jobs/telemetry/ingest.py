@@ -1,4 +1,4 @@
-"""The writing side of the series: metrics, logs, samples and events, by COPY. `jobs.series` reads them.
+"""The writing side of the series: metrics, logs, samples and events, by COPY. `jobs.telemetry.series` reads them.
 
 Called by the supervisor's intake and the host's agent, in their fenced transactions.
 """
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from jobs.lifecycle.store import storable
 from jobs.model.states import EventKind
-from jobs.packing import BlockRow, Point, pack, split
+from jobs.telemetry.blocks import BlockRow, Point, pack, split
 
 ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
 # What each rank says of an epoch, so one an epoch too.
