@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 from api import sessions
 from api.deps import Services, ServicesHere
 from api.problems import Forbidden, InsufficientScope, Unauthorized
-from jobs import people, tokens
-from jobs.audit import Actor
 from jobs.model.scopes import Scope
-from jobs.tokens import Bearer
+from jobs.people import rights, tokens
+from jobs.people.audit import Actor
+from jobs.people.tokens import Bearer
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -58,7 +58,7 @@ class Caller:
         """Refuse those who may not steer a job or a study (`what`). Raises `NotAllowed`."""
         if not self.may(Scope.ADMIN):
             named = f"{what} {thing.id}"
-            people.require_steering(session, self.user, what=named, owner=thing.owner, project=thing.project)
+            rights.require_steering(session, self.user, what=named, owner=thing.owner, project=thing.project)
 
     def require_owner(self, what: str, owner: str) -> None:
         """Refuse all but the owner of something, and admins. Raises `Forbidden`."""

@@ -22,24 +22,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from api.problems import MEDIA_TYPE, Broken, Forbidden, Problem, Unavailable, invalid
-from jobs.artifact_rows import ArtifactsRemoved
-from jobs.artifacts import ArtifactNotFound
-from jobs.datasets.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
-from jobs.datasets.versions import DatasetInUse, DatasetNotFound
+from jobs.data.artifact_files import ArtifactNotFound
+from jobs.data.artifacts import ArtifactsRemoved
+from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNotFound
+from jobs.data.versions import DatasetInUse, DatasetNotFound
 from jobs.db.cursors import InvalidCursor
 from jobs.db.text_search import TooMuchToSearch
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
 from jobs.model.spec import FieldProblem, InvalidSpec
-from jobs.people import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
-from jobs.project_admission import ProjectArchived, QueueFull
-from jobs.projects import DefaultProject, ProjectExists, ProjectNotFound
+from jobs.people.project_admission import ProjectArchived, QueueFull
+from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
+from jobs.people.rights import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
+from jobs.people.tokens import LoginRefused, TokenNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
 from jobs.scheduling.draining import HostInUse
 from jobs.scheduling.hosts import HostNotFound
 from jobs.studies.store import StudyNotFound
-from jobs.tokens import LoginRefused, TokenNotFound
 from jobs.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 
 _log = structlog.get_logger(__name__)

@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.problems import Problem
-from jobs.artifacts import OpenArtifact
+from jobs.data.artifact_files import OpenArtifact
 
 _CHUNK_BYTES = 256 * 1024
 _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNORECASE)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from sqlalchemy.orm import Session
 
 from api.access import Caller
-from jobs.datasets.resolving import Registry
+from jobs.data.resolving import Registry
 from jobs.db.tables import Project
 from jobs.lifecycle.admission import Site, absent, unsupported, unusable_weights
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.scopes import Scope
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec
-from jobs.project_admission import Applicant, admit, project_of, project_problems
+from jobs.people.project_admission import Applicant, admit, project_of, project_problems
 from jobs.scheduling.hosts import lack_of_room
 
 
@@ -105,7 +105,7 @@ def applicant_of(caller: Caller) -> Applicant:
 def accepted(session: Session, draft: Draft, applicant: Applicant) -> Plan:
     """The plan of a draft that nothing speaks against now, and that its project takes.
 
-    Raises `InvalidSpec`, and what `jobs.project_admission.admit` raises.
+    Raises `InvalidSpec`, and what `jobs.people.project_admission.admit` raises.
     """
     if problems := Objections(session, applicant).to(draft):
         raise InvalidSpec(problems)

@@ -10,8 +10,8 @@ from ipaddress import ip_address
 
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
+from jobs.people.tokens import Bearer
 from jobs.runtime.settings import Settings
-from jobs.tokens import Bearer
 
 Clock = Callable[[], float]
 

@@ -13,10 +13,11 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from jobs import live_figures, projects
+from jobs import live_figures
 from jobs.db.engine import Sessions
 from jobs.live_figures import HostFigures, LeasedGpu, RunningJob
-from jobs.projects import ProjectState
+from jobs.people import projects
+from jobs.people.projects import ProjectState
 from jobs.runtime.settings import Settings
 from jobs.webhooks import outbox
 from jobs.webhooks.outbox import Counts

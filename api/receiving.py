@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from api.problems import Problem
-from jobs.datasets.uploads import FOLDER
+from jobs.data.uploads import FOLDER
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Collection
 from threading import Lock
 
-from jobs import tokens
 from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
-from jobs.tokens import Bearer
+from jobs.people import tokens
+from jobs.people.tokens import Bearer
 
 
 class Tokens:

@@ -20,7 +20,7 @@ import httpx2 as httpx
 
 from hora.errors import HoraError, Json, ProblemError, ServiceUnavailable
 from hora.transport import PAUSES_S, Transport, at
-from jobs.artifacts import ArtifactNotFound, parts_of
+from jobs.data.artifact_files import ArtifactNotFound, parts_of
 
 _CHUNK_BYTES = 256 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

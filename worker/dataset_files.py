@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.datasets import uploads, validating
+from jobs.data import uploads, validation
 from jobs.db.engine import Sessions
 from jobs.model.dataset_names import NAME
 
@@ -96,8 +96,8 @@ class OldDatasets:
             uploads.give_up_stale(session, after_days=self._keep_uploads_days)
         with self._sessions() as session:
             archives = uploads.unneeded(session, files.archives())
-            gone = {name: validating.removable(session, name, versions) for name, versions in there.items()}
-            left = validating.abandoned(session, list(scratches))
+            gone = {name: validation.removable(session, name, versions) for name, versions in there.items()}
+            left = validation.abandoned(session, list(scratches))
         for upload_id in archives:
             files.remove_archive(upload_id)
         for name, versions in gone.items():

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jobs.datasets.resolving import with_source
-from jobs.datasets.versions import Ref
+from jobs.data.resolving import with_source
+from jobs.data.versions import Ref
 from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import weights_job
 from jobs.lifecycle.leases import claim, end, record_supervisor, release

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.artifact_rows import given_up
+from jobs.data.artifacts import given_up
 from jobs.db.engine import Sessions
 
 _log = logging.getLogger(__name__)

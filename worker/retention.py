@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from jobs.analysis.keeping import Keeping
-from jobs.artifact_rows import give_up
+from jobs.data.artifacts import give_up
 from jobs.db.engine import Sessions
 from jobs.lifecycle import retention
 from jobs.runtime.settings import Settings

@@ -16,8 +16,8 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError
 
-from jobs.datasets import uploads, validating
-from jobs.datasets.validating import Archive, Claim
+from jobs.data import uploads, validation
+from jobs.data.validation import Archive, Claim
 from jobs.db.engine import Sessions
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
@@ -68,10 +68,10 @@ class Validator(threading.Thread):
         host_timeout_s = self._settings.host_timeout_s
         with self._sessions.begin() as session:
             refused = [
-                *validating.refuse_hopeless(session),
-                *validating.refuse_unseen(session, host_timeout_s=host_timeout_s),
+                *validation.refuse_hopeless(session),
+                *validation.refuse_unseen(session, host_timeout_s=host_timeout_s),
             ]
-            mine = validating.claim(session, self._settings.host, for_s=CLAIM_S)
+            mine = validation.claim(session, self._settings.host, for_s=CLAIM_S)
             self._pause_s = turn_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
         for name in refused:
             _log.info("dataset %s is invalid: nobody could look at it", name)
@@ -79,7 +79,7 @@ class Validator(threading.Thread):
             return False
         if not self._is_seen(mine):
             with self._sessions.begin() as session:
-                validating.leave(session, mine, unseen=True)
+                validation.leave(session, mine, unseen=True)
             return True
         self._validate(mine)
         return True
@@ -101,11 +101,11 @@ class Validator(threading.Thread):
             self._settle_invalid(mine, str(why))
         except GivenUp:
             with self._sessions.begin() as session:
-                validating.leave(session, mine)
+                validation.leave(session, mine)
         except (Failed, OSError) as error:
             _log.warning("looking at dataset %s failed: %s", mine, error)
             with self._sessions.begin() as session:
-                validating.leave(session, mine, counts=True)
+                validation.leave(session, mine, counts=True)
         else:
             self._settle_ready(mine, source, found)
         finally:
@@ -154,7 +154,7 @@ class Validator(threading.Thread):
 
     def _settle_ready(self, mine: Claim, source: str, found: dict[str, Any]) -> None:
         with self._sessions.begin() as session:
-            done = validating.settle(
+            done = validation.settle(
                 session, mine, facts=found["facts"], fingerprint=found["fingerprint"], source=source
             )
             if done and mine.archive is not None:
@@ -168,7 +168,7 @@ class Validator(threading.Thread):
         """The upload stays for a while, to be registered with other options; what was unpacked goes."""
         why = why.replace(f"{self._settings.datasets}{os.sep}", "")
         with self._sessions.begin() as session:
-            done = validating.settle(session, mine, error=why)
+            done = validation.settle(session, mine, error=why)
         if done:
             if mine.archive is not None:
                 self._files.remove(mine.name, mine.version)
@@ -200,6 +200,6 @@ class _Kept:
         """Whether the claim holds, which it now does for a while."""
         asked_at = time.monotonic()
         with self._sessions.begin() as session:
-            held = validating.renew(session, self.claim, for_s=CLAIM_S)
+            held = validation.renew(session, self.claim, for_s=CLAIM_S)
         self._lost_at = asked_at + CLAIM_S
         return held

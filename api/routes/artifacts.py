@@ -12,9 +12,9 @@ from api.downloads import Download, byte_range, download_headers, media_type_of
 from api.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
 from api.problems import Problem
-from jobs import artifacts
-from jobs.artifact_rows import ArtifactsRemoved, whereabouts
-from jobs.artifacts import Artifact, ArtifactNotFound, ArtifactsUnseen
+from jobs.data import artifact_files
+from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen
+from jobs.data.artifacts import ArtifactsRemoved, whereabouts
 from jobs.db import cursors
 from jobs.views.artifacts import ArtifactView
 from jobs.views.base import Listed
@@ -73,7 +73,7 @@ def _listed(services: Services, job_id: str) -> Sequence[Artifact]:
     if where.removed_at is not None:
         return []
     try:
-        return artifacts.listed(services.settings.runs_dir, job_id)
+        return artifact_files.listed(services.settings.runs_dir, job_id)
     except ArtifactsUnseen:
         if where.host in (None, services.settings.host):
             return []
@@ -123,14 +123,14 @@ def look_at_artifact(job_id: JobId, path: ArtifactPath, services: ServicesHere) 
     return Download(_opened(services, job_id, path), None, only_head=True)
 
 
-def _opened(services: Services, job_id: str, path: str) -> artifacts.OpenArtifact:
+def _opened(services: Services, job_id: str, path: str) -> artifact_files.OpenArtifact:
     with services.sessions() as session:
         where = whereabouts(session, job_id)
-    artifacts.parts_of(path)
+    artifact_files.parts_of(path)
     if where.removed_at is not None:
         raise ArtifactsRemoved(job_id, where.removed_at)
     try:
-        return artifacts.opened(services.settings.runs_dir, job_id, path)
+        return artifact_files.opened(services.settings.runs_dir, job_id, path)
     except ArtifactsUnseen:
         if where.host in (None, services.settings.host):
             raise ArtifactNotFound(path) from None

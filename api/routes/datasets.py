@@ -23,14 +23,14 @@ from api.entity_tags import UNCHANGED, answer_once, tag_of, tagged_with
 from api.openapi import problems
 from api.problems import invalid
 from api.routes.jobs import Key
-from jobs import audit
-from jobs.datasets import uploads, versions
-from jobs.datasets.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
+from jobs.data import uploads, versions
+from jobs.data.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
 from jobs.db.tables import DatasetVersion
 from jobs.lifecycle.admission import misplaced
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.catalog import DATASETS
 from jobs.model.spec import FieldProblem, InvalidSpec, field_problems
+from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.data import DatasetLine, DatasetVersions, DatasetVersionView, NewDataset
 

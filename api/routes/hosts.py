@@ -10,7 +10,7 @@ from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, Service
 from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
 from api.routes.series import MaxPoints
-from jobs import audit
+from jobs.people import audit
 from jobs.scheduling import draining
 from jobs.scheduling.hosts import host, hosts
 from jobs.telemetry import host_samples

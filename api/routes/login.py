@@ -14,9 +14,9 @@ from fastapi.responses import RedirectResponse
 from api import sessions
 from api.access import CallerHere, address_of, router
 from api.deps import ServicesHere
-from jobs import audit, people, tokens
-from jobs.audit import Actor
-from jobs.tokens import LoginRefused
+from jobs.people import audit, rights, tokens
+from jobs.people.audit import Actor
+from jobs.people.tokens import LoginRefused
 from jobs.views.people import LoginLinkView
 
 routes = router("people", own=True)
@@ -31,7 +31,7 @@ _LOCAL_PATH = r"^/([^/\\\x00-\x1f\x7f-\x9f][^\\\x00-\x1f\x7f-\x9f]*)?$"
 def create_login_link(services: ServicesHere, caller: CallerHere, response: Response) -> LoginLinkView:
     """Make a link that lets you in to the page: within ten minutes, once, with the scope of your token."""
     with services.sessions.begin() as session:
-        code, expires_at = people.make_login_link(session, caller.bearer)
+        code, expires_at = rights.make_login_link(session, caller.bearer)
         audit.record(session, caller.actor, "login_link.created", caller.user)
     response.headers.update(_NOT_KEPT)
     return LoginLinkView(path=f"/login?code={code}", expires_at=expires_at)

@@ -10,9 +10,9 @@ from api.openapi import problems
 from api.problems import Forbidden
 from api.routes.lookups import Moment
 from api.rows import token_view
-from jobs import audit, people, tokens
-from jobs.audit import AuditFilter
 from jobs.model.scopes import Scope
+from jobs.people import audit, rights, tokens
+from jobs.people.audit import AuditFilter
 from jobs.views.base import Listed
 from jobs.views.people import (
     AuditView,
@@ -42,7 +42,7 @@ _TOKENS = {
 def get_me(services: ServicesHere, caller: CallerHere) -> MeView:
     """Say who calls, and what their token lets them do."""
     with services.sessions() as session:
-        projects = people.projects_of(session, caller.user)
+        projects = rights.projects_of(session, caller.user)
     bearer = caller.bearer
     return MeView(
         user=bearer.user,
@@ -70,7 +70,7 @@ def create_token(
     """Make a token. Its text is in this answer and nowhere else; it may do, and lives, no more than your own."""
     most_per_s = services.limits.rate_of(caller.bearer)
     with services.sessions.begin() as session:
-        text, token = people.make_token(session, caller.bearer, asked, most_per_s=most_per_s)
+        text, token = rights.make_token(session, caller.bearer, asked, most_per_s=most_per_s)
         view = token_view(token)
         told = view.model_dump(mode="json", include={"user", "scope", "name", "expires_at"})
         audit.record(session, caller.actor, "token.created", view.id, **told)
@@ -119,7 +119,7 @@ def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) 
     with services.sessions.begin() as session:
         token = tokens.get_token(session, token_id)
         caller.require_owner(f"the token {token_id}", token.user_name)
-        ended = people.revoke(session, token)
+        ended = rights.revoke(session, token)
         audit.record(session, caller.actor, "token.revoked", token_id, user=token.user_name, name=token.name)
     services.tokens.forget(token_id, *ended)
 
@@ -128,7 +128,7 @@ def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) 
 def list_users(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None) -> Listed[UserView]:
     """List users by name, page by page. There is one for everybody who was ever given a token."""
     with services.sessions() as session:
-        page = people.list_users(session, limit=limit, cursor=cursor)
+        page = rights.list_users(session, limit=limit, cursor=cursor)
     return Listed(items=[UserView.model_validate(line) for line in page.items], next_cursor=page.next_cursor)
 
 
@@ -146,7 +146,7 @@ def change_user(
     """Disable a user, so that none of their tokens is let in, or enable them again. Their jobs go on."""
     action = "user.disabled" if change.disabled else "user.enabled"
     with services.sessions.begin() as session:
-        line = people.set_disabled(session, user_name, disabled=change.disabled)
+        line = rights.set_disabled(session, user_name, disabled=change.disabled)
         audit.record(session, caller.actor, action, user_name)
     services.tokens.forget_user(user_name)
     return UserView.model_validate(line)

@@ -20,8 +20,8 @@ from api.deps import (
 )
 from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import problems
-from jobs import audit, projects
 from jobs.model.spec import InvalidSpec, field_problems
+from jobs.people import audit, projects
 from jobs.views.base import Listed
 from jobs.views.projects import NewProject, ProjectChanges, ProjectView
 

@@ -28,12 +28,13 @@ from api.drawing import png_of
 from api.entity_tags import UNCHANGED, answer_with, is_known, tag_of, tagged_with, unchanged
 from api.openapi import CREATED, problems
 from api.routes.jobs import Key
-from jobs import audit, versions
-from jobs.datasets.resolving import Registry
+from jobs import versions
+from jobs.data.resolving import Registry
 from jobs.lifecycle.submission import Idempotency
 from jobs.model.plan import Plan
 from jobs.model.spec import InvalidSpec, field_problems
-from jobs.project_admission import Applicant, admit
+from jobs.people import audit
+from jobs.people.project_admission import Applicant, admit
 from jobs.studies import formats, orders, store
 from jobs.studies.grid import Cell, Mistakes, cells_of
 from jobs.studies.plots import plot_of
@@ -150,7 +151,7 @@ def _accepted(
 ) -> list[tuple[Cell, Plan]]:
     """The cells with their plans, where nothing speaks against any of them now and their project takes them.
 
-    Raises `InvalidSpec`, and what `jobs.project_admission.admit` raises.
+    Raises `InvalidSpec`, and what `jobs.people.project_admission.admit` raises.
     """
     objections, mistakes = Objections(session, applicant), Mistakes(asked)
     for cell, draft in zip(cells, drafts, strict=True):

@@ -13,11 +13,11 @@ from api.openapi import problems
 from api.problems import Problem, UnsupportedBody, invalid
 from api.receiving import UploadFile
 from api.requests import CHUNK_BYTES
-from jobs import audit
-from jobs.datasets import uploads
-from jobs.datasets.uploads import UploadGone
+from jobs.data import uploads
+from jobs.data.uploads import UploadGone
 from jobs.db.tables import Upload
 from jobs.model.spec import FieldProblem
+from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.data import NewUpload, UploadView
 

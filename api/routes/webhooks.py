@@ -10,10 +10,10 @@ from api.deps import Cursor, IfNoneMatch, PageLimit, SafeText, ServicesHere, as_
 from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import problems
 from api.problems import Forbidden, invalid
-from jobs import audit
 from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.model.scopes import Scope
 from jobs.model.spec import FieldProblem
+from jobs.people import audit
 from jobs.runtime.outbound_addresses import target_of
 from jobs.views.base import Listed
 from jobs.views.webhooks import DeliveryStatus, DeliveryView, NewWebhook, NewWebhookView, WebhookChanges, WebhookView

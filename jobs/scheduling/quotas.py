@@ -1,6 +1,6 @@
 """What projects hold and have used, read from the rows, and what ended attempts add to it.
 
-Called by the dispatcher, by `jobs.scheduling.queue` to say why a job waits, and by `jobs.projects`; `charge` by `jobs.lifecycle.leases`.
+Called by the dispatcher, by `jobs.scheduling.queue` to say why a job waits, and by `jobs.people.projects`; `charge` by `jobs.lifecycle.leases`.
 Every function works in the caller's transaction.
 
 A GPU-hour is one slot leased for an hour, whatever is done with it. Those of live attempts are worked out when asked

@@ -2,7 +2,7 @@
 
 Each works in the caller's transaction and holds the study's row until the commit, so that two callers take turns. It
 also keeps the dispatcher from placing meanwhile: both change many jobs at once, in no common order. Each raises
-`StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived`, of `jobs.project_admission`.
+`StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived`, of `jobs.people.project_admission`.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from jobs.datasets.resolving import sizes_in
+from jobs.data.resolving import sizes_in
 from jobs.db.tables import Job, JobEvent, Study
 from jobs.lifecycle.store import move, touch_all
 from jobs.lifecycle.submission import StudyPlace, write_jobs
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
-from jobs.project_admission import require_room
+from jobs.people.project_admission import require_room
 from jobs.scheduling.placement_rows import PASS
 from jobs.studies.store import lock, newest_jobs, touch
 

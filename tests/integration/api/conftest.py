@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
+from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
-from jobs.tokens import store_token
 from tests.integration.api.given import SPEC, TOKEN
 
 
@@ -38,7 +38,7 @@ def api(app: FastAPI) -> Iterator[TestClient]:
 def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[..., TestClient]:
     """Makes a client of the running app for somebody: `client_of("alice")`, `client_of("ann", "read")`.
 
-    Keywords are those of `jobs.tokens.store_token`.
+    Keywords are those of `jobs.people.tokens.store_token`.
     """
     numbers = count(1)
 

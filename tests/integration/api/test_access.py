@@ -167,14 +167,14 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
         tokens.forget(token.id)
         return found
 
-    monkeypatch.setattr("jobs.tokens.find", found_before_the_revocation)
+    monkeypatch.setattr("jobs.people.tokens.find", found_before_the_revocation)
     assert tokens.looked_up(token.sha256) is not None
 
     assert tokens.remembered(token.sha256) is None
 
 
 def tokens_found(sessions: Sessions, sha256: str) -> Any:
-    from jobs.tokens import find
+    from jobs.people.tokens import find
 
     with sessions() as session:
         return find(session, sha256)

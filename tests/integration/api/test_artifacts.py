@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, update
 
 from api.main import app_for
-from jobs import artifact_rows
+from jobs.data import artifacts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle.admission import unusable_weights
@@ -283,7 +283,7 @@ def long_over(sessions: Sessions, job_id: str) -> None:
 
 def give_up(sessions: Sessions) -> bool:
     with sessions.begin() as session:
-        return artifact_rows.give_up(session, keep_days=365)
+        return artifacts.give_up(session, keep_days=365)
 
 
 def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:

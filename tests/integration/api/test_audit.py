@@ -14,10 +14,10 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from jobs import audit
-from jobs.audit import Actor
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Host
+from jobs.people import audit
+from jobs.people.audit import Actor
 from jobs.runtime.settings import Settings
 from tests.integration.api.given import SPEC, TOKEN, a_host
 from tests.integration.api.walk import SAFE, closed_routes

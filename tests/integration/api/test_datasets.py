@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from api.main import app_for
-from jobs.datasets import validating
+from jobs.data import validation
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Job
 from jobs.lifecycle.store import move
@@ -45,11 +45,11 @@ def app(configuration: Settings) -> FastAPI:
 def settled(sessions: Sessions, **values: Any) -> None:
     """Do what a worker does with the next version: ready by default."""
     with sessions.begin() as session:
-        claim = validating.claim(session, "ha", for_s=60)
+        claim = validation.claim(session, "ha", for_s=60)
         assert claim is not None
         fingerprint = f"{claim.version:064x}"
         values = values or {"facts": FACTS, "fingerprint": fingerprint}
-        assert validating.settle(session, claim, **values)
+        assert validation.settle(session, claim, **values)
 
 
 @pytest.fixture

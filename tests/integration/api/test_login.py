@@ -12,10 +12,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text, update
 
 from api.sessions import csrf_token
-from jobs import tokens
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
-from jobs.tokens import LoginRefused
+from jobs.people import tokens
+from jobs.people.tokens import LoginRefused
 from tests.integration.api.given import SPEC
 from tests.waiting import until
 

@@ -10,9 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
-from jobs import people
 from jobs.db.engine import Sessions
 from jobs.db.tables import ProjectMember, Token, User
+from jobs.people import rights
 from tests.integration.api.given import TOKEN
 
 Clients = Callable[..., TestClient]
@@ -142,7 +142,7 @@ def test_a_wrong_field_is_named(api: TestClient, field: str, value: object) -> N
 
 
 def test_a_user_has_no_more_tokens_than_anybody_may(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(people, "MOST_TOKENS", 2)
+    monkeypatch.setattr(rights, "MOST_TOKENS", 2)
     made(api, user="alice")
     second = made(api, user="alice")["id"]
     assert "2 tokens" in why_not(api.post("/v1/tokens", json={"name": "x", "user": "alice"}), 409, "too-many-tokens")
@@ -204,8 +204,8 @@ def test_two_admins_do_not_lock_each_other_out(sessions: Sessions, client_of: Cl
         together.wait(10)
         try:
             with sessions.begin() as session:
-                people.set_disabled(session, name, disabled=True)
-        except people.LastAdmin:
+                rights.set_disabled(session, name, disabled=True)
+        except rights.LastAdmin:
             return False
         return True
 

@@ -11,12 +11,12 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
 from api.main import app_for
-from jobs import tokens
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Slot
 from jobs.lifecycle.store import transition
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
+from jobs.people import tokens
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
 from tests.integration.api.given import SPEC, a_host

@@ -14,7 +14,7 @@ from api import receiving
 from api.main import app_for
 from api.receiving import UploadFile
 from api.requests import CHUNK_BYTES
-from jobs.datasets import uploads
+from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of

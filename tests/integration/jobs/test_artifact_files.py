@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import artifacts
-from jobs.artifacts import ArtifactNotFound, ArtifactsUnseen, listed, opened, parts_of
+from jobs.data import artifact_files
+from jobs.data.artifact_files import ArtifactNotFound, ArtifactsUnseen, listed, opened, parts_of
 
 JOB = "job1"
 
@@ -106,7 +106,7 @@ def test_a_part_that_becomes_a_link_after_it_was_looked_at_is_not_followed(
     """Between a look and the opening there is no moment: each part is opened from the one above, as no link."""
     train = runs / JOB / "artifacts/tensorboard/train"
     (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
-    looked = artifacts.parts_of
+    looked = artifact_files.parts_of
 
     def swapped(path: str) -> list[str]:
         found = looked(path)
@@ -118,7 +118,7 @@ def test_a_part_that_becomes_a_link_after_it_was_looked_at_is_not_followed(
             train.symlink_to(runs.parent)
         return found
 
-    monkeypatch.setattr(artifacts, "parts_of", swapped)
+    monkeypatch.setattr(artifact_files, "parts_of", swapped)
     with pytest.raises(ArtifactNotFound):
         opened(runs, JOB, "tensorboard/train/events.out.tfevents.1")
 
@@ -128,7 +128,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_entered_is_the_one_that_was_op
 ) -> None:
     train = runs / JOB / "artifacts/tensorboard/train"
     (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
-    opening = artifacts._open
+    opening = artifact_files._open
 
     def then_swapped(name: str, flags: int, folder: int, path: str) -> int:
         descriptor = opening(name, flags, folder, path)
@@ -137,7 +137,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_entered_is_the_one_that_was_op
             train.symlink_to(runs.parent)
         return descriptor
 
-    monkeypatch.setattr(artifacts, "_open", then_swapped)
+    monkeypatch.setattr(artifact_files, "_open", then_swapped)
     assert read(runs, "tensorboard/train/events.out.tfevents.1") == b"events"
 
 

@@ -13,8 +13,8 @@ from jobs.db.tables import Job, Project, User, Webhook, WebhookDelivery
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import EndReason, Status
+from jobs.people.tokens import add_user
 from jobs.studies import orders
-from jobs.tokens import add_user
 from jobs.webhooks import outbox, store
 from jobs.webhooks.outbox import JOB_ENDED, STUDY_ENDED, Claimed
 from jobs.webhooks.retries import Answer, Verdict

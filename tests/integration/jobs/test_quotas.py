@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs import projects
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, ProjectUsage
 from jobs.lifecycle import leases
@@ -16,12 +15,13 @@ from jobs.lifecycle.submission import submit
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
-from jobs.people import NotAllowed
-from jobs.project_admission import Applicant, ProjectArchived, QueueFull, admit
+from jobs.people import projects
+from jobs.people.project_admission import Applicant, ProjectArchived, QueueFull, admit
+from jobs.people.rights import NotAllowed
+from jobs.people.tokens import add_user
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.queue import standings
 from jobs.scheduling.quotas import limited, quotas_of
-from jobs.tokens import add_user
 from tests.integration.jobs import given
 
 

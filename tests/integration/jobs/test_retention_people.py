@@ -8,7 +8,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Token
 from jobs.lifecycle import retention
 from jobs.model.scopes import Scope
-from jobs.tokens import Kind, store_token
+from jobs.people.tokens import Kind, store_token
 
 
 def entries(sessions: Sessions, days_ago: float, count: int) -> None:

@@ -19,7 +19,7 @@ from jobs.db.tables import Attempt, Token, User
 from jobs.lifecycle.store import add_event, touch, transition
 from jobs.model.scopes import Scope
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.tokens import store_token
+from jobs.people.tokens import store_token
 from tests.integration.live.conftest import TOKEN
 from tests.integration.live.reading import Reader, lines, note, points
 from tests.waiting import until

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import event, insert, select
 from sqlalchemy.engine import Engine
 
-from jobs import projects
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Job, ProjectUsage
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
+from jobs.people import projects
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import given

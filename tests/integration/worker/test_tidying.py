@@ -13,10 +13,10 @@ from jobs.db.tables import AuditEntry, Host, Job, LogLine, Token
 from jobs.lifecycle import retention
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
+from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow
-from jobs.tokens import store_token
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 from tests.waiting import until

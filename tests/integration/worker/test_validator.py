@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select, update
 
-from jobs.datasets import uploads, validating, versions
+from jobs.data import uploads, validation, versions
 from jobs.db.engine import Sessions
 from jobs.db.tables import DatasetVersion, Upload
 from jobs.runtime.settings import Settings
@@ -289,14 +289,14 @@ def test_a_worker_that_dies_takes_its_process_along_and_another_goes_on(
 def test_a_claim_that_was_lost_writes_nothing(registered: Register, sessions: Sessions) -> None:
     row_id = registered(source="d")
     with sessions.begin() as session:
-        first = validating.claim(session, "ha", for_s=-1)
-        second = validating.claim(session, "hb", for_s=60)
+        first = validation.claim(session, "ha", for_s=-1)
+        second = validation.claim(session, "hb", for_s=60)
         assert first is not None
         assert second is not None
-        assert not validating.settle(session, first, error="too late")
-        assert not validating.renew(session, first, for_s=60)
-        assert not validating.leave(session, first)
-        assert validating.settle(session, second, error="because")
+        assert not validation.settle(session, first, error="too late")
+        assert not validation.renew(session, first, for_s=60)
+        assert not validation.leave(session, first)
+        assert validation.settle(session, second, error="because")
     assert row_of(sessions, row_id).error == "because"
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from api.limits import Buckets, Limits
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
+from jobs.people.tokens import Bearer
 from jobs.runtime.settings import Settings
-from jobs.tokens import Bearer
 
 
 class Clock:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.datasets.resolving import registered_sizes, with_options, without_options
+from jobs.data.resolving import registered_sizes, with_options, without_options
 from jobs.db.tables import DatasetVersion
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes

@@ -1,6 +1,6 @@
 """Tokens: unguessable, and not readable from what is stored."""
 
-from jobs.tokens import new_token, token_sha256
+from jobs.people.tokens import new_token, token_sha256
 
 
 def test_tokens_are_long_and_never_the_same() -> None:

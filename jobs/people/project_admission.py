@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Job, Project, ProjectMember
 from jobs.model.spec import FieldProblem, Spec
 from jobs.model.states import Status
-from jobs.people import NotAllowed
+from jobs.people.rights import NotAllowed
 
 _MOST_NAMED = 20  # projects that a message lists
 

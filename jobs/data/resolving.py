@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from jobs.datasets import versions
-from jobs.datasets.versions import Ref
+from jobs.data import versions
+from jobs.data.versions import Ref
 from jobs.db.engine import Sessions
 from jobs.db.tables import DatasetVersion
 from jobs.model.catalog import sizes_of

@@ -20,7 +20,7 @@ from jobs.db import cursors
 from jobs.db.cursors import Page
 from jobs.db.tables import ProjectMember, Token, User
 from jobs.model.scopes import Scope
-from jobs.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, store_token, withdraw
+from jobs.people.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, store_token, withdraw
 from jobs.views.people import NewToken
 
 MOST_TOKENS = 100  # that are let in, of one user

@@ -1,6 +1,6 @@
 """Projects: what jobs are counted under, with quotas and members. Called by the api.
 
-Whether a job is taken is in `jobs.project_admission`, what a project holds and used in `jobs.scheduling.quotas`. Every function
+Whether a job is taken is in `jobs.people.project_admission`, what a project holds and used in `jobs.scheduling.quotas`. Every function
 works in the caller's transaction; the caller commits.
 
     ProjectNotFound     there is no project of this name
@@ -22,7 +22,7 @@ from jobs.db.cursors import Page
 from jobs.db.tables import Job, Project, ProjectMember, User
 from jobs.model.spec import DEFAULT_PROJECT
 from jobs.model.states import Status
-from jobs.people import UserNotFound
+from jobs.people.rights import UserNotFound
 from jobs.scheduling.quotas import quotas_of
 
 _LIST = "projects"  # what its cursors belong to

@@ -7,7 +7,7 @@ their guess agrees with a stored one, and cannot choose the next guess so that i
     TokenNotFound       no token that people can speak of has this id
     LoginRefused        the code of a login link is unknown, was used, or is too old
 
-Who may make which token, and who may take one away, is in `jobs.people`.
+Who may make which token, and who may take one away, is in `jobs.people.rights`.
 """
 
 import hashlib

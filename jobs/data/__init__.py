@@ -1,0 +1,1 @@
+"""Registered datasets with their uploads, and the artifacts that jobs leave."""

@@ -1,0 +1,1 @@
+"""Who may do what: users, tokens, projects with their quotas, and the audit log."""
