@@ -28,10 +28,12 @@ from jobs.data.uploads import TooManyUploads, UploadGone, UploadInUse, UploadNot
 from jobs.data.versions import DatasetInUse, DatasetNotFound
 from jobs.db.cursors import InvalidCursor
 from jobs.db.text_search import TooMuchToSearch
+from jobs.insight.studies.store import StudyNotFound
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
 from jobs.model.spec import FieldProblem, InvalidSpec
+from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 from jobs.people.project_admission import ProjectArchived, QueueFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.people.rights import LastAdmin, NotAllowed, TooManyTokens, UserDisabled, UserNotFound
@@ -39,8 +41,6 @@ from jobs.people.tokens import LoginRefused, TokenNotFound
 from jobs.runtime.outbound_addresses import ForbiddenAddress
 from jobs.scheduling.draining import HostInUse
 from jobs.scheduling.hosts import HostNotFound
-from jobs.studies.store import StudyNotFound
-from jobs.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 
 _log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import structlog
 
 from api.problems import Broken, Unavailable
-from jobs.studies.plots import Plot
+from jobs.insight.studies.plots import Plot
 
 _AT_ONCE = threading.BoundedSemaphore(2)
 _IN_LINE = threading.BoundedSemaphore(4)  # each holds a thread of the service: a fifth is refused

@@ -16,11 +16,11 @@ from sqlalchemy.orm import Session
 from jobs import live_figures
 from jobs.db.engine import Sessions
 from jobs.live_figures import HostFigures, LeasedGpu, RunningJob
+from jobs.outward.webhooks import outbox
+from jobs.outward.webhooks.outbox import Counts
 from jobs.people import projects
 from jobs.people.projects import ProjectState
 from jobs.runtime.settings import Settings
-from jobs.webhooks import outbox
-from jobs.webhooks.outbox import Counts
 
 _Row = TypeVar("_Row")
 

@@ -1,4 +1,4 @@
-"""Draws one picture: `python -m api.plot` takes a `jobs.studies.plots.Plot` on standard input and writes a PNG.
+"""Draws one picture: `python -m api.plot` takes a `jobs.insight.studies.plots.Plot` on standard input and writes a PNG.
 
 A process of its own, started by `api.drawing`: matplotlib takes 100 MB that the api can do without.
 """
@@ -15,7 +15,7 @@ mpl.rcParams["svg.fonttype"] = "none"
 from matplotlib.figure import Figure  # noqa: E402 - after the choice of the renderer
 from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: E402
 
-from jobs.studies.plots import Line, Panel, Plot  # noqa: E402
+from jobs.insight.studies.plots import Line, Panel, Plot  # noqa: E402
 
 _MOST_IN_LEGEND = 10
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]  # Okabe and Ito: for all eyes

@@ -13,9 +13,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import JobEvent
+from jobs.insight.studies.store import StudyNotFound
 from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import TERMINAL
-from jobs.studies.store import StudyNotFound
 
 _ATTEMPTS = """
     (SELECT string_agg(concat_ws('/', number, resumed_step, md5(offsets::text)), ',' ORDER BY number)

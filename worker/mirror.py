@@ -14,10 +14,10 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
-from jobs.mirroring import store
-from jobs.mirroring.description import JOB_TAG, identity, outcome, params
-from jobs.mirroring.store import Position, Work
 from jobs.model.states import Status
+from jobs.outward.mirroring import store
+from jobs.outward.mirroring.description import JOB_TAG, identity, outcome, params
+from jobs.outward.mirroring.store import Position, Work
 from jobs.runtime.settings import Settings
 from jobs.telemetry.axes import start_of
 from worker.mlflow_server import Away, MlflowServer, NewRun, Refused

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import httpx2 as httpx
 
-from jobs.mirroring.points import Point
+from jobs.outward.mirroring.points import Point
 
 _Item = TypeVar("_Item")
 

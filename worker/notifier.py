@@ -16,12 +16,12 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
+from jobs.outward.webhooks import outbox
+from jobs.outward.webhooks.messages import body_of, headers_of
+from jobs.outward.webhooks.outbox import Claimed
+from jobs.outward.webhooks.retries import Verdict
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import turn_s
-from jobs.webhooks import outbox
-from jobs.webhooks.messages import body_of, headers_of
-from jobs.webhooks.outbox import Claimed
-from jobs.webhooks.retries import Verdict
 from worker.outbound import Outbound
 
 _log = logging.getLogger(__name__)

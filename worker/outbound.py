@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import httpcore2 as httpcore
 
+from jobs.outward.webhooks.retries import Answer
 from jobs.runtime.outbound_addresses import Address, Allowed, ForbiddenAddress, checked, target_of
-from jobs.webhooks.retries import Answer
 
 Resolve = Callable[[str, int], Sequence[Address]]
 

@@ -18,14 +18,14 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from jobs.analysis.keeping import Keeping
 from jobs.data.artifacts import give_up
 from jobs.db.engine import Sessions
+from jobs.insight.analysis.keeping import Keeping
 from jobs.lifecycle import retention
+from jobs.outward.webhooks.outbox import remove_old
 from jobs.runtime.settings import Settings
 from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.thinning import Thinning
-from jobs.webhooks.outbox import remove_old
 from worker.dataset_files import OldDatasets
 from worker.old_artifacts import OldArtifacts, job_folders
 

@@ -7,10 +7,10 @@ from api.deps import IfNoneMatch, JobId, ServicesHere
 from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
 from api.routes.analysis import PATIENCE_S
-from jobs.advice.gathering import evidence_on
-from jobs.advice.rules import advice_on
-from jobs.analysis.analyse import analysis_of
 from jobs.db.engine import limit_statements
+from jobs.insight.advice.gathering import evidence_on
+from jobs.insight.advice.rules import advice_on
+from jobs.insight.analysis.analyse import analysis_of
 from jobs.lifecycle.store import get_job
 from jobs.views.advice import Advice
 from jobs.views.base import Listed

@@ -6,8 +6,8 @@ from api.access import router
 from api.deps import IfNoneMatch, JobId, ServicesHere
 from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
-from jobs.analysis.analyse import analysis_of
 from jobs.db.engine import limit_statements
+from jobs.insight.analysis.analyse import analysis_of
 from jobs.lifecycle.store import get_job
 from jobs.views.analysis import Analysis
 

@@ -24,9 +24,9 @@ from api.drafts import accepted, applicant_of, draft_of
 from api.entity_tags import job_tag
 from api.openapi import CREATED, problems
 from api.rows import job_view
-from jobs.advice.quote import preview
 from jobs.data.resolving import Registry, without_options
 from jobs.db.tables import Job
+from jobs.insight.advice.quote import preview
 from jobs.lifecycle import store
 from jobs.lifecycle.submission import Idempotency, replayed, submit
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec, merged, parse_spec, spec_from

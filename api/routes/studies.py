@@ -30,15 +30,15 @@ from api.openapi import CREATED, problems
 from api.routes.jobs import Key
 from jobs import versions
 from jobs.data.resolving import Registry
+from jobs.insight.studies import control, formats, store
+from jobs.insight.studies.grid import Cell, Mistakes, cells_of
+from jobs.insight.studies.plots import plot_of
+from jobs.insight.studies.report import report_on
 from jobs.lifecycle.submission import Idempotency
 from jobs.model.plan import Plan
 from jobs.model.spec import InvalidSpec, field_problems
 from jobs.people import audit
 from jobs.people.project_admission import Applicant, admit
-from jobs.studies import formats, orders, store
-from jobs.studies.grid import Cell, Mistakes, cells_of
-from jobs.studies.plots import plot_of
-from jobs.studies.report import report_on
 from jobs.views.base import Listed
 from jobs.views.studies import (
     CellPreview,
@@ -210,13 +210,13 @@ def _tag(session: Session, study_id: str) -> str:
 @routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY)
 def cancel_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Ask for the end of all jobs that have not ended. Asking again, or after the end, is fine."""
-    return _asked(services, caller, response, study_id, orders.request_cancel, "study.cancelled")
+    return _asked(services, caller, response, study_id, control.request_cancel, "study.cancelled")
 
 
 @routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY)
 def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Let all jobs that have not ended wait: running ones save and go back to the queue. Asking again is fine."""
-    return _asked(services, caller, response, study_id, orders.pause, "study.paused")
+    return _asked(services, caller, response, study_id, control.pause, "study.paused")
 
 
 @routes.post(
@@ -226,7 +226,7 @@ def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, r
 )
 def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
     """Let paused jobs go on, and put fresh jobs in the place of those that failed or were cancelled."""
-    return _asked(services, caller, response, study_id, orders.resume, "study.resumed")
+    return _asked(services, caller, response, study_id, control.resume, "study.resumed")
 
 
 def _asked(

@@ -13,11 +13,11 @@ from api.problems import Forbidden, invalid
 from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.model.scopes import Scope
 from jobs.model.spec import FieldProblem
+from jobs.outward.webhooks import store
 from jobs.people import audit
 from jobs.runtime.outbound_addresses import target_of
 from jobs.views.base import Listed
 from jobs.views.webhooks import DeliveryStatus, DeliveryView, NewWebhook, NewWebhookView, WebhookChanges, WebhookView
-from jobs.webhooks import store
 
 routes = router("webhooks")
 

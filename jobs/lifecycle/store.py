@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
-from jobs.webhooks.outbox import tell_of_jobs
+from jobs.outward.webhooks.outbox import tell_of_jobs
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
 

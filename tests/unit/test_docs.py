@@ -10,11 +10,11 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
+from jobs.insight.studies.grid import cells_of
 from jobs.lifecycle.admission import Site, unsupported
 from jobs.model.spec import Spec, load_yaml, parse_spec
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings
-from jobs.studies.grid import cells_of
 from jobs.views.studies import StudySpec
 
 ROOT = Path(__file__).parents[2]

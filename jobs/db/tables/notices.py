@@ -57,13 +57,13 @@ class WebhookDelivery(Base):
 
 
 class Mirror(Base):
-    """How much of a job another tracking server has got. Written only by `jobs.mirroring`."""
+    """How much of a job another tracking server has got. Written only by `jobs.outward.mirroring`."""
 
     __tablename__ = "mirrors"
 
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     run_id: Mapped[str | None] = mapped_column(String(64))  # the server's own
-    state: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # a `jobs.mirroring.Position`
+    state: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))  # a `jobs.outward.mirroring.Position`
     done_at: Mapped[datetime | None]  # it has all of it, or refused it too often
     error: Mapped[str | None]  # what it refused last, and why
     touched_at: Mapped[datetime] = mapped_column(server_default=func.now())

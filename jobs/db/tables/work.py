@@ -242,7 +242,7 @@ class JobEvent(Base):
 
 
 class JobAnalysis(Base):
-    """What was found out about a job that has ended, so that it is not worked out again: `jobs.analysis`."""
+    """What was found out about a job that has ended, so that it is not worked out again: `jobs.insight.analysis`."""
 
     __tablename__ = "job_analyses"
 

@@ -7,10 +7,10 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from jobs.advice.past import past_jobs
-from jobs.advice.quote import preview
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
+from jobs.insight.advice.past import past_jobs
+from jobs.insight.advice.quote import preview
 from jobs.lifecycle import store
 from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.plan import resolve_plan

@@ -12,12 +12,12 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from api.main import app_for
-from jobs.analysis import analyse, reading
-from jobs.analysis.analyse import analysis_of
-from jobs.analysis.keeping import Keeping
-from jobs.analysis.points import parts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
+from jobs.insight.analysis import analyse, reading
+from jobs.insight.analysis.analyse import analysis_of
+from jobs.insight.analysis.keeping import Keeping
+from jobs.insight.analysis.points import parts
 from jobs.lifecycle.store import get_job
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.settings import Settings

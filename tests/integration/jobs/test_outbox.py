@@ -10,14 +10,14 @@ from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Project, User, Webhook, WebhookDelivery
+from jobs.insight.studies import control
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import EndReason, Status
+from jobs.outward.webhooks import outbox, store
+from jobs.outward.webhooks.outbox import JOB_ENDED, STUDY_ENDED, Claimed
+from jobs.outward.webhooks.retries import Answer, Verdict
 from jobs.people.tokens import add_user
-from jobs.studies import orders
-from jobs.webhooks import outbox, store
-from jobs.webhooks.outbox import JOB_ENDED, STUDY_ENDED, Claimed
-from jobs.webhooks.retries import Answer, Verdict
 from tests.integration.jobs import given
 
 
@@ -120,7 +120,7 @@ def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions
     study_id, job_ids = given.a_study(sessions, jobs=3)
     assert end_studies(sessions) == []
     with sessions.begin() as session:
-        orders.request_cancel(session, study_id)
+        control.request_cancel(session, study_id)
     assert end_studies(sessions) == [study_id]
     assert end_studies(sessions) == []
     told = written(sessions)
@@ -133,10 +133,10 @@ def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
     study_id, _ = given.a_study(sessions)
     for _ in range(2):
         with sessions.begin() as session:
-            orders.resume(session, study_id)
+            control.resume(session, study_id)
         assert end_studies(sessions) == []
         with sessions.begin() as session:
-            orders.request_cancel(session, study_id)
+            control.request_cancel(session, study_id)
         assert end_studies(sessions) == [study_id]
     assert written(sessions) == 2 * [(webhook, STUDY_ENDED, study_id)]
 
@@ -145,9 +145,9 @@ def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions
     """Whoever resumes a study holds its row, and its new jobs are seen only after the commit."""
     study_id, _ = given.a_study(sessions)
     with sessions.begin() as session:
-        orders.request_cancel(session, study_id)
+        control.request_cancel(session, study_id)
     with sessions.begin() as resuming:
-        orders.resume(resuming, study_id)
+        control.resume(resuming, study_id)
         assert end_studies(sessions) == []
     assert end_studies(sessions) == []
 

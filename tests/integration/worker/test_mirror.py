@@ -16,8 +16,8 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Mirror
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, add_event, get_job, request_cancel, touch
-from jobs.mirroring.store import work_on
 from jobs.model.states import EndReason, EventKind, Status
+from jobs.outward.mirroring.store import work_on
 from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest, series
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow, SampleRow

@@ -18,10 +18,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import WebhookDelivery
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import Status
+from jobs.outward.webhooks import outbox, store
 from jobs.people.tokens import add_user
 from jobs.runtime.outbound_addresses import allowed_from
 from jobs.runtime.settings import Settings
-from jobs.webhooks import outbox, store
 from tests.integration.jobs import given
 from tests.receivers import Received, Receiver, receiving
 from tests.waiting import until

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.outward.webhooks.retries import Answer
 from jobs.runtime.outbound_addresses import Address, Allowed, allowed_from
-from jobs.webhooks.retries import Answer
 from tests.receivers import Receiver, receiving
 from worker import outbound
 from worker.outbound import Outbound

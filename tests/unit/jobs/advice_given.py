@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from jobs.advice.evidence import Cluster, Data, Evidence
-from jobs.advice.past import PastJob
-from jobs.advice.rules import advice_on
+from jobs.insight.advice.evidence import Cluster, Data, Evidence
+from jobs.insight.advice.past import PastJob
+from jobs.insight.advice.rules import advice_on
 from jobs.lifecycle.run_durations import key_of
 from jobs.model.catalog import MODELS
 from jobs.model.plan import DatasetSizes, resolve_plan

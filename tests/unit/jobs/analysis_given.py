@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jobs.analysis.evidence import EpochFigures, EpochSteps, Evidence, Run, SlotSamples, Steps
+from jobs.insight.analysis.evidence import EpochFigures, EpochSteps, Evidence, Run, SlotSamples, Steps
 
 SPEC = {"early_stopping": {"monitor": "val_accuracy", "min_delta": 0.001, "patience": 3}}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.advice.rules import advice_on
+from jobs.insight.advice.rules import advice_on
 from jobs.model.plan import resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.states import EndReason, Status

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jobs.advice.changes import changed
-from jobs.advice.evidence import Base, Cluster, Data, Evidence
-from jobs.advice.rules import RULES, advice_on
+from jobs.insight.advice.changes import changed
+from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
+from jobs.insight.advice.rules import RULES, advice_on
 from jobs.lifecycle.admission import unsupported
 from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.spec import InvalidSpec

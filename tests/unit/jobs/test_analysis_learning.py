@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as draws
 from hypothesis import strategies as st
 
-from jobs.analysis.learning import best_epoch_of, learning_of, overfits
+from jobs.insight.analysis.learning import best_epoch_of, learning_of, overfits
 from tests.unit.jobs import analysis_given as given
 
 FALLING = [2.0 * 0.8**epoch for epoch in range(20)]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.analysis.evidence import EpochSteps, Run
-from jobs.analysis.ledger import ledger_of
-from jobs.analysis.stalls import Pause
-from jobs.analysis.steps import Split
+from jobs.insight.analysis.evidence import EpochSteps, Run
+from jobs.insight.analysis.ledger import ledger_of
+from jobs.insight.analysis.stalls import Pause
+from jobs.insight.analysis.steps import Split
 from jobs.views.analysis import LedgerItem, StallCause
 
 I = LedgerItem  # noqa: E741 - read in a table

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.evidence import EpochSteps, LongStep, RankStep, Run
-from jobs.analysis.stalls import Pause, find, steps_without
+from jobs.insight.analysis.evidence import EpochSteps, LongStep, RankStep, Run
+from jobs.insight.analysis.stalls import Pause, find, steps_without
 from jobs.views.analysis import StallCause
 from tests.unit.jobs import analysis_given as given
 

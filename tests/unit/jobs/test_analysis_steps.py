@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from jobs.analysis.communication import Basis, Communication, communication_of
-from jobs.analysis.imbalance import imbalances
-from jobs.analysis.steps import compute_of_ranks, pattern, shares, split
+from jobs.insight.analysis.communication import Basis, Communication, communication_of
+from jobs.insight.analysis.imbalance import imbalances
+from jobs.insight.analysis.steps import compute_of_ranks, pattern, shares, split
 from tests.unit.jobs import analysis_given as given
 
 near = pytest.approx

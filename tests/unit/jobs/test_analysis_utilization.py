@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as draws
 from hypothesis import strategies as st
 
-from jobs.analysis.utilization import slot_use
+from jobs.insight.analysis.utilization import slot_use
 from tests.unit.jobs import analysis_given as given
 
 near = pytest.approx

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.analysis.analyse import analysed
-from jobs.analysis.evidence import Evidence, LongStep, RankStep
+from jobs.insight.analysis.analyse import analysed
+from jobs.insight.analysis.evidence import Evidence, LongStep, RankStep
 from jobs.views.analysis import Analysis, Finding, FindingKind
 from tests.unit.jobs import analysis_given as given
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from jobs.advice.past import PastJob, comparable
-from jobs.advice.quote import Asked, asked_of, quoted
-from jobs.advice.throughput import Throughput
-from jobs.advice.warnings import warnings_about
+from jobs.insight.advice.past import PastJob, comparable
+from jobs.insight.advice.quote import Asked, asked_of, quoted
+from jobs.insight.advice.throughput import Throughput
+from jobs.insight.advice.warnings import warnings_about
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec
 from jobs.scheduling.fitting import Cluster, HostSlots

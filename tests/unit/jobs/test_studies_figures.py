@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
 from jobs.model.states import Status
-from jobs.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
 from jobs.views.studies import Baseline, CellReport, Target
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.studies.figures import baseline_of, compared
-from jobs.studies.findings import findings_of
-from jobs.studies.statistics import interval
+from jobs.insight.studies.figures import baseline_of, compared
+from jobs.insight.studies.findings import findings_of
+from jobs.insight.studies.statistics import interval
 from jobs.views.studies import CellReport
 
 

@@ -5,10 +5,10 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, cell_report, compared
+from jobs.insight.studies.formats import comma_separated, markdown
+from jobs.insight.studies.plots import plot_of
 from jobs.model.states import Status
-from jobs.studies.figures import Epoch, Run, baseline_of, cell_report, compared
-from jobs.studies.formats import comma_separated, markdown
-from jobs.studies.plots import plot_of
 from jobs.views.studies import NoteView, StudyReport, Target
 
 TARGET = Target(value=0.5, chosen_by="study")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.studies.statistics import difference, interval, student_t
+from jobs.insight.studies.statistics import difference, interval, student_t
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.webhooks.retries import MAX_TRIES, Answer, Verdict, pause_s, verdict_of
+from jobs.outward.webhooks.retries import MAX_TRIES, Answer, Verdict, pause_s, verdict_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -1,0 +1,122 @@
+"""Reads what advice on a job rests on out of rows. Called by the api, with the job's analysis."""
+
+import json
+from typing import Any
+
+from sqlalchemy import BigInteger, func, select
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import Host, Job, MetricPoint, Slot
+from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
+from jobs.insight.advice.past import CPU, past_jobs, sizes_in, where_they_ran
+from jobs.lifecycle.admission import Site
+from jobs.lifecycle.run_durations import work_key_of
+from jobs.model.catalog import MODELS
+from jobs.model.plan import Plan
+from jobs.model.records import ProbeFindings, Summary
+from jobs.model.spec import Spec
+from jobs.model.states import Status
+from jobs.scheduling.fitting import Wish
+from jobs.scheduling.hosts import whole_cluster
+from jobs.telemetry.ingest import ALL_RANKS
+from jobs.views.analysis import Analysis
+
+_LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be started from
+_ACCURACY = "val_accuracy"
+
+
+def evidence_on(session: Session, job: Job, analysis: Analysis, site: Site) -> Evidence:
+    """All that the rules of advice go by."""
+    # Not strictly: what was stored by another version may have fields of other types.
+    spec = Spec.model_validate_json(json.dumps(job.spec))
+    plan = Plan.model_validate(job.plan)
+    ran_on = where_they_ran(session, [job.id]).get(job.id)
+    device = None if ran_on is None else ran_on.device
+    data = _data_of(job.dataset)
+    return Evidence(
+        job_id=job.id,
+        status=job.status,
+        spec=spec,
+        plan=plan,
+        analysis=analysis,
+        end_reason=job.end_reason,
+        error=job.error,
+        summary=None if job.summary is None else Summary.model_validate(job.summary),
+        probe=None if job.probe is None else ProbeFindings.model_validate(job.probe),
+        data=data,
+        model=MODELS.get(spec.model.name),
+        device=device,
+        hosts=1 if ran_on is None else ran_on.hosts,
+        accuracies=_accuracies(session, job.id),
+        past=tuple(past_jobs(session, job.work_key or work_key_of(spec))),
+        bases=_bases(session, job.id, spec, data),
+        cluster=_cluster(session, device),
+        site=site,
+    )
+
+
+def _data_of(dataset: dict[str, Any] | None) -> Data | None:
+    sizes = sizes_in(dataset)
+    if dataset is None or sizes is None:
+        return None
+    return Data(dataset["format"], tuple(dataset["shape"]), sizes)
+
+
+def _accuracies(session: Session, job_id: str) -> tuple[float, ...]:
+    """The validation accuracy of each epoch; where two attempts ran one, that of the later."""
+    rows = session.execute(
+        select(MetricPoint.epoch, MetricPoint.value)
+        .where(MetricPoint.job_id == job_id, MetricPoint.name == _ACCURACY, MetricPoint.rank == ALL_RANKS)
+        .order_by(MetricPoint.attempt)
+    )
+    by_epoch = {row.epoch: row.value for row in rows}
+    return tuple(by_epoch[epoch] for epoch in sorted(by_epoch))
+
+
+def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tuple[Base, ...]:
+    """Newer jobs that trained the same network on other data of the same shape, the one with the most samples first.
+
+    Not on the same data: with another seed its validation part would be what the base was trained on.
+    """
+    if data is None or spec.model.weights != "none" or spec.probe is not None:
+        return ()
+    columns = (Job.id, Job.spec, Job.plan, Job.summary, Job.dataset)
+    newest = (
+        select(*columns)
+        .where(Job.status == Status.SUCCEEDED)
+        .order_by(Job.created_at.desc(), Job.id.desc())
+        .limit(_LOOKED_THROUGH)
+        .subquery()
+    )
+    rows = session.execute(
+        select(newest).where(
+            newest.c.id != job_id,
+            newest.c.spec["model"]["name"].astext == spec.model.name,
+            newest.c.spec["dataset"]["source"].astext != spec.dataset.source,
+            newest.c.dataset["shape"] == list(data.shape),
+            newest.c.summary.is_not(None),
+        )
+    ).all()
+    bases = [
+        Base(row.id, row.spec["dataset"]["source"], row.plan["train_samples"], row.summary.get(_ACCURACY))
+        for row in rows
+        if row.plan.get("train_samples")
+    ]
+    return tuple(sorted(bases, key=lambda base: -base.train_samples))
+
+
+def _cluster(session: Session, device: str | None) -> Cluster | None:
+    """What there is of the kind that the job ran on, were all hosts there and empty."""
+    if device is None:
+        return None
+    kind = CPU if device == CPU else "gpu"
+    cluster = whole_cluster(session)
+    largest, together = cluster.most(Wish(2, kind), cluster.capacity)
+    if not largest:
+        return None
+    least = session.scalar(
+        select(func.min(Host.info["memory_bytes"].astext.cast(BigInteger))).where(
+            Host.name.in_(select(Slot.host).where(Slot.kind == kind, Slot.retired_at.is_(None)))
+        )
+    )
+    return Cluster(largest, together, least)

@@ -1,0 +1,177 @@
+"""The rules about GPUs: more or fewer of them on one host, and hosts. Called by `jobs.insight.advice.rules`. Pure.
+
+Hardware comes last: more of it is advised only where nothing else is left to gain, and where something was measured.
+"""
+
+from typing import Any
+
+from jobs.insight.advice.batch import batch_and_rate
+from jobs.insight.advice.cache import streaming_and_cache
+from jobs.insight.advice.changes import changed, half_gpus, is_possible, plan_of, times_gpus
+from jobs.insight.advice.evidence import WORTH, Evidence, Proposal, gain, less_time, percent
+from jobs.insight.advice.past import CPU
+from jobs.insight.advice.throughput import batch_on
+from jobs.insight.advice.warnings import FEWEST_STEPS, HALF_OF_A_DOUBLING
+from jobs.views.advice import Rule
+from jobs.views.analysis import FindingKind
+
+_LEAST_WALL_S = 60.0  # a training that takes less gains less than the set-up of more ranks takes
+_LEAST_WALL_OVER_HOSTS_S = 600.0
+_NEAR_IDEAL = 1.7  # of a doubling, so that a network between hosts leaves something of the next one
+_LITTLE = 0.1  # the share of a step in allreduce that more ranks may make half as long again
+_FASTER = 1.1  # on one host than on several, so that it is worth waiting for a host with room
+
+
+def gpus(e: Evidence) -> Proposal | None:
+    """Fewer GPUs where the last doubling did not pay, else twice as many where that is known to."""
+    return _fewer(e) or _more(e)
+
+
+def hosts(e: Evidence) -> Proposal | None:
+    """One host for a job that went over several without need, else several for one that fills a host."""
+    return _one_host(e) or _more_hosts(e)
+
+
+def _doubling_gain(e: Evidence, low: int, high: int) -> float | None:
+    """Throughput of the same spec on `high` GPUs over that on `low` of them, as trainings measured it."""
+    low_batch, high_batch = batch_on(e.spec, low), batch_on(e.spec, high)
+    if low_batch is None or high_batch is None:
+        return None
+    fewer = e.trained.at(low, low_batch, between_gpus=False)
+    more = e.trained.at(high, high_batch, between_gpus=False)
+    return None if fewer is None or more is None else more.mean / fewer.mean
+
+
+def _fewer(e: Evidence) -> Proposal | None:
+    now = e.spec.gpus
+    if e.summary is None or now % 2 or e.plan.gpus != now or e.shares is None:
+        return None
+    brought = _doubling_gain(e, now // 2, now)
+    change = half_gpus(e.spec)
+    if brought is None or brought >= HALF_OF_A_DOUBLING or not is_possible(e.spec, change, e.site, e.sizes):
+        return None
+    figures = {"gpus": now, "doubling_gain": round(brought, 3)}
+    why = (
+        f"{now} GPUs came to {brought:.2f} times the throughput of {now // 2} in the same work: "
+        "less than half of what a second set of GPUs could bring."
+    )
+    text = f"{percent(1 - brought / 2)} fewer GPU-hours, at {brought:.2f} times the training time."
+    what = f"Take {now // 2} GPU{'' if now == 2 else 's'}."
+    return Proposal(Rule.GPUS, what, why, figures, change, gain(text, time=brought, gpu_hours=brought / 2))
+
+
+def _nothing_else_to_gain(e: Evidence, least_wall_s: float) -> bool:
+    return (
+        e.summary is not None
+        and e.summary.wall_s >= least_wall_s
+        and e.plan.gpus == e.spec.gpus
+        and e.shares is not None
+        and e.finding(FindingKind.COMPUTE_BOUND) is not None
+        and batch_and_rate(e) is None
+        and streaming_and_cache(e) is None
+    )
+
+
+def _doubled(e: Evidence) -> dict[str, Any] | None:
+    """Twice the GPUs, where that is a spec with enough steps an epoch."""
+    change = times_gpus(e.spec, 2)
+    after = changed(e.spec, change)
+    plan = None if after is None else plan_of(after, e.sizes)
+    if plan is None or not is_possible(e.spec, change, e.site, e.sizes):
+        return None
+    steps = plan.steps_per_epoch
+    return None if steps is not None and steps < FEWEST_STEPS else change
+
+
+def _more(e: Evidence) -> Proposal | None:
+    now, cluster = e.spec.gpus, e.cluster
+    if cluster is None or 2 * now > cluster.largest_host or e.hosts > 1 or not _nothing_else_to_gain(e, _LEAST_WALL_S):
+        return None
+    change = _doubled(e)
+    measured = _doubling_gain(e, now, 2 * now)
+    brings = measured if measured is not None else _predicted(e)
+    if change is None or brings is None or brings < HALF_OF_A_DOUBLING:
+        return None
+    figures: dict[str, Any] = {"gpus": now, "largest_host": cluster.largest_host, "doubling_gain": round(brings, 3)}
+    if measured is not None:
+        why = f"{2 * now} GPUs came to {measured:.2f} times the throughput of {now} in the same work."
+    else:
+        assert e.shares is not None
+        figures["allreduce_share"] = round(e.shares.allreduce, 4)
+        why = (
+            f"{percent(e.shares.compute)} of each step is computing and {percent(e.shares.allreduce)} allreduce: "
+            f"{2 * now} GPUs should come to {brings:.2f} times the throughput."
+        )
+    why += f" One host has {cluster.largest_host}."
+    return Proposal(Rule.GPUS, f"Take {2 * now} GPUs.", why, figures, change, _gain_of(brings))
+
+
+def _predicted(e: Evidence) -> float | None:
+    """What a doubling brings by the steps' own shares, each GPU with its batch.
+
+    A ring allreduce over n ranks sends 2 (n - 1) / n times the gradients (Patarasuk and Yuan 2009). One rank sends
+    nothing, so its steps say nothing; and on a GPU the share has the backward pass in it.
+    """
+    n, shares = e.plan.gpus, e.shares
+    if n < 2 or shares is None or e.device != CPU or e.spec.batch_per == "global":
+        return None
+    growth = ((2 * n - 1) / (2 * n)) / ((n - 1) / n)
+    return 2 / (1 + shares.allreduce * (growth - 1))
+
+
+def _gain_of(brings: float) -> Any:
+    return gain(f"{less_time(1 / brings)} That is for as many epochs.", time=1 / brings, gpu_hours=2 / brings)
+
+
+def _one_host(e: Evidence) -> Proposal | None:
+    cluster, shares = e.cluster, e.shares
+    if cluster is None or shares is None or e.hosts < 2 or e.spec.gpus > cluster.largest_host:
+        return None
+    change = {"placement": "single_host"}
+    if e.spec.placement == "single_host" or e.plan.gpus != e.spec.gpus:
+        return None
+    own = [job for job in e.alike if job.plan.per_gpu_batch == e.plan.per_gpu_batch and job.plan.gpus == e.plan.gpus]
+    speeds: dict[bool, list[float]] = {True: [], False: []}  # by whether they were on one host
+    for job in own:
+        if job.summary is not None and job.summary.train_samples_per_s and job.hosts in (1, e.hosts):
+            speeds[job.hosts == 1].append(job.summary.train_samples_per_s)
+    ratio = None
+    if speeds[True] and speeds[False]:
+        ratio = (sum(speeds[True]) / len(speeds[True])) / (sum(speeds[False]) / len(speeds[False]))
+    if ratio is None and (e.device != CPU or shares.allreduce < WORTH):
+        return None
+    if ratio is not None and ratio < _FASTER:
+        return None
+    figures = {"hosts": e.hosts, "largest_host": cluster.largest_host, "allreduce_share": round(shares.allreduce, 4)}
+    why = f"It ran on {e.hosts} hosts, and one host has {cluster.largest_host} slots."
+    if ratio is not None:
+        why += f" On one host the same work came to {ratio:.2f} times the throughput."
+        gained = gain(less_time(1 / ratio), time=1 / ratio)
+    else:
+        why += f" {percent(shares.allreduce)} of each step goes into allreduce over the network."
+        gained = gain("Less of the time goes into allreduce.")
+    what = f"Keep its {e.spec.gpus} GPUs on one host."
+    return Proposal(Rule.HOSTS, what, why, figures, change, gained)
+
+
+def _more_hosts(e: Evidence) -> Proposal | None:
+    now, cluster = e.spec.gpus, e.cluster
+    if cluster is None or cluster.together is None or e.hosts > 1 or e.spec.placement == "single_host":
+        return None
+    full = now == cluster.largest_host and 2 * now <= cluster.together
+    if not full or not _nothing_else_to_gain(e, _LEAST_WALL_OVER_HOSTS_S):
+        return None
+    change, measured = _doubled(e), _doubling_gain(e, now, 2 * now)
+    brought = _doubling_gain(e, now // 2, now) if now % 2 == 0 else None
+    if change is None or (measured is not None and measured < HALF_OF_A_DOUBLING):
+        return None
+    if measured is None and (brought is None or brought < _NEAR_IDEAL):
+        return None
+    figures = {"gpus": now, "largest_host": cluster.largest_host, "doubling_gain": round(measured or brought or 0, 3)}
+    if measured is not None:
+        why = f"{2 * now} GPUs on several hosts came to {measured:.2f} times the throughput of {now} in the same work."
+        gained = _gain_of(measured)
+    else:
+        why = f"It fills a host, and the last doubling, to {now} GPUs, came to {brought:.2f} times the throughput."
+        gained = gain("Up to half of the training time; what the network between the hosts leaves of it is not known.")
+    return Proposal(Rule.HOSTS, f"Take {2 * now} GPUs on several hosts.", why, figures, change, gained)

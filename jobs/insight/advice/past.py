@@ -1,0 +1,166 @@
+"""Past jobs that did the same work, as advice and quotes read them; and how fast they were.
+
+`past_jobs` reads rows; what follows is pure. Jobs with one `work_key` still differ in what they run on, in whether a
+base was frozen and in their cache: `comparable` leaves those out that do.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Row, func, select
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import Attempt, Job, Slot
+from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
+from jobs.model.plan import DatasetSizes, Plan
+from jobs.model.records import ProbeFindings, Summary
+from jobs.model.spec import Spec
+from jobs.model.states import Status
+
+_MOST = 200  # of the newest: more of them change no mean, and each costs time
+CPU = "cpu"  # the device of a CPU slot; that of a GPU is its model's name
+
+
+@dataclass(frozen=True)
+class PastJob:
+    """A job that has succeeded. `summary` of a training, `probe` of a batch probe."""
+
+    id: str
+    spec: Spec
+    plan: Plan
+    run_key: str | None = None
+    summary: Summary | None = None
+    probe: ProbeFindings | None = None
+    sizes: DatasetSizes | None = None  # of its data, before `fraction`
+    device: str | None = CPU  # null where its host is not known any more
+    hosts: int = 1
+    even: bool = True  # every attempt had as many GPUs
+
+    @property
+    def frozen(self) -> bool:
+        """Whether only the last layer was trained: several times as fast."""
+        return is_frozen(self.spec)
+
+    @property
+    def epoch_samples(self) -> int | None:
+        """Training samples of an epoch, over all ranks."""
+        steps = self.plan.steps_per_epoch
+        return None if steps is None else steps * self.plan.global_batch
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it trained for long enough that its throughput can be held against another's."""
+        if self.summary is None or self.plan.steps_per_epoch is None or not self.summary.train_samples_per_s:
+            return self.probe is not None
+        steps = self.summary.epochs_run * self.plan.steps_per_epoch
+        seconds = steps * self.plan.global_batch / self.summary.train_samples_per_s
+        return steps >= LEAST_STEPS and seconds >= LEAST_STEPS_S
+
+    @property
+    def overhead(self) -> float | None:
+        """What an epoch took beside its steps, in the time of so many training samples for each validation sample."""
+        summary, samples, validation = self.summary, self.epoch_samples, self.plan.validation_samples
+        if summary is None or not summary.train_samples_per_s or not samples or not validation:
+            return None
+        whole_s = summary.wall_s / max(summary.epochs_run, 1)
+        beside_s = max(whole_s - samples / summary.train_samples_per_s, 0.0)
+        return beside_s * summary.train_samples_per_s / validation
+
+
+def is_frozen(spec: Spec) -> bool:
+    """Whether a job of this spec trains the last layer alone."""
+    return spec.model.freeze_base and spec.model.weights != "none"
+
+
+def past_jobs(session: Session, work_key: str) -> list[PastJob]:
+    """The newest jobs that succeeded in the same work, the newest first."""
+    columns = (Job.id, Job.run_key, Job.spec, Job.plan, Job.summary, Job.probe, Job.dataset)
+    rows = session.execute(
+        select(*columns)
+        .where(Job.work_key == work_key, Job.status == Status.SUCCEEDED)
+        .order_by(Job.created_at.desc())
+        .limit(_MOST)
+    ).all()
+    ran_on = where_they_ran(session, [row.id for row in rows])
+    found = (_past_job(row, ran_on.get(row.id)) for row in rows)
+    return [job for job in found if job is not None]
+
+
+@dataclass(frozen=True)
+class RanOn:
+    """What a job's last attempt ran on, and whether all of them had as many GPUs."""
+
+    lead: str
+    device: str | None
+    hosts: int
+    even: bool
+
+
+def where_they_ran(session: Session, job_ids: Sequence[str]) -> dict[str, RanOn]:
+    """What each of the jobs ran on, by id; those that never ran are left out."""
+    if not job_ids:
+        return {}
+    attempts = session.execute(
+        select(Attempt.job_id, Attempt.host, Attempt.gpus, func.jsonb_array_length(Attempt.shares).label("hosts"))
+        .where(Attempt.job_id.in_(job_ids))
+        .order_by(Attempt.job_id, Attempt.number)
+    ).all()
+    devices = device_of_hosts(session)
+    gpus: dict[str, set[int]] = {}
+    found = {}
+    for attempt in attempts:
+        counts = gpus.setdefault(attempt.job_id, set())
+        counts.add(attempt.gpus)
+        device = devices.get(attempt.host)
+        found[attempt.job_id] = RanOn(attempt.host, device, max(attempt.hosts, 1), len(counts) == 1)
+    return found
+
+
+def device_of_hosts(session: Session) -> dict[str, str]:
+    """What the slots of each known host are: `cpu`, or the model of its GPUs."""
+    rows = session.execute(select(Slot.host, Slot.kind, func.min(Slot.name)).group_by(Slot.host, Slot.kind))
+    return {host: CPU if kind == CPU else name for host, kind, name in rows}
+
+
+def sizes_in(dataset: Mapping[str, Any] | None) -> DatasetSizes | None:
+    """The sizes in what a job stored of its data."""
+    names = ("train", "validation", "test")
+    if dataset is None or any(not isinstance(dataset.get(name), int) for name in names):
+        return None
+    return DatasetSizes(**{name: dataset[name] for name in names})
+
+
+def _past_job(row: Row[Any], ran_on: RanOn | None) -> PastJob | None:
+    """None for a row of another version, which says things that this one does not understand."""
+    try:
+        return PastJob(
+            id=row.id,
+            spec=Spec.model_validate_json(json.dumps(row.spec)),
+            plan=Plan.model_validate(row.plan),
+            run_key=row.run_key,
+            summary=None if row.summary is None else Summary.model_validate(row.summary),
+            probe=None if row.probe is None else ProbeFindings.model_validate(row.probe),
+            sizes=sizes_in(row.dataset),
+            device=None if ran_on is None else ran_on.device,
+            hosts=1 if ran_on is None else ran_on.hosts,
+            even=ran_on is None or ran_on.even,
+        )
+    except ValidationError:
+        return None
+
+
+def comparable(past: Iterable[PastJob], spec: Spec, device: str | None) -> list[PastJob]:
+    """Those that did with each sample what a job of this spec does, on the same device; none on an unknown one."""
+    frozen, cache = is_frozen(spec), spec.dataset.cache
+    return [
+        job
+        for job in past
+        if job.even
+        and device is not None
+        and job.device == device
+        and job.frozen is frozen
+        and job.spec.dataset.cache == cache
+    ]

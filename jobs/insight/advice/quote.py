@@ -1,0 +1,224 @@
+"""What a job is expected to take, from comparable past ones. The api asks before anything is stored (`dry_run`).
+
+`preview` reads rows; `quoted` is pure. `jobs.insight.advice.warnings` says what speaks against the job.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from sqlalchemy.orm import Session
+
+from jobs.insight.advice.past import PastJob, comparable, device_of_hosts, past_jobs
+from jobs.insight.advice.throughput import Reading, Throughput, batch_on, range_of
+from jobs.insight.advice.warnings import warnings_about
+from jobs.lifecycle.run_durations import key_of, work_key_of
+from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
+from jobs.model.spec import Spec
+from jobs.scheduling.fitting import Cluster, Wish
+from jobs.scheduling.hosts import whole_cluster
+from jobs.views.advice import Quote, Range
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is to be said of a job before it is submitted."""
+
+    quote: Quote | None
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A job that may be submitted: its plan with all that is known of its data, and over how many hosts it would go."""
+
+    spec: Spec
+    plan: Plan
+    hosts: dict[int, int]  # by GPU count; those that fit at all
+
+
+def preview(session: Session, spec: Spec, plan: Plan) -> Outlook:
+    """The quote for a job and what speaks against it."""
+    past = past_jobs(session, work_key_of(spec))
+    cluster = whole_cluster(session)
+    device = _device(cluster, device_of_hosts(session), spec, past)
+    alike = comparable(past, spec, device)
+    asked = asked_of(spec, _with_sizes(spec, plan, past), cluster)
+    quote = quoted(asked, alike)
+    return Outlook(quote, warnings_about(spec, asked.plan, quote, alike, hosts=asked.hosts.get(spec.gpus, 1)))
+
+
+def asked_of(spec: Spec, plan: Plan, cluster: Cluster) -> Asked:
+    """A job with the number of hosts that it would go on, were they all empty."""
+    hosts = {}
+    for gpus in {1, spec.gpus // 2, spec.gpus} - {0}:
+        fit = cluster.fit(Wish(gpus, spec.device, spec.placement), cluster.capacity)
+        if fit is not None:
+            hosts[gpus] = len(fit)
+    return Asked(spec, plan, hosts)
+
+
+def quoted(asked: Asked, alike: Sequence[PastJob]) -> Quote | None:
+    """What a job is expected to take, by past jobs that did the same with each sample on the same device."""
+    spec = asked.spec
+    if spec.probe is not None:
+        return None
+    trained = [job for job in alike if job.spec.probe is None and job.summary is not None]
+    throughput = Throughput(alike, hosts=asked.hosts)
+    long_ones = Throughput((job for job in alike if job.is_long), hosts=asked.hosts)  # what may be held against others
+    same = _on_expected_hosts([job for job in trained if job.run_key == key_of(spec)], asked)
+    if same:
+        return _quote_of_the_same(asked, same, long_ones)
+    reading = throughput.at(spec.gpus, asked.plan.per_gpu_batch)
+    if reading is None:
+        return None
+    return _quote_by_throughput(asked, trained, reading, long_ones)
+
+
+def _on_expected_hosts(jobs: list[PastJob], asked: Asked) -> list[PastJob]:
+    return [job for job in jobs if job.hosts == asked.hosts.get(asked.spec.gpus, job.hosts)] or jobs
+
+
+def _quote_of_the_same(asked: Asked, same: Sequence[PastJob], long_ones: Throughput) -> Quote:
+    summaries = [job.summary for job in same if job.summary is not None]
+    wall_s = range_of([one.wall_s for one in summaries])
+    setup_s = range_of([one.setup_s for one in summaries])
+    speeds = [one.train_samples_per_s for one in summaries if one.train_samples_per_s > 0]
+    epochs = range_of([one.epochs_run for one in summaries])
+    return Quote(
+        basis="same_spec",
+        jobs=[job.id for job in same],
+        epochs=f"{_span(epochs)} epochs, as {_jobs(len(same))} of the same spec ran",
+        wall_s=wall_s,
+        setup_s=setup_s,
+        samples_per_s=range_of(speeds) if speeds else None,
+        gpu_hours=_gpu_hours(asked.spec.gpus, wall_s, setup_s),
+        **scaling(asked.spec, long_ones),
+    )
+
+
+def _quote_by_throughput(
+    asked: Asked, trained: Sequence[PastJob], reading: Reading, long_ones: Throughput
+) -> Quote | None:
+    spec, plan = asked.spec, asked.plan
+    epochs = expected_epochs(spec, trained)
+    wall_s = None if epochs is None else _wall_s(plan, reading.samples_per_s, epochs, trained)
+    alike = [job for job in trained if job.id in reading.jobs] or [job for job in trained if job.plan.gpus == spec.gpus]
+    setups = [job.summary.setup_s for job in alike or trained if job.summary is not None]
+    setup_s = range_of(setups) if setups else None
+    return Quote(
+        basis="same_batch_and_gpus" if reading.measured else "scaled",
+        jobs=list(reading.jobs),
+        epochs=None if epochs is None else epochs.text,
+        wall_s=wall_s,
+        setup_s=setup_s,
+        samples_per_s=reading.samples_per_s,
+        gpu_hours=None if wall_s is None else _gpu_hours(spec.gpus, wall_s, setup_s),
+        **scaling(spec, long_ones),
+    )
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """How many epochs a job is expected to run, and why, in a few words."""
+
+    number: Range
+    text: str
+
+
+def expected_epochs(spec: Spec, trained: Sequence[PastJob]) -> Epochs | None:
+    """How many epochs the job will run: all of them, or as many as jobs with the same early stopping did.
+
+    None where it may stop early and no past job shows when: one that its limit ended says nothing of a higher limit.
+    """
+    if spec.early_stopping is None:
+        return Epochs(range_of([spec.epochs]), f"all {spec.epochs} epochs, as early stopping is off")
+    runs = [
+        min(job.summary.epochs_run, spec.epochs)
+        for job in trained
+        if job.summary is not None
+        and job.spec.early_stopping == spec.early_stopping
+        and (job.summary.stopped_early or job.spec.epochs >= spec.epochs)
+    ]
+    if not runs:
+        return None
+    middle = float(median(runs))
+    number = Range(mean=middle, low=min(runs), high=max(runs))
+    return Epochs(number, f"{middle:g} epochs, the median of {_jobs(len(runs))} with the same early stopping")
+
+
+def _wall_s(plan: Plan, speed: Range, epochs: Epochs, trained: Sequence[PastJob]) -> Range | None:
+    """Steps and what is beside them, such as validation, at the expected throughput."""
+    overheads = [job.overhead for job in trained if job.overhead is not None]
+    if plan.steps_per_epoch is None or plan.validation_samples is None or not overheads:
+        return None
+    samples = plan.steps_per_epoch * plan.global_batch + median(overheads) * plan.validation_samples
+    number = epochs.number
+    return Range(
+        mean=number.mean * samples / speed.mean,
+        low=number.low * samples / speed.high,
+        high=number.high * samples / speed.low,
+    )
+
+
+def scaling(spec: Spec, throughput: Throughput) -> dict[str, float | None]:
+    """Speed-up, efficiency and the gain of the last doubling, of what was measured with the very number of GPUs.
+
+    Against the same spec on fewer GPUs: with `batch_per: gpu` each GPU has the same batch there (weak scaling), with
+    `batch_per: global` all have (strong scaling).
+    """
+    here = _at(spec, spec.gpus, throughput)
+    one = _at(spec, 1, throughput)
+    half = _at(spec, spec.gpus // 2, throughput) if spec.gpus % 2 == 0 else None
+    speedup = None if here is None or one is None else here.mean / one.mean
+    return {
+        "speedup": speedup,
+        "efficiency": None if speedup is None else speedup / spec.gpus,
+        "doubling_gain": None if here is None or half is None else here.mean / half.mean,
+    }
+
+
+def _at(spec: Spec, gpus: int, throughput: Throughput) -> Reading | None:
+    batch = batch_on(spec, gpus)
+    return None if batch is None else throughput.at(gpus, batch, between_gpus=False)
+
+
+def _gpu_hours(gpus: int, wall_s: Range, setup_s: Range | None) -> Range:
+    setup = setup_s or range_of([0.0])
+    return Range(
+        mean=gpus * (wall_s.mean + setup.mean) / 3600,
+        low=gpus * (wall_s.low + setup.low) / 3600,
+        high=gpus * (wall_s.high + setup.high) / 3600,
+    )
+
+
+def _device(cluster: Cluster, devices: dict[str, str], spec: Spec, past: Sequence[PastJob]) -> str | None:
+    """What the job would run on: of several models of GPU the one that the newest past job had."""
+    fit = cluster.fit(Wish(spec.gpus, spec.device, spec.placement), cluster.capacity)
+    kind = None if fit is None else cluster.hosts[fit[0][0]].kind
+    there = {devices[name] for name, host in cluster.hosts.items() if host.kind == kind}
+    newest = (job.device for job in past if job.device is not None and (not cluster.hosts or job.device in there))
+    return next(newest, None)
+
+
+def _with_sizes(spec: Spec, plan: Plan, past: Sequence[PastJob]) -> Plan:
+    """The plan with the sizes of its data, which only past jobs have seen where it is not a registered one."""
+    if plan.train_samples is not None:
+        return plan
+    sizes = next((job.sizes for job in past if job.sizes and _same_parts(job.spec, spec)), None)
+    try:
+        return plan if sizes is None else resolve_plan(spec, sizes)
+    except UnworkablePlan:  # the data may be another by now: not for a quote to refuse
+        return plan
+
+
+def _same_parts(one: Spec, other: Spec) -> bool:
+    return one.dataset.validation == other.dataset.validation
+
+
+def _jobs(number: int) -> str:
+    return "one past job" if number == 1 else f"{number} past jobs"
+
+
+def _span(values: Range) -> str:
+    return f"{values.low:g}" if values.low == values.high else f"{values.low:g} to {values.high:g}"

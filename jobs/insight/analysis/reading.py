@@ -1,0 +1,186 @@
+"""Reads the rows that an analysis rests on. Called by `analyse`.
+
+However long a job is, this takes a few queries and some megabytes: of a long attempt some stretches of steps are
+looked at, spread evenly, and of its samples the newest day.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import Float, Integer, and_, cast, func, select
+from sqlalchemy.orm import Session, aliased
+
+from jobs.db.tables import Attempt, Job, JobEvent, MetricPoint, Slot
+from jobs.insight.analysis.evidence import EpochFigures, Evidence, LongStep, RankStep, Run, Steps
+from jobs.insight.analysis.learning import monitored
+from jobs.insight.analysis.points import ALLREDUCE, DATA_WAIT, TIME, course_of, parts, steps_in
+from jobs.insight.analysis.reading_samples import samples_of
+from jobs.insight.analysis.stalls import LEAST_S
+from jobs.model.states import TERMINAL, EndReason, EventKind, Status
+from jobs.telemetry.axes import valid_until
+from jobs.telemetry.ingest import ALL_RANKS
+
+_WINDOW = 1024  # steps that are looked at in one piece: as many as are packed together
+_MOST_RANK_STEPS = 100_000  # of an attempt
+_MOST_LONG_STEPS = 20
+_ENDED_WELL = frozenset({EndReason.COMPLETED, EndReason.EARLY_STOPPED})
+_BASELINES = 5  # jobs on one GPU that are asked how long a step takes
+
+
+def evidence_of(session: Session, job: Job) -> Evidence:
+    """All that is known of a job now."""
+    attempts = session.scalars(select(Attempt).where(Attempt.job_id == job.id).order_by(Attempt.number)).all()
+    on_gpu = _is_on_gpu(session, job, attempts)
+    epochs, runs = _runs(session, job, attempts)
+    # The outline that thinning leaves says nothing of the usual step.
+    trained = [run for run in runs if run.epochs] if job.series_thinned_at is None else []
+    alone = on_gpu and job.gpus > 1 and attempts
+    return Evidence(
+        job_id=job.id,
+        ended=job.status in TERMINAL,
+        spec=job.spec,
+        plan=job.plan,
+        summary=job.summary,
+        on_gpu=on_gpu,
+        runs=runs,
+        epochs=epochs,
+        steps=[steps for run in trained for steps in _steps(session, job, run)],
+        samples=[slot for run in trained for slot in samples_of(session, job, run)],
+        one_gpu_step_s=_one_gpu_step_s(session, job, attempts[-1].host) if alone else None,
+    )
+
+
+def _runs(session: Session, job: Job, attempts: Sequence[Attempt]) -> tuple[list[EpochFigures], list[Run]]:
+    """What the epochs that count came to, and each attempt along its time line."""
+    now: float = session.scalar(select(cast(func.extract("epoch", func.clock_timestamp()), Float(53)))) or 0.0
+    void_after: dict[int, int | None] = {row.number: row.step for row in session.execute(select(valid_until(job.id)))}
+    epochs, validated_at = _epochs(session, job, void_after)
+    saves = _saves(session, job)
+    runs = []
+    for attempt in attempts:
+        course, long = course_of(parts(session, job.id, attempt.number, (TIME,), rank=0), long_s=LEAST_S)
+        run = replace(
+            _run(attempt, now, void_after.get(attempt.number)),
+            validated_at=validated_at.get(attempt.number, {}),
+            saves=saves.get(attempt.number, ()),
+            epochs=course,
+        )
+        runs.append(replace(run, long_steps=_with_waits(session, job, run, long)) if course else run)
+    return epochs, runs
+
+
+def _run(attempt: Attempt, now: float, void_after: int | None) -> Run:
+    return Run(
+        number=attempt.number,
+        slots=attempt.gpus,
+        leased_at=attempt.created_at.timestamp(),
+        ended_at=now if attempt.ended_at is None else attempt.ended_at.timestamp(),
+        started_at=None if attempt.started_at is None else attempt.started_at.timestamp(),
+        live=attempt.ended_at is None,
+        ended_well=attempt.end_reason in _ENDED_WELL,
+        void_after=void_after,
+        set_up_s=sum(seconds for seconds in attempt.setup.values() if seconds is not None),
+    )
+
+
+def _epochs(
+    session: Session, job: Job, void_after: dict[int, int | None]
+) -> tuple[list[EpochFigures], dict[int, dict[int, float]]]:
+    """What was measured at the end of each epoch that counts; and when each one was validated, by attempt."""
+    monitor, _ = monitored(job.spec)
+    names = {"loss", "val_loss", monitor, monitor.removeprefix("val_")}
+    point = MetricPoint
+    rows = session.execute(
+        select(point.attempt, point.epoch, point.step, point.at, point.name, point.value)
+        .where(point.job_id == job.id, point.rank == ALL_RANKS, point.name.in_(names))
+        .order_by(point.epoch, point.attempt)
+    )
+    figures: dict[int, dict[str, float]] = {}
+    validated_at: dict[int, dict[int, float]] = {}
+    for attempt, epoch, step, at, name, value in rows:
+        validated_at.setdefault(attempt, {})[epoch] = at.timestamp()
+        until = void_after.get(attempt)
+        if until is None or step <= until:
+            figures.setdefault(epoch, {})
+            if math.isfinite(value):
+                figures[epoch][name] = value  # of two attempts the later one's
+    return [EpochFigures(epoch, values) for epoch, values in figures.items()], validated_at
+
+
+def _saves(session: Session, job: Job) -> dict[int, list[tuple[float, float]]]:
+    """From when to when each attempt wrote a checkpoint."""
+    duration = cast(JobEvent.data["duration_s"].astext, Float(53))
+    rows = session.execute(
+        select(JobEvent.attempt, JobEvent.at, duration)
+        .where(JobEvent.job_id == job.id, JobEvent.kind == EventKind.CHECKPOINT_SAVED)
+        .order_by(JobEvent.id)
+    )
+    found: dict[int, list[tuple[float, float]]] = {}
+    for attempt, at, duration_s in rows:
+        if attempt is not None and duration_s is not None:
+            found.setdefault(attempt, []).append((at.timestamp() - duration_s, at.timestamp()))
+    return found
+
+
+def _steps(session: Session, job: Job, run: Run) -> list[Steps]:
+    """The steps of an attempt that count, without its first one; of a long one some stretches."""
+    first, last = run.epochs[0].first + 1, run.epochs[-1].last
+    if run.void_after is not None:
+        last = min(last, run.void_after)
+    if first > last:
+        return []
+    return [
+        found
+        for start, end, every in windows(first, last, most=max(_WINDOW, _MOST_RANK_STEPS // run.slots))
+        if (found := steps_in(session, job.id, run.number, first=start, last=end, every=every)) is not None
+    ]
+
+
+def windows(first: int, last: int, *, most: int) -> list[tuple[int, int, float]]:
+    """Stretches of about `most` steps in all, spread evenly: first and last step, and how many a step stands for."""
+    count = last - first + 1
+    if count <= most:
+        return [(first, last, 1.0)]
+    number = most // _WINDOW
+    starts = [first + (2 * index + 1) * count // (2 * number) - _WINDOW // 2 for index in range(number)]
+    return [(start, start + _WINDOW - 1, count / (number * _WINDOW)) for start in starts]
+
+
+def _with_waits(session: Session, job: Job, run: Run, long: Sequence[LongStep]) -> list[LongStep]:
+    """The longest of some steps, with what each rank waited for in them; the first step of all is set-up."""
+    steps = sorted((step for step in long if step.step != run.epochs[0].first), key=lambda step: -step.length_s)
+    told = [replace(step, ranks=_waits(session, job, run, step.step)) for step in steps[:_MOST_LONG_STEPS]]
+    return told + steps[_MOST_LONG_STEPS:]
+
+
+def _waits(session: Session, job: Job, run: Run, step: int) -> list[RankStep]:
+    waits: dict[int, dict[str, float]] = {}
+    for part in parts(session, job.id, run.number, (DATA_WAIT, ALLREDUCE), first=step, last=step):
+        waits.setdefault(part.rank, {})[part.name] = float(part.values[0])
+    return [RankStep(rank, own[DATA_WAIT], own[ALLREDUCE]) for rank, own in sorted(waits.items()) if len(own) == 2]
+
+
+def _is_on_gpu(session: Session, job: Job, attempts: Sequence[Attempt]) -> bool:
+    """Whether its slots are GPUs; as the spec says where its host is not known any more."""
+    hosts = [attempt.host for attempt in attempts]
+    kind = session.scalar(select(Slot.kind).where(Slot.host.in_(hosts)).limit(1)) if hosts else None
+    return job.spec.get("device") == "gpu" if kind is None else kind == "gpu"
+
+
+def _one_gpu_step_s(session: Session, job: Job, host: str) -> float | None:
+    """The median step of the newest jobs that did the same work on one GPU of this host, with the same batch on it."""
+    other, point = aliased(Job), MetricPoint
+    newest = (
+        select(other.id)
+        .join(Attempt, and_(Attempt.job_id == other.id, Attempt.number == other.attempt))
+        .where(
+            other.work_key == job.work_key, other.status == Status.SUCCEEDED, Attempt.host == host, Attempt.gpus == 1
+        )
+        .where(cast(other.plan["per_gpu_batch"].astext, Integer) == job.plan["per_gpu_batch"])
+        .order_by(other.created_at.desc())
+        .limit(_BASELINES)
+    )
+    median = func.percentile_cont(0.5).within_group(point.value)
+    own = (point.rank == 0, point.name == "step_time_p50_s", point.value > 0)
+    return session.scalar(select(median).where(point.job_id.in_(newest), *own))

@@ -1,0 +1,245 @@
+"""What a job is named for, each with a sentence and the figures it rests on. Pure; called by `analyse`.
+
+A job that does nothing wrong is named for nothing, or for computing. So every threshold is one that a healthy job on a
+busy host stays below, and where there are few steps or samples nothing is said.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jobs.insight.analysis.communication import Basis, Communication
+from jobs.insight.analysis.evidence import Evidence, SlotSamples
+from jobs.insight.analysis.stalls import Pause
+from jobs.insight.analysis.steps import Pattern
+from jobs.insight.analysis.utilization import mean_busy
+from jobs.views.analysis import Finding, FindingKind, Imbalance, Learning, Ledger, LedgerItem, SlotUse, StallCause
+
+LEAST_STEPS, LEAST_STEPS_S = 30, 3.0  # less says nothing of a job, and nothing is gained by changing it
+LEAST_SAMPLES = 30  # of a slot: half a minute
+INPUT_SHARE = 0.2  # a fifth of the time is more than prefetching, or a slow disk now and then, leaves over
+# With two ranks 0.5 means that they are no faster than one. A busy host holds up an exchange now and then: so the share
+# has to be there in three of four steps.
+COMMUNICATION_SHARE = 0.4
+COMPUTE_SHARE = 0.6
+BUSY_PERCENT = 70.0  # a GPU that is fed
+IDLE_PERCENT = 50.0  # one that could do twice the work
+SPIKY = 0.5  # within half a minute, half the scale up and down
+THROTTLED_SHARE = 0.1
+CLOCK_SHARE = 0.9  # a power cap that costs less than a tenth of the clock is how GPUs are meant to run
+LEAST_SET_UP_S = 60.0  # what a person would not notice is no fault
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the findings are made of; samples and use are of the time of training, without stalls."""
+
+    evidence: Evidence
+    pattern: Pattern | None
+    communication: Communication | None
+    pauses: Sequence[Pause]
+    learning: Learning | None
+    samples: Sequence[SlotSamples]
+    use: Sequence[SlotUse]
+    imbalances: Sequence[Imbalance]
+    ledger: Ledger
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A finding, and about which share of the job's time it is."""
+
+    weight: float
+    finding: Finding
+
+
+def findings(facts: Facts) -> list[Finding]:
+    """The weightiest first."""
+    found = [*_stalled(facts), *_learned(facts), *_set_up(facts), *_uneven(facts)]
+    pattern = facts.pattern
+    if pattern is not None and pattern.steps >= LEAST_STEPS and pattern.seconds >= LEAST_STEPS_S:
+        bound = [*_input(pattern), *_communication(pattern, facts.communication)]
+        found += bound or _compute(pattern, facts)
+        found += [] if bound else _underused(facts)
+    found += [*_spiky(facts), *_throttled(facts)]
+    return [one.finding for one in sorted(found, key=lambda one: -one.weight)]
+
+
+def _input(pattern: Pattern) -> Iterator[_Weighed]:
+    share = pattern.split.data_wait
+    if min(share, pattern.wait_without_longest) >= INPUT_SHARE:
+        yield _Weighed(share, Finding(
+            kind=FindingKind.INPUT_BOUND,
+            text=f"{100 * share:.0f} % of the time of its steps is spent waiting for data: the input cannot keep up.",
+            evidence={"data_wait_share": _rounded(share), "step_time_s": _rounded(pattern.step_time_s),
+                      "steps": pattern.steps},
+        ))  # fmt: skip
+
+
+_HOW = {
+    Basis.MEASURED: "measured on the rank that comes last",
+    Basis.ONE_GPU: "against the same work on one GPU",
+    Basis.UTILIZATION: "while the GPUs do nothing",
+}
+
+
+def _communication(pattern: Pattern, communication: Communication | None) -> Iterator[_Weighed]:
+    if communication is None or communication.most_steps < COMMUNICATION_SHARE:
+        return
+    share = communication.share
+    if share > pattern.split.data_wait:
+        yield _Weighed(share, Finding(
+            kind=FindingKind.COMMUNICATION_BOUND,
+            text=f"{100 * share:.0f} % of the time of its steps goes into the exchange of gradients"
+                 f" ({_HOW[communication.basis]}), {100 * communication.most_steps:.0f} % or more in three of four"
+                 f" steps.",
+            evidence={"communication_share": _rounded(share), "share_in_most_steps": _rounded(communication.most_steps),
+                      "basis": communication.basis.value, "step_time_s": _rounded(pattern.step_time_s),
+                      "steps": pattern.steps},
+        ))  # fmt: skip
+
+
+def _compute(pattern: Pattern, facts: Facts) -> Iterator[_Weighed]:
+    busy = _gpu_percent(facts)
+    if facts.imbalances:
+        return
+    if facts.evidence.on_gpu:
+        computes = busy is not None and busy >= BUSY_PERCENT
+        text = "" if busy is None else f"The GPUs are busy {busy:.0f} % of the time: as it should be."
+    else:
+        computes = pattern.split.compute >= COMPUTE_SHARE
+        text = f"{100 * pattern.split.compute:.0f} % of the time of its steps is spent computing: as it should be."
+    if computes:
+        yield _Weighed(0.0, Finding(
+            kind=FindingKind.COMPUTE_BOUND,
+            text=text,
+            evidence={"compute_share": _rounded(pattern.split.compute),
+                      "data_wait_share": _rounded(pattern.split.data_wait),
+                      "gpu_percent": None if busy is None else _rounded(busy), "steps": pattern.steps},
+        ))  # fmt: skip
+
+
+def _underused(facts: Facts) -> Iterator[_Weighed]:
+    busy = _gpu_percent(facts)
+    if busy is not None and busy < IDLE_PERCENT:
+        yield _Weighed(1 - busy / 100, Finding(
+            kind=FindingKind.UNDERUSED,
+            text=f"The GPUs are busy {busy:.0f} % of the time, and wait neither for data nor for each other.",
+            evidence={"gpu_percent": _rounded(busy)},
+        ))  # fmt: skip
+
+
+def _gpu_percent(facts: Facts) -> float | None:
+    """The mean utilization of the GPUs; None where too little was seen."""
+    gpus = [one for one in facts.samples if one.metric == "gpu_percent" and len(one.busy) >= LEAST_SAMPLES]
+    return mean_busy(gpus)
+
+
+def _stalled(facts: Facts) -> Iterator[_Weighed]:
+    if not facts.pauses:
+        return
+    total_s, leased_s = sum(one.length_s for one in facts.pauses), facts.ledger.leased_s
+    longest = max(facts.pauses, key=lambda one: one.length_s)
+    several = (
+        f"It stood still {len(facts.pauses)} times, for {total_s:.1f} s in all, the longest"
+        if len(facts.pauses) > 1
+        else "It stood still"
+    )
+    yield _Weighed(facts.ledger.items[LedgerItem.STALLED] / max(leased_s, 1e-9), Finding(
+        kind=FindingKind.STALLED,
+        text=f"{several} for {longest.length_s:.1f} s after step {longest.after_step}, where a step takes"
+             f" {longest.usual_step_s:.3g} s{_why(longest)}.",
+        evidence={"stalls": len(facts.pauses), "total_s": _rounded(total_s), "longest_s": _rounded(longest.length_s),
+                  "after_step": longest.after_step, "cause": longest.cause.value, "rank": longest.rank},
+    ))  # fmt: skip
+
+
+def _why(pause: Pause) -> str:
+    who = "" if pause.rank is None else f" on rank {pause.rank}"
+    return {
+        StallCause.DATA: f": it waited for data{who}",
+        StallCause.RANK: f": the others waited for rank {pause.rank}",
+        StallCause.COMMUNICATION: ": all ranks were in the exchange of gradients",
+        StallCause.UNKNOWN: "",
+    }[pause.cause] + (", and still does" if pause.ongoing else "")
+
+
+def _learned(facts: Facts) -> Iterator[_Weighed]:
+    learning = facts.learning
+    if learning is None or not learning.overfits:
+        return
+    after, rise = learning.epochs_run - learning.best_epoch, learning.val_loss_rise or 0.0
+    yield _Weighed(after / learning.epochs_run, Finding(
+        kind=FindingKind.OVERFITS,
+        text=f"Its validation loss rose by {100 * rise:.0f} % over its least while the training loss went on falling;"
+             f" the best epoch was {learning.best_epoch} of {learning.epochs_run}.",
+        evidence={"best_epoch": learning.best_epoch, "epochs_run": learning.epochs_run, "epochs_after_best": after,
+                  "val_loss_rise": _rounded(rise), learning.metric: _rounded(learning.best)},
+    ))  # fmt: skip
+
+
+def _uneven(facts: Facts) -> Iterator[_Weighed]:
+    if facts.imbalances:
+        worst = max(facts.imbalances, key=lambda one: one.ratio)
+        yield _Weighed(1 - 1 / worst.ratio, Finding(
+            kind=FindingKind.UNEVEN,
+            text=" ".join(one.text for one in facts.imbalances),
+            evidence={one.figure + "_ratio": _rounded(one.ratio) for one in facts.imbalances},
+        ))  # fmt: skip
+
+
+def _spiky(facts: Facts) -> Iterator[_Weighed]:
+    gpus = [one for one in facts.use if one.metric == "gpu_percent" and one.samples >= LEAST_SAMPLES]
+    spiky = [one for one in gpus if one.spikiness >= SPIKY]
+    if len(spiky) * 2 > len(gpus):
+        worst = max(spiky, key=lambda one: one.spikiness)
+        every = "" if worst.period_s is None else f", every {worst.period_s:.3g} s"
+        yield _Weighed(1 - worst.duty_cycle, Finding(
+            kind=FindingKind.SPIKY,
+            text=f"The use of its GPUs swings by {100 * worst.spikiness:.0f} points within half a minute{every}:"
+                 f" they are fed by fits and starts.",
+            evidence={"spikiness": _rounded(worst.spikiness), "period_s": worst.period_s,
+                      "duty_cycle": _rounded(worst.duty_cycle), "rank": worst.rank},
+        ))  # fmt: skip
+
+
+def _throttled(facts: Facts) -> Iterator[_Weighed]:
+    for one in facts.samples:
+        if len(one.busy) < LEAST_SAMPLES:
+            continue
+        reasons = {reason: count / len(one.busy) for reason, count in one.throttle.items() if _costs(one, reason)}
+        share = max(reasons.values(), default=0.0)
+        if share >= THROTTLED_SHARE:
+            names = ", ".join(reason for reason, own in reasons.items() if own >= THROTTLED_SHARE)
+            clock = "" if one.throttled_clock_mhz is None else f", to {one.throttled_clock_mhz:.0f} MHz"
+            yield _Weighed(share, Finding(
+                kind=FindingKind.THROTTLED,
+                text=f"The GPU of rank {one.rank} on {one.host} was slowed down{clock} in {100 * share:.0f} % of the"
+                     f" time ({names}).",
+                evidence={"share": _rounded(share), "reasons": names, "rank": one.rank, "host": one.host,
+                          "clock_mhz": one.throttled_clock_mhz, "greatest_clock_mhz": one.greatest_clock_mhz},
+            ))  # fmt: skip
+            return
+
+
+def _costs(one: SlotSamples, reason: str) -> bool:
+    """Whether a slow-down is one: GPUs at their power limit always say so, and most of them lose nothing by it."""
+    if reason != "power" or one.throttled_clock_mhz is None or not one.greatest_clock_mhz:
+        return reason != "power"
+    return one.throttled_clock_mhz < CLOCK_SHARE * one.greatest_clock_mhz
+
+
+def _set_up(facts: Facts) -> Iterator[_Weighed]:
+    items, runs = facts.ledger.items, [run for run in facts.evidence.runs if run.epochs]
+    before_s = items[LedgerItem.LAUNCH] + items[LedgerItem.SET_UP]
+    rest_s = facts.ledger.leased_s - before_s
+    slots = max((run.slots for run in runs), default=1)
+    if runs and facts.evidence.ended and before_s > rest_s and before_s / slots >= LEAST_SET_UP_S:
+        yield _Weighed(before_s / facts.ledger.leased_s, Finding(
+            kind=FindingKind.SET_UP_BOUND,
+            text=f"Launch and set-up took {before_s:.0f} of {facts.ledger.leased_s:.0f} leased slot-seconds.",
+            evidence={"set_up_s": _rounded(before_s), "leased_s": _rounded(facts.ledger.leased_s)},
+        ))  # fmt: skip
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

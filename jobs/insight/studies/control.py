@@ -1,0 +1,99 @@
+"""What people ask of a study as a whole: cancel, pause, resume. Called by the api.
+
+Each works in the caller's transaction and holds the study's row until the commit, so that two callers take turns. It
+also keeps the dispatcher from placing meanwhile: both change many jobs at once, in no common order. Each raises
+`StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived`, of `jobs.people.project_admission`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, insert, or_, select
+from sqlalchemy.orm import Session
+
+from jobs.data.resolving import sizes_in
+from jobs.db.tables import Job, JobEvent, Study
+from jobs.insight.studies.store import lock, newest_jobs, touch
+from jobs.lifecycle.store import move, touch_all
+from jobs.lifecycle.submission import StudyPlace, write_jobs
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
+from jobs.model.states import TERMINAL, EndReason, EventKind, Status
+from jobs.people.project_admission import require_room
+from jobs.scheduling.placement_rows import PASS
+
+
+def request_cancel(session: Session, study_id: str) -> None:
+    """Ask for the end of all its jobs that have not ended: queued ones are cancelled at once.
+
+    Asking again changes nothing, and neither does asking after the end.
+    """
+    _take_turn(session, study_id)
+    unfinished = _unfinished(session, study_id, Job.cancel_requested_at.is_(None))
+    if not unfinished:
+        return
+    touch_all(session, unfinished, cancel_requested_at=func.now())
+    _tell(session, unfinished, EventKind.CANCEL_REQUESTED)
+    queued = move(
+        session, unfinished, Status.CANCELLED, Job.status == Status.QUEUED,
+        end_reason=EndReason.CANCELLED, ended_at=func.now(),
+    )  # fmt: skip
+    _tell(session, list(queued), EventKind.ENDED, {"status": "cancelled", "end_reason": "cancelled"})
+    touch(session, study_id, cancel_requested_at=func.now())
+
+
+def pause(session: Session, study_id: str) -> None:
+    """Let all its jobs that have not ended wait, as `jobs.lifecycle.store.pause` does."""
+    _take_turn(session, study_id)
+    going_on = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
+    if going_on:
+        touch_all(session, going_on, paused_at=func.now())
+        _tell(session, going_on, EventKind.PAUSE_REQUESTED)
+        touch(session, study_id)
+
+
+def resume(session: Session, study_id: str) -> None:
+    """Let its paused jobs go on, and put fresh jobs in the place of those that failed, were cancelled, or will be."""
+    study = _take_turn(session, study_id)
+    paused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_not(None))
+    if paused:
+        touch_all(session, paused, paused_at=None, queued_at=func.now())
+        _tell(session, paused, EventKind.RESUMED)
+    replaced = _replace(session, study)
+    if paused or replaced:
+        touch(session, study_id, cancel_requested_at=None, ended_at=None)
+
+
+def _take_turn(session: Session, study_id: str) -> Study:
+    session.execute(select(func.pg_advisory_xact_lock(PASS)))
+    return lock(session, study_id)
+
+
+def _unfinished(session: Session, study_id: str, *conditions: ColumnElement[bool]) -> Sequence[str]:
+    """The ids of its jobs that have not ended, locked: their supervisors end none of them until the commit."""
+    query = select(Job.id).where(Job.study_id == study_id, Job.status.not_in(TERMINAL), *conditions)
+    return session.scalars(query.order_by(Job.id).with_for_update()).all()
+
+
+def _replace(session: Session, study: Study) -> Sequence[str]:
+    newest = newest_jobs([study.id]).subquery()
+    in_vain = or_(Job.status.in_([Status.FAILED, Status.CANCELLED]), Job.cancel_requested_at.is_not(None))
+    rows = session.execute(
+        select(Job.study_cell, Job.study_repeat, Job.spec)
+        .join(newest, newest.c.id == Job.id)
+        .where(in_vain, Job.status != Status.SUCCEEDED)
+        .order_by(Job.study_repeat, Job.study_cell)
+    )
+    fresh = []
+    for cell, repeat, document in rows:
+        spec = spec_from(document)
+        # Not the plan of the job: its ranks may have made another of it.
+        fresh.append((spec, resolve_plan(spec, sizes_in(session, spec)), StudyPlace(study.id, cell, repeat)))
+    if fresh:
+        require_room(session, study.project, jobs=len(fresh))
+    return write_jobs(session, fresh, owner=study.owner)
+
+
+def _tell(session: Session, job_ids: Sequence[str], kind: EventKind, data: dict[str, Any] | None = None) -> None:
+    if job_ids:
+        session.execute(insert(JobEvent), [{"job_id": job_id, "kind": kind, "data": data or {}} for job_id in job_ids])

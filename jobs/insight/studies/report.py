@@ -1,0 +1,128 @@
+"""The scaling report of a study, from the rows of its jobs as they are now. Called by the api at each request.
+
+It reads what the jobs' own answers say: summaries, attempts, and the metrics of whole epochs, which are never thinned.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from sqlalchemy import Float, cast, func, select
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import Attempt, Job, MetricPoint, Study
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
+from jobs.insight.studies.findings import findings_of
+from jobs.insight.studies.store import get_study, newest_jobs, notes_of
+from jobs.model.states import TERMINAL
+from jobs.telemetry.ingest import ALL_RANKS
+from jobs.views.studies import StudyReport, Target
+
+
+def report_on(session: Session, study_id: str, *, target: float | None = None) -> StudyReport:
+    """How a study came out so far. `target` goes before the study's own. Raises `jobs.insight.studies.store.StudyNotFound`."""
+    study = get_study(session, study_id)
+    runs = _runs(session, study)
+    chosen = _target(study, target) or target_from(runs)
+    cells = [cell_report(values, runs[at], chosen) for at, values in enumerate(study.cells)]
+    baseline = baseline_of(cells, list(study.grid))
+    cells = compared(cells, baseline)
+    fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
+    return StudyReport(
+        study_id=study.id,
+        name=study.name,
+        varied=list(study.grid),
+        repeats=study.repeats,
+        complete=all(run.status in TERMINAL for cell in runs for run in cell),
+        scaling=_scaling(study),
+        baseline=baseline,
+        target=chosen,
+        cells=cells,
+        best=best_of(cells),
+        findings=findings_of(cells, varied=list(study.grid), baseline=baseline, asked=study.repeats, on_fewer=fewer),
+        notes=notes_of(session, study_id),
+    )
+
+
+def _target(study: Study, requested: float | None) -> Target | None:
+    if requested is not None:
+        return Target(value=requested, chosen_by="request")
+    return None if study.target is None else Target(value=study.target, chosen_by="study")
+
+
+def _scaling(study: Study) -> Literal["weak", "strong"] | None:
+    if not {"gpus"} <= study.grid.keys() or "batch_per" in study.grid:
+        return None
+    return "strong" if study.base.get("batch_per") == "global" else "weak"
+
+
+def _runs(session: Session, study: Study) -> list[list[Run]]:
+    """The newest job of each repeat, by cell."""
+    newest = newest_jobs([study.id]).subquery()
+    rows = session.execute(
+        select(Job.id, Job.study_cell, Job.status, Job.gpus, Job.summary)
+        .join(newest, newest.c.id == Job.id)
+        .order_by(Job.study_cell, Job.study_repeat)
+    ).all()
+    ids = [row.id for row in rows]
+    attempts = _attempts(session, ids)
+    epochs = _epochs(session, ids, attempts)
+    found: list[list[Run]] = [[] for _ in study.cells]
+    for row in rows:
+        held = attempts.get(row.id, [])
+        run = Run(
+            job_id=row.id,
+            status=row.status,
+            gpus=row.gpus,
+            hosts=max((len(attempt.shares) for attempt in held), default=None),
+            fewest_gpus=min((attempt.gpus for attempt in held), default=None),
+            leased_slot_s=sum(attempt.gpus * attempt.leased_s for attempt in held),
+            summary=row.summary or {},
+            epochs=epochs.get(row.id, []),
+        )
+        found[row.study_cell].append(run)
+    return found
+
+
+def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """The attempts of each job, first to newest, with the time from the lease to the attempt's end, or to now."""
+    leased_s = cast(func.extract("epoch", func.coalesce(Attempt.ended_at, func.now()) - Attempt.created_at), Float(53))
+    rows = session.execute(
+        select(Attempt.job_id, Attempt.number, Attempt.gpus, Attempt.shares, Attempt.resumed_step)
+        .add_columns(leased_s.label("leased_s"))
+        .where(Attempt.job_id.in_(job_ids))
+        .order_by(Attempt.job_id, Attempt.number)
+    )
+    found: dict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row.job_id].append(row)
+    return found
+
+
+def _epochs(
+    session: Session, job_ids: Sequence[str], attempts: Mapping[str, Sequence[Any]]
+) -> Mapping[str, Sequence[Epoch]]:
+    """The epochs of each job in their order: of an epoch that two attempts ran, the one that counts."""
+    point = MetricPoint
+    rows = session.execute(
+        select(point.job_id, point.name, point.epoch, point.step, point.attempt, point.value)
+        .where(point.job_id.in_(job_ids), point.name.in_(["val_accuracy", "epoch_s"]), point.rank == ALL_RANKS)
+        .order_by(point.job_id, point.step, point.attempt)
+    )
+    values: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        later = [each.resumed_step for each in attempts.get(row.job_id, ()) if each.number > row.attempt]
+        if all(step is None or row.step <= step for step in later):  # none of them ran it again
+            values[row.job_id][row.epoch][row.name] = row.value
+    return {
+        job_id: [
+            Epoch(_number(told.get("val_accuracy")), told["epoch_s"])
+            for _, told in sorted(by_epoch.items())
+            if "epoch_s" in told
+        ]
+        for job_id, by_epoch in values.items()
+    }
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or value != value else value  # noqa: PLR0124 - NaN: a loss that diverged

@@ -1,0 +1,240 @@
+"""The rows of studies: submit, look up, list, and write notes. What else people ask of a study is in `orders`.
+
+Called by the api. Every function works in the caller's transaction; the caller commits.
+
+    StudyNotFound       no study has this id
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.orm import Session
+
+from jobs.db import cursors
+from jobs.db.cursors import Page, page_of
+from jobs.db.tables import Job, Study, StudyNote
+from jobs.insight.studies.grid import Cell, spec_of
+from jobs.lifecycle.store import new_id
+from jobs.lifecycle.submission import Idempotency, StudyPlace, earlier_answer, remember_answer, write_jobs
+from jobs.model.plan import Plan
+from jobs.model.spec import DEFAULT_PROJECT
+from jobs.model.states import TERMINAL, Status
+from jobs.views.studies import CellJob, CellView, NoteView, StudyLine, StudySpec, StudyView
+
+_LIST = "studies"  # what its cursors belong to
+
+
+class StudyNotFound(LookupError):
+    """No study has this id."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The id of a submitted study, and whether this call created it (or an earlier one with the same key)."""
+
+    study_id: str
+    created: bool
+
+
+def submit(
+    session: Session,
+    asked: StudySpec,
+    cells: Sequence[tuple[Cell, Plan]],
+    *,
+    owner: str,
+    idempotency: Idempotency | None = None,
+) -> Submission:
+    """Write a study and its jobs: the first repeat of every cell before any second. Raises `IdempotencyConflict`."""
+    earlier = replayed(session, owner, idempotency)
+    if earlier is not None:
+        return earlier
+    study = Study(
+        id=new_id(),
+        name=asked.name,
+        owner=owner,
+        project=asked.base.get("project", DEFAULT_PROJECT),
+        base=asked.base,
+        grid=asked.grid,
+        cells=[cell.values for cell, _ in cells],
+        repeats=asked.repeats,
+        target=asked.target,
+    )
+    session.add(study)
+    session.flush()
+    jobs = [
+        (spec_of(cell, repeat), plan, StudyPlace(study.id, position, repeat))
+        for repeat in range(asked.repeats)
+        for position, (cell, plan) in enumerate(cells)
+    ]
+    write_jobs(session, jobs, owner=owner)
+    if asked.note is not None:
+        session.add(StudyNote(study_id=study.id, author=owner, text=asked.note))
+    remember_answer(session, owner, idempotency, study_id=study.id)
+    return Submission(study.id, created=True)
+
+
+def get_study(session: Session, study_id: str) -> Study:
+    """The study with this id. Raises `StudyNotFound`."""
+    study = session.get(Study, study_id, populate_existing=True)
+    if study is None:
+        raise StudyNotFound(study_id)
+    return study
+
+
+def replayed(session: Session, owner: str, idempotency: Idempotency | None) -> Submission | None:
+    """The study that a submission with the same key was answered with before. Raises `IdempotencyConflict`."""
+    earlier = earlier_answer(session, owner, idempotency)
+    if earlier is None or earlier.study_id is None:
+        return None
+    return Submission(earlier.study_id, created=False)
+
+
+def list_studies(session: Session, *, limit: int, cursor: str | None = None) -> Page[StudyLine]:
+    """A page of studies, newest first. Raises `InvalidCursor`."""
+    found = session.scalars(_newest(select(Study), limit, cursor)).all()
+    counts = _counts(session, [study.id for study in found[:limit]])
+    page = page_of(found, limit=limit, of=_LIST, position=lambda study: (study.created_at.isoformat(), study.id))
+    return Page([StudyLine(**_line(study, counts[study.id])) for study in page.items], page.next_cursor)
+
+
+def study_ids(session: Session, *, limit: int, cursor: str | None = None) -> Sequence[str]:
+    """The ids of the studies on a page, and of the one more. Raises `InvalidCursor`."""
+    return session.scalars(_newest(select(Study.id), limit, cursor)).all()
+
+
+def _newest(query: Select[Any], limit: int, cursor: str | None) -> Select[Any]:
+    """The rows of a page, and one more."""
+    if cursor is not None:
+        created_at, study_id = cursors.decode(cursor, of=_LIST)
+        query = query.where(
+            tuple_(Study.created_at, Study.id) < tuple_(datetime.fromisoformat(str(created_at)), str(study_id))
+        )
+    return query.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit + 1)
+
+
+def view_of(session: Session, study_id: str) -> StudyView:
+    """A study with its cells, their jobs and its notes. Raises `StudyNotFound`."""
+    study = get_study(session, study_id)
+    places: dict[tuple[int, int], list[Row[Any]]] = defaultdict(list)
+    for row in session.execute(_jobs_of(study_id)):
+        places[row.study_cell, row.study_repeat].append(row)
+    cells = [
+        CellView(
+            values=values,
+            gpus=places[position, 0][-1].gpus,
+            jobs=[_cell_job(repeat, places[position, repeat]) for repeat in range(study.repeats)],
+        )
+        for position, values in enumerate(study.cells)
+    ]
+    counts: dict[Status, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for rows in places.values():
+        jobs, paused = counts[rows[-1].status]
+        counts[rows[-1].status] = (jobs + 1, paused + (rows[-1].paused_at is not None))
+    return StudyView(
+        **_line(study, counts), base=study.base, grid=study.grid, cells=cells, notes=notes_of(session, study_id)
+    )
+
+
+def notes_of(session: Session, study_id: str) -> list[NoteView]:
+    """What was written down about a study, oldest first."""
+    rows = session.scalars(select(StudyNote).where(StudyNote.study_id == study_id).order_by(StudyNote.id))
+    return [NoteView(id=note.id, at=note.at, author=note.author, text=note.text) for note in rows]
+
+
+def add_note(session: Session, study_id: str, *, author: str, text: str) -> NoteView:
+    """Write something down about a study. Raises `StudyNotFound`."""
+    study = lock(session, study_id)
+    note = StudyNote(study_id=study.id, author=author, text=text)
+    session.add(note)
+    touch(session, study_id)
+    session.flush()
+    return NoteView(id=note.id, at=note.at, author=note.author, text=note.text)
+
+
+def lock(session: Session, study_id: str) -> Study:
+    """The study, which nobody else changes until the commit. Raises `StudyNotFound`."""
+    query = select(Study).where(Study.id == study_id).with_for_update()
+    study = session.scalar(query, execution_options={"populate_existing": True})
+    if study is None:
+        raise StudyNotFound(study_id)
+    return study
+
+
+def touch(session: Session, study_id: str, **values: Any) -> None:
+    """Change columns of a study."""
+    session.execute(
+        update(Study).where(Study.id == study_id).values(revision=Study.revision + 1, **values),
+        execution_options={"synchronize_session": False},
+    )
+
+
+def newest_jobs(study_ids: Sequence[str]) -> Select[*tuple[Any, ...]]:
+    """The newest job of each cell and repeat of these studies: its id, place, status and whether it is paused."""
+    return (
+        select(Job.id, Job.study_id, Job.study_cell, Job.study_repeat, Job.status, Job.paused_at)
+        .where(Job.study_id.in_(study_ids))
+        .ext(distinct_on(Job.study_id, Job.study_cell, Job.study_repeat))
+        .order_by(Job.study_id, Job.study_cell, Job.study_repeat, Job.created_at.desc(), Job.id.desc())
+    )
+
+
+Counts = Mapping[Status, tuple[int, int]]  # jobs, and how many of them are paused
+
+
+def _counts(session: Session, study_ids: Sequence[str]) -> Mapping[str, Counts]:
+    newest = newest_jobs(study_ids).subquery()
+    found: dict[str, dict[Status, tuple[int, int]]] = {study_id: {} for study_id in study_ids}
+    rows = session.execute(
+        select(newest.c.study_id, newest.c.status, func.count(), func.count(newest.c.paused_at)).group_by(
+            newest.c.study_id, newest.c.status
+        )
+    )
+    for study_id, status, jobs, paused in rows:
+        found[study_id][status] = (jobs, paused)
+    return found
+
+
+def _line(study: Study, counts: Counts) -> dict[str, Any]:
+    numbers = {status: counts.get(status, (0, 0)) for status in Status}
+    unfinished = {status: found for status, found in numbers.items() if status not in TERMINAL}
+    return {
+        "id": study.id,
+        "name": study.name,
+        "owner": study.owner,
+        "project": study.project,
+        "varied": list(study.grid),
+        "repeats": study.repeats,
+        "target": study.target,
+        "jobs": len(study.cells) * study.repeats,
+        "counts": {status: jobs for status, (jobs, _) in numbers.items()},
+        "paused": sum(paused for _, paused in unfinished.values()),
+        "complete": not any(jobs for jobs, _ in unfinished.values()),
+        "cancel_requested_at": study.cancel_requested_at,
+        "created_at": study.created_at,
+        "revision": study.revision,
+    }
+
+
+def _jobs_of(study_id: str) -> Select[*tuple[Any, ...]]:
+    return (
+        select(Job.id, Job.study_cell, Job.study_repeat, Job.gpus, Job.status, Job.end_reason, Job.paused_at)
+        .where(Job.study_id == study_id)
+        .order_by(Job.study_cell, Job.study_repeat, Job.created_at, Job.id)
+    )
+
+
+def _cell_job(repeat: int, rows: Sequence[Row[Any]]) -> CellJob:
+    newest = rows[-1]
+    return CellJob(
+        id=newest.id,
+        repeat=repeat,
+        status=newest.status,
+        end_reason=newest.end_reason,
+        paused=newest.paused_at is not None and newest.status not in TERMINAL,
+        replaced=[row.id for row in rows[:-1]],
+    )

@@ -1,0 +1,1 @@
+"""What leaves the service: webhooks, and copies of jobs for other tracking servers."""

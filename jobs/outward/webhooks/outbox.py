@@ -1,0 +1,244 @@
+"""The outbox of webhooks: deliveries are written with the ends that they tell of, given out to be sent, and settled.
+
+`tell_of_jobs` is called by `jobs.lifecycle.store.move`, the rest by `worker.notifier`. Every function works in the caller's
+transaction. Sending is at least once: who dies between a claim and its settling has somebody else send it again.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from sqlalchemy import (
+    ColumnElement,
+    Insert,
+    Select,
+    String,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+    update,
+)  # fmt: skip
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import Job, Study, User, Webhook, WebhookDelivery
+from jobs.model.states import TERMINAL
+from jobs.outward.webhooks import messages
+from jobs.outward.webhooks.messages import PING
+from jobs.outward.webhooks.retries import Answer, Verdict, pause_s, verdict_of
+
+JOB_ENDED, STUDY_ENDED = "job.ended", "study.ended"
+_UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
+_FRESH: dict[str, Any] = {"populate_existing": True}
+_BATCH_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A delivery that is this process's to send, until its lease runs out."""
+
+    id: int
+    attempt: int
+    webhook_id: str
+    event: str
+    url: str
+    secret: str
+    payload: dict[str, Any]
+
+
+def _telling(event: str, subject: type[Job] | type[Study]) -> Insert:
+    """Write a delivery for every webhook that is told of the end of one of the subjects `ids`."""
+
+    def heard(how: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+        return (
+            select(Webhook.id, literal(event), subject.id, subject.ended_at)
+            .select_from(subject)
+            .join(Webhook, how)
+            .join(User, User.name == Webhook.owner)
+            .where(subject.id == func.any(bindparam("ids", type_=ARRAY(String))), Webhook.events.contains([event]))
+            .where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None), User.disabled_at.is_(None))
+        )
+
+    of_project = heard(Webhook.project == subject.project)
+    own = heard(Webhook.project.is_(None) & (Webhook.owner == subject.owner))
+    webhook_id, named, subject_id, ended_at = (both := union_all(of_project, own).subquery()).c
+    in_order = select(webhook_id, named, subject_id).select_from(both).order_by(ended_at, subject_id, webhook_id)
+    columns = [WebhookDelivery.webhook_id, WebhookDelivery.event, WebhookDelivery.subject_id]
+    table = cast("Table", WebhookDelivery.__table__)  # a parameter beside a mapped class would be a row of it
+    return insert(table).from_select(columns, in_order)
+
+
+# Built once, and asked for only where somebody is told: every end of a job comes by here.
+_TELL_OF_JOBS, _TELL_OF_STUDIES = _telling(JOB_ENDED, Job), _telling(STUDY_ENDED, Study)
+_IS_ANYBODY_TOLD = select(exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None)))
+
+
+def tell_of_jobs(session: Session, job_ids: Collection[str]) -> None:
+    """Write a delivery for every webhook that is told of the end of one of these jobs."""
+    if session.scalar(_IS_ANYBODY_TOLD):
+        session.execute(_TELL_OF_JOBS, {"ids": list(job_ids)})
+
+
+def end_studies(session: Session) -> list[str]:
+    """Note the end of every study of which no job is live any more, and tell the webhooks; says which.
+
+    One that is asked to go on at the same moment is left alone: whoever does that holds its row.
+    """
+    live = select(Job.id).where(Job.study_id == Study.id, Job.status.not_in(TERMINAL)).exists()
+    over = (Study.ended_at.is_(None), ~live)
+    query = select(Study.id).where(*over).order_by(Study.id).limit(_BATCH_ROWS)
+    candidates = session.scalars(query.with_for_update(skip_locked=True)).all()
+    if not candidates:
+        return []
+    # Once more, with the rows held: jobs that were added before they were are seen only now.
+    ended = session.scalars(
+        update(Study).where(Study.id.in_(candidates), *over).values(ended_at=func.now()).returning(Study.id),
+        execution_options=_UNSYNCHRONIZED,
+    ).all()
+    if ended:
+        session.execute(_TELL_OF_STUDIES, {"ids": list(ended)})
+    return list(ended)
+
+
+def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), base_url: str = "") -> Claimed | None:
+    """Take a delivery that is due, of a webhook that is none of `besides`; None where there is none.
+
+    Its message is written down the first time, and stays as it is. What is not wanted any more is given up.
+    """
+    due = (
+        select(WebhookDelivery)
+        .where(WebhookDelivery.next_at <= func.now(), WebhookDelivery.webhook_id.not_in(besides))
+        .order_by(WebhookDelivery.next_at, WebhookDelivery.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    while (delivery := session.scalar(due, execution_options=_FRESH)) is not None:
+        webhook = session.get_one(Webhook, delivery.webhook_id, populate_existing=True)
+        owner = session.get_one(User, webhook.owner, populate_existing=True)
+        if webhook.disabled_at is None and webhook.deleted_at is None and owner.disabled_at is None:
+            return _taken(session, delivery, webhook, lease_s=lease_s, base_url=base_url)
+        give_up(session, webhook.id, "the webhook was disabled or deleted")
+    return None
+
+
+def _taken(session: Session, delivery: WebhookDelivery, webhook: Webhook, *, lease_s: float, base_url: str) -> Claimed:
+    if delivery.payload is None:
+        delivery.payload = _payload(session, delivery, webhook, base_url)
+    delivery.attempts += 1
+    delivery.next_at = session.scalar(select(func.now() + timedelta(seconds=lease_s)))
+    session.flush()
+    return Claimed(
+        delivery.id, delivery.attempts, webhook.id, delivery.event, webhook.url, webhook.secret, delivery.payload
+    )
+
+
+def _payload(session: Session, delivery: WebhookDelivery, webhook: Webhook, base_url: str) -> dict[str, Any]:
+    subject: Job | Study | None = None
+    counts: dict[str, int] = {}
+    if delivery.event == JOB_ENDED:
+        subject = session.get(Job, delivery.subject_id)
+    elif delivery.event == STUDY_ENDED:
+        subject = session.get(Study, delivery.subject_id)
+        rows = session.execute(
+            select(Job.status, func.count()).where(Job.study_id == delivery.subject_id).group_by(Job.status)
+        )
+        counts = {status.value: jobs for status, jobs in rows}
+    return messages.payload_of(delivery, webhook, subject, counts=counts, base_url=base_url)
+
+
+def settle(session: Session, claimed: Claimed, answer: Answer, *, jitter: float) -> Verdict | None:
+    """Write down how sending went; None where the lease had run out and somebody else has the delivery.
+
+    What was given up meanwhile stays so, unless it did arrive.
+    """
+    now: datetime = session.execute(select(func.now())).scalar_one()
+    verdict = verdict_of(answer, claimed.attempt)
+    again_s = pause_s(claimed.attempt, jitter=jitter, retry_after=answer.retry_after, now=now)
+    held = [WebhookDelivery.id == claimed.id, WebhookDelivery.attempts == claimed.attempt]
+    if verdict is not Verdict.DELIVERED:
+        held.append(WebhookDelivery.next_at.is_not(None))
+    settled = session.scalar(
+        update(WebhookDelivery)
+        .where(*held)
+        .values(
+            next_at=now + timedelta(seconds=again_s) if verdict is Verdict.AGAIN else None,
+            delivered_at=now if verdict is Verdict.DELIVERED else None,
+            status_code=answer.status_code,
+            error=None
+            if verdict is Verdict.DELIVERED
+            else answer.error or f"it was answered with {answer.status_code}",
+        )
+        .returning(WebhookDelivery.id),
+        execution_options=_UNSYNCHRONIZED,
+    )
+    if settled is None:
+        return None
+    if verdict is Verdict.GONE:
+        session.execute(
+            update(Webhook)
+            .where(Webhook.id == claimed.webhook_id, Webhook.disabled_at.is_(None))
+            .values(disabled_at=now),
+            execution_options=_UNSYNCHRONIZED,
+        )
+        give_up(session, claimed.webhook_id, "the receiver said that it is gone")
+    return verdict
+
+
+def give_up(session: Session, webhook_id: str, why: str) -> None:
+    """Let nothing that waits for this webhook be sent."""
+    session.execute(
+        update(WebhookDelivery)
+        .where(WebhookDelivery.webhook_id == webhook_id, WebhookDelivery.next_at.is_not(None))
+        .values(next_at=None, error=why),
+        execution_options=_UNSYNCHRONIZED,
+    )
+
+
+def add_ping(session: Session, webhook_id: str) -> WebhookDelivery:
+    """Write a delivery that tells of nothing, to see whether it arrives."""
+    delivery = WebhookDelivery(webhook_id=webhook_id, event=PING, subject_id=webhook_id)
+    session.add(delivery)
+    session.flush()
+    return delivery
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many deliveries wait to be sent, and how many of those that are still kept were given up."""
+
+    pending: int
+    failed: int
+
+
+def counts(session: Session) -> Counts:
+    """The state of the outbox."""
+    waits = WebhookDelivery.next_at.is_not(None)
+    in_vain = WebhookDelivery.next_at.is_(None) & WebhookDelivery.delivered_at.is_(None)
+    pending, failed = (
+        session.scalar(select(func.count(WebhookDelivery.id)).where(where)) for where in (waits, in_vain)
+    )
+    return Counts(pending or 0, failed or 0)
+
+
+def remove_old(session: Session, *, keep_days: float) -> bool:
+    """Remove deliveries that are over, and were written longer ago than that; False when none is left.
+
+    Webhooks that were deleted go with their last delivery.
+    """
+    before = func.now() - timedelta(days=keep_days)
+    old = select(WebhookDelivery.id).where(WebhookDelivery.next_at.is_(None), WebhookDelivery.created_at < before)
+    some = old.order_by(WebhookDelivery.id).limit(_BATCH_ROWS)
+    removed = session.scalars(
+        delete(WebhookDelivery).where(WebhookDelivery.id.in_(some)).returning(WebhookDelivery.id)
+    ).all()
+    if not removed:
+        left = select(WebhookDelivery.id).where(WebhookDelivery.webhook_id == Webhook.id).exists()
+        session.execute(delete(Webhook).where(Webhook.deleted_at < before, ~left), execution_options=_UNSYNCHRONIZED)
+    return bool(removed)

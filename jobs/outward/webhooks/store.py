@@ -1,0 +1,136 @@
+"""The rows of webhooks: what people ask for. Called by the api, in its transaction.
+
+WebhookNotFound     no webhook has this id, or it is somebody else's
+DeliveryNotFound    the webhook has no delivery with this id
+WebhookDisabled     nothing is sent to it
+TooManyWebhooks     its owner has as many as anybody may have
+UnknownProject      no project has this name
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from jobs.db import cursors
+from jobs.db.cursors import Page
+from jobs.db.tables import Project, ProjectMember, Webhook, WebhookDelivery
+from jobs.lifecycle.store import new_id
+from jobs.outward.webhooks import outbox
+from jobs.outward.webhooks.messages import new_secret
+
+MAX_OF_AN_OWNER = 20
+
+
+class WebhookNotFound(LookupError):
+    """No webhook has this id."""
+
+
+class DeliveryNotFound(LookupError):
+    """The webhook has no delivery with this id; it may be too old."""
+
+
+class WebhookDisabled(ValueError):
+    """The webhook is disabled, so nothing is sent to it."""
+
+
+class TooManyWebhooks(ValueError):
+    """The owner has as many webhooks as anybody may have."""
+
+
+class UnknownProject(ValueError):
+    """No project has this name."""
+
+
+def is_member(session: Session, project: str, user: str) -> bool:
+    """Whether the user is a member of the project. Raises `UnknownProject`."""
+    if session.get(Project, project) is None:
+        raise UnknownProject(project)
+    return session.get(ProjectMember, (project, user)) is not None
+
+
+def create(session: Session, *, owner: str, url: str, events: Sequence[str], project: str | None) -> Webhook:
+    """Write a webhook, with a secret of its own. Raises `TooManyWebhooks`."""
+    # Those of one owner take turns, so that the count holds until the commit.
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"webhooks\n{owner}", 0))))
+    owned = select(func.count()).where(Webhook.owner == owner, Webhook.deleted_at.is_(None))
+    if session.execute(owned).scalar_one() >= MAX_OF_AN_OWNER:
+        raise TooManyWebhooks(f"{owner} has {MAX_OF_AN_OWNER} webhooks, and nobody may have more: delete one first")
+    webhook = Webhook(id=new_id(), owner=owner, url=url, events=list(events), project=project, secret=new_secret())
+    session.add(webhook)
+    session.flush()
+    return webhook
+
+
+def list_webhooks(session: Session, *, owner: str | None, limit: int, cursor: str | None) -> Page[Webhook]:
+    """A page of webhooks, by their ids; `owner` None: everybody's. Raises `InvalidCursor`."""
+    identity = f"webhooks {owner!r}"
+    query = select(Webhook).where(Webhook.deleted_at.is_(None)).order_by(Webhook.id).limit(limit + 1)
+    if owner is not None:
+        query = query.where(Webhook.owner == owner)
+    if cursor is not None:
+        query = query.where(Webhook.id > str(cursors.decode(cursor, of=identity)[0]))
+    found = session.scalars(query).all()
+    return cursors.page_of(found, limit=limit, of=identity, position=lambda webhook: (webhook.id,))
+
+
+def get(session: Session, webhook_id: str, *, owner: str | None, to_change: bool = False) -> Webhook:
+    """A webhook of this owner; None: of anybody. One that is `to_change` is the caller's until the commit.
+
+    Raises `WebhookNotFound`.
+    """
+    query = select(Webhook).where(Webhook.id == webhook_id, Webhook.deleted_at.is_(None))
+    if owner is not None:
+        query = query.where(Webhook.owner == owner)
+    webhook = session.scalar(query.with_for_update() if to_change else query)
+    if webhook is None:
+        raise WebhookNotFound(webhook_id)
+    return webhook
+
+
+def set_disabled(session: Session, webhook: Webhook, disabled: bool) -> None:
+    """Send nothing to it any more, or again. What waits to be sent is given up; asking again changes nothing."""
+    if disabled == (webhook.disabled_at is not None):
+        return
+    webhook.disabled_at = session.scalar(select(func.now())) if disabled else None
+    if disabled:
+        outbox.give_up(session, webhook.id, "the webhook was disabled")
+
+
+def remove(session: Session, webhook: Webhook) -> None:
+    """Send nothing to it any more, and forget its secret. Its deliveries go with time."""
+    webhook.deleted_at = session.scalar(select(func.now()))
+    webhook.secret = ""
+    outbox.give_up(session, webhook.id, "the webhook was deleted")
+
+
+def ping(session: Session, webhook: Webhook) -> WebhookDelivery:
+    """Send it a message that tells of nothing. Raises `WebhookDisabled`."""
+    if webhook.disabled_at is not None:
+        raise WebhookDisabled(f"webhook {webhook.id} is disabled, so nothing is sent to it")
+    return outbox.add_ping(session, webhook.id)
+
+
+def deliveries(session: Session, webhook_id: str, *, limit: int, cursor: str | None) -> Page[WebhookDelivery]:
+    """A page of a webhook's deliveries, newest first. Raises `InvalidCursor`."""
+    identity = f"deliveries {webhook_id}"
+    query = select(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook_id)
+    if cursor is not None:
+        query = query.where(WebhookDelivery.id < cursors.decode(cursor, of=identity)[0])
+    found = session.scalars(query.order_by(WebhookDelivery.id.desc()).limit(limit + 1)).all()
+    return cursors.page_of(found, limit=limit, of=identity, position=lambda delivery: (delivery.id,))
+
+
+def redeliver(session: Session, webhook: Webhook, delivery_id: int) -> WebhookDelivery:
+    """Send a delivery at once, whatever became of it before. Raises `DeliveryNotFound`, `WebhookDisabled`."""
+    if webhook.disabled_at is not None:
+        raise WebhookDisabled(f"webhook {webhook.id} is disabled, so nothing is sent to it")
+    delivery: WebhookDelivery | None = session.scalar(
+        update(WebhookDelivery)
+        .where(WebhookDelivery.id == delivery_id, WebhookDelivery.webhook_id == webhook.id)
+        .values(next_at=func.now(), delivered_at=None)
+        .returning(WebhookDelivery)
+    )
+    if delivery is None:
+        raise DeliveryNotFound(delivery_id)
+    return delivery
