@@ -1,4 +1,4 @@
-"""What a route can ask for: the services of the process, the body, and a check of the query. Who calls: `api.access`.
+"""What a route can ask for: the services of the process, the body, and a check of the query. Who calls: `api.access.callers`.
 
 Dependencies that do no I/O are `async`: FastAPI runs a plain one in a thread, which costs more than they do.
 """
@@ -12,11 +12,11 @@ from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel, StringConstraints
 from sqlalchemy import Engine
 
+from api.access.rate_limits import Limits
+from api.access.token_cache import Tokens
 from api.broker import Broker
-from api.limits import Limits
+from api.polling.job_polls import Polls
 from api.problems import UnsupportedBody, invalid
-from api.tokens import Tokens
-from api.waiting import Polls
 from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import Site
 from jobs.model.spec import FieldProblem

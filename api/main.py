@@ -12,15 +12,19 @@ from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import answers, drawing, metrics, openapi, page
+from api import drawing, openapi, page, problem_answers
+from api.access.rate_limits import Limits
+from api.access.token_cache import Tokens
 from api.broker import Broker
 from api.deps import Services, only_known_parameters
-from api.entity_tags import installed_version
-from api.limits import Limits
 from api.live.hub import Hub
 from api.live.topics import LIVE_READS
-from api.live_metrics import LiveGauges
-from api.requests import BodyLimit, Heads, Packing, Requests
+from api.metrics import cluster
+from api.metrics.live_gauges import LiveGauges
+from api.middleware import BodyLimit, Heads, Packing, Requests
+from api.polling.entity_tags import installed_version
+from api.polling.job_polls import Polls
+from api.polling.unchanged import ShortAnswers
 from api.routes import (
     advice,
     analysis,
@@ -40,9 +44,6 @@ from api.routes import (
     uploads,
     webhooks,
 )
-from api.short_answers import ShortAnswers
-from api.tokens import Tokens
-from api.waiting import Polls
 from jobs.db.engine import engine_for, sessions_for
 from jobs.model.spec import MAX_BYTES
 from jobs.runtime.hints import Hints
@@ -61,7 +62,7 @@ def create_app() -> FastAPI:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    logging.getLogger("uvicorn.access").disabled = True  # `api.requests` writes a line for each request
+    logging.getLogger("uvicorn.access").disabled = True  # `api.middleware` writes a line for each request
     return app_for(settings())
 
 
@@ -72,7 +73,7 @@ def app_for(configuration: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         services = _services(configuration)
-        metrics.register(registry, services.sessions, configuration)
+        cluster.register(registry, services.sessions, configuration)
         app.state.live_gauges = LiveGauges(services.sessions, configuration)
         app.state.services = services
         # A thread for each connection: a request never waits for one while it holds a thread.
@@ -82,7 +83,7 @@ def app_for(configuration: Settings) -> FastAPI:
             services.sessions, configuration.database_url,
             host_timeout_s=configuration.host_timeout_s, live_tokens=services.tokens.let_in,
         )  # fmt: skip
-        metrics.register_listeners(registry, lambda: hub.count)
+        cluster.register_listeners(registry, lambda: hub.count)
         async with hub.open():
             app.state.live = hub
             yield
@@ -114,13 +115,13 @@ def app_for(configuration: Settings) -> FastAPI:
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)
     app.include_router(page.routes_for(page.FOLDER, [route.path or "" for route in iter_route_contexts(app.routes)]))
-    answers.install(app)
+    problem_answers.install(app)
     openapi.describe(app)
     app.add_middleware(Packing, minimum_size=1024, compresslevel=5)
     app.add_middleware(Heads)
     app.add_middleware(BodyLimit, limit=MAX_BYTES)
     app.add_middleware(ShortAnswers, polled=lookups.JOB_POLLED)
-    app.add_middleware(Requests, durations_s=metrics.request_durations(registry))
+    app.add_middleware(Requests, durations_s=cluster.request_durations(registry))
     return app
 
 

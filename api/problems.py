@@ -1,4 +1,4 @@
-"""The answers that are errors, as RFC 9457 `application/problem+json` has them. `api.answers` writes them.
+"""The answers that are errors, as RFC 9457 `application/problem+json` has them. `api.problem_answers` writes them.
 
 Problem                 an answer that is an error
 ├── Unauthorized        401

@@ -12,14 +12,14 @@ from sqlalchemy import String, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from api.live import changes
 from api.live.positions import FeedPosition
+from api.live.sent_rows import Told
 from api.live.step import Step, Telling
 from api.live.topics import Reads, Topic
-from api.rows import progress_of
-from jobs import changes
+from api.row_views import progress_of
 from jobs.db.tables import Job
 from jobs.model.states import Status
-from jobs.told import Told
 from jobs.views.live import AnyJobProgress, AnyJobState, Kind
 
 ALL_JOBS = "all jobs"  # what its ids are of

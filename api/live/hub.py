@@ -18,11 +18,11 @@ from types import FrameType
 import structlog
 from anyio.to_thread import run_sync
 
+from api.live import changes
+from api.live.changes import Seen
 from api.live.feed import FeedTopic
 from api.live.listening import listen
 from api.live.topics import AWAY, JobTopic, Listener, Reads
-from jobs import changes
-from jobs.changes import Seen
 from jobs.db.engine import Sessions
 
 LOOK_EVERY_S = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import structlog
 from psycopg import AsyncConnection, Error, sql
 
-from jobs.changes import CHANNEL
+from api.live.changes import CHANNEL
 from jobs.db.engine import connection_options, libpq_address
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0

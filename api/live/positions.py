@@ -4,9 +4,9 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from api.live.sent_rows import Id, Told
 from jobs.db import cursors
 from jobs.db.cursors import InvalidCursor
-from jobs.told import Id, Told
 
 Tag = Annotated[str, Field(max_length=16)]  # of what was told last
 

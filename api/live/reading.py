@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
+from api.live import changes
+from api.live.changes import Floors
 from api.live.positions import JobPosition, Points
 from api.live.step import Step, Telling, tag_of
-from api.rows import progress_of
-from jobs import changes
-from jobs.changes import Floors
+from api.row_views import progress_of
 from jobs.db.tables import Job
 from jobs.lifecycle.store import get_job
 from jobs.model.states import TERMINAL, Status

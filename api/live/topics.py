@@ -12,12 +12,11 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
-from api.live import reading
+from api.live import changes, reading
+from api.live.changes import Horizons, Seen
 from api.live.positions import JobPosition, Position
 from api.live.reading import Moment
 from api.live.step import Step
-from jobs import changes
-from jobs.changes import Horizons, Seen
 from jobs.db.engine import Sessions
 from jobs.views.live import Kind
 

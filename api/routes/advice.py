@@ -2,10 +2,10 @@
 
 from fastapi import Response
 
-from api.access import router
+from api.access.callers import router
 from api.deps import IfNoneMatch, JobId, ServicesHere
-from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
+from api.polling.entity_tags import UNCHANGED, answer_once
 from api.routes.analysis import PATIENCE_S
 from jobs.db.engine import limit_statements
 from jobs.insight.advice.gathering import evidence_on

@@ -2,10 +2,10 @@
 
 from fastapi import Response
 
-from api.access import router
+from api.access.callers import router
 from api.deps import IfNoneMatch, JobId, ServicesHere
-from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import NO_SUCH_JOB
+from api.polling.entity_tags import UNCHANGED, answer_once
 from jobs.db.engine import limit_statements
 from jobs.insight.analysis.analyse import analysis_of
 from jobs.lifecycle.store import get_job

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import Header, Path, Query, Response
 
-from api.access import router
+from api.access.callers import router
 from api.deps import IfNoneMatch, JobId, PageLimit, Services, ServicesHere
 from api.downloads import Download, byte_range, download_headers, media_type_of
-from api.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
+from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.problems import Problem
 from jobs.data import artifact_files
 from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen

@@ -2,9 +2,9 @@
 
 from fastapi import Response
 
-from api.access import router
+from api.access.callers import router
 from api.deps import Cursor, IfNoneMatch, PageLimit, ServicesHere
-from api.entity_tags import UNCHANGED, answer_once
+from api.polling.entity_tags import UNCHANGED, answer_once
 from jobs.db.cursors import part_of
 from jobs.model.catalog import MODELS, Model
 from jobs.views.base import Listed

@@ -6,7 +6,7 @@ from fastapi import Depends, Path, Response
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from api.access import Caller, CallerHere, router
+from api.access.callers import Caller, CallerHere, router
 from api.deps import (
     JSON,
     Cursor,
@@ -19,8 +19,8 @@ from api.deps import (
     json_body,
     schema_body,
 )
-from api.entity_tags import UNCHANGED, answer_once, tag_of, tagged_with
 from api.openapi import problems
+from api.polling.entity_tags import UNCHANGED, answer_once, tag_of, tagged_with
 from api.problems import invalid
 from api.routes.jobs import Key
 from jobs.data import uploads, versions

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from fastapi import Body, Depends, Query, Request, Response
 from sqlalchemy.orm import Session
 
-from api.access import ADMIN_ONLY, CallerHere, router
+from api.access.callers import ADMIN_ONLY, CallerHere, router
 from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
-from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import problems
+from api.polling.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.routes.series import MaxPoints
 from jobs.people import audit
 from jobs.scheduling import draining

@@ -7,7 +7,7 @@ from fastapi import Depends, Header, Query, Response
 from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
-from api.access import Caller, CallerHere, router
+from api.access.callers import Caller, CallerHere, router
 from api.deps import (
     JSON,
     MERGE_PATCH,
@@ -21,9 +21,9 @@ from api.deps import (
     schema_body,
 )
 from api.drafts import accepted, applicant_of, draft_of
-from api.entity_tags import job_tag
 from api.openapi import CREATED, problems
-from api.rows import job_view
+from api.polling.entity_tags import job_tag
+from api.row_views import job_view
 from jobs.data.resolving import Registry, without_options
 from jobs.db.tables import Job
 from jobs.insight.advice.quote import preview

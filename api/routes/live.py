@@ -4,16 +4,16 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
 
-from api.access import CallerHere, router
+from api.access.callers import CallerHere, router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
-from api.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.live.feed import ALL_JOBS, Wanted
 from api.live.hub import Hub
 from api.live.positions import FeedPosition, JobPosition, Some, position_in
 from api.live.response import MEDIA_TYPE, LiveResponse
 from api.openapi import NO_SUCH_JOB
+from api.polling import versions
+from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
 from api.problems import Unavailable, invalid
-from jobs import versions
 from jobs.db.cursors import InvalidCursor
 from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job

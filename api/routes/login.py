@@ -11,8 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from api import sessions
-from api.access import CallerHere, address_of, router
+from api.access import login_sessions
+from api.access.callers import CallerHere, address_of, router
 from api.deps import ServicesHere
 from jobs.people import audit, rights, tokens
 from jobs.people.audit import Actor
@@ -58,7 +58,7 @@ def log_in(
         raise
     services.limits.forgive(address)
     response = RedirectResponse(next_path, 303, _NOT_KEPT)
-    sessions.begin(request, response, text, expires_at)
+    login_sessions.begin(request, response, text, expires_at)
     return response
 
 
@@ -71,5 +71,5 @@ def log_out(request: Request, services: ServicesHere, caller: CallerHere) -> Res
             audit.record(session, caller.actor, "session.ended", caller.user)
         services.tokens.forget(*ended)
     response = Response(status_code=204, headers=_NOT_KEPT)
-    sessions.end(request, response)
+    login_sessions.end(request, response)
     return response

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from fastapi import Body, Depends, Path, Query, Response
 
-from api.access import ADMIN_ONLY, CallerHere, router
+from api.access.callers import ADMIN_ONLY, CallerHere, router
 from api.deps import Cursor, PageLimit, SafeText, ServicesHere, only_json
 from api.openapi import problems
 from api.problems import Forbidden
 from api.routes.lookups import Moment
-from api.rows import token_view
+from api.row_views import token_view
 from jobs.model.scopes import Scope
 from jobs.people import audit, rights, tokens
 from jobs.people.audit import AuditFilter

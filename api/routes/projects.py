@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, Path, Response
 from pydantic import ValidationError
 
-from api.access import ADMIN_ONLY, CallerHere, router
+from api.access.callers import ADMIN_ONLY, CallerHere, router
 from api.deps import (
     JSON,
     MERGE_PATCH,
@@ -18,8 +18,8 @@ from api.deps import (
     patch_body,
     schema_body,
 )
-from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import problems
+from api.polling.entity_tags import UNCHANGED, answer_once
 from jobs.model.spec import InvalidSpec, field_problems
 from jobs.people import audit, projects
 from jobs.views.base import Listed

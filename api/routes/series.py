@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 from pydantic import Field
 
-from api.access import router
+from api.access.callers import router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesHere
-from api.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.openapi import NO_SUCH_JOB
+from api.polling import versions
+from api.polling.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
 from api.problems import invalid
-from jobs import versions
 from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job, some_jobs
 from jobs.model.spec import MAX_GPUS, FieldProblem

@@ -8,7 +8,7 @@ from fastapi import Body, Depends, Query, Response
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from api.access import Caller, CallerHere, router
+from api.access.callers import Caller, CallerHere, router
 from api.deps import (
     JSON,
     Cursor,
@@ -25,10 +25,10 @@ from api.deps import (
 )
 from api.drafts import Draft, Objections, applicant_of, draft_of
 from api.drawing import png_of
-from api.entity_tags import UNCHANGED, answer_with, is_known, tag_of, tagged_with, unchanged
 from api.openapi import CREATED, problems
+from api.polling import versions
+from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, tagged_with, unchanged
 from api.routes.jobs import Key
-from jobs import versions
 from jobs.data.resolving import Registry
 from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.grid import Cell, Mistakes, cells_of

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api import receiving
-from api.access import Caller, CallerHere, router
+from api import upload_files
+from api.access.callers import Caller, CallerHere, router
 from api.deps import Cursor, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
-from api.entity_tags import UNCHANGED, answer_once
+from api.middleware import CHUNK_BYTES
 from api.openapi import problems
+from api.polling.entity_tags import UNCHANGED, answer_once
 from api.problems import Problem, UnsupportedBody, invalid
-from api.receiving import UploadFile
-from api.requests import CHUNK_BYTES
+from api.upload_files import UploadFile
 from jobs.data import uploads
 from jobs.data.uploads import UploadGone
 from jobs.db.tables import Upload
@@ -59,7 +59,7 @@ def start_upload(
     if new.size_bytes > most_bytes:
         problem = FieldProblem("size_bytes", f"an archive may have {most_bytes} bytes here", str(new.size_bytes))
         raise invalid([problem])
-    receiving.require_room(settings.datasets, new.size_bytes)
+    upload_files.require_room(settings.datasets, new.size_bytes)
     with services.sessions.begin() as session:
         row = uploads.start(session, new, owner=caller.user, most_open=settings.max_open_uploads)
         audit.record(session, caller.actor, "upload.started", row.id, size_bytes=new.size_bytes)
@@ -118,7 +118,7 @@ async def put_upload_content(
         # The file is ours by now: nobody moves the end of what is there.
         row = await run_in_threadpool(_own, services, caller, upload_id)
         if row.removed_at is not None:
-            receiving.remove(services.settings.datasets, upload_id)  # this request may have made it anew
+            upload_files.remove(services.settings.datasets, upload_id)  # this request may have made it anew
             raise UploadGone(upload_id)
         _check_place(row, file, offset, request.headers.get("content-length"))
         if offset < row.received_bytes:
@@ -140,7 +140,7 @@ def remove_upload(upload_id: UploadId, services: ServicesHere, caller: CallerHer
     with services.sessions.begin() as session:
         uploads.remove(session, upload_id)
         audit.record(session, caller.actor, "upload.removed", upload_id)
-    receiving.remove(services.settings.datasets, upload_id)
+    upload_files.remove(services.settings.datasets, upload_id)
 
 
 def upload_view(row: Upload) -> UploadView:

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import Body, Depends, Path, Query, Response
 from sqlalchemy.orm import Session
 
-from api.access import Caller, CallerHere, router
+from api.access.callers import Caller, CallerHere, router
 from api.deps import Cursor, IfNoneMatch, PageLimit, SafeText, ServicesHere, as_json, only_json
-from api.entity_tags import UNCHANGED, answer_once
 from api.openapi import problems
+from api.polling.entity_tags import UNCHANGED, answer_once
 from api.problems import Forbidden, invalid
 from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.model.scopes import Scope

@@ -1,4 +1,4 @@
-"""The rows of uploads: archives that come in pieces. Their bytes are `api.receiving`'s; called by the api.
+"""The rows of uploads: archives that come in pieces. Their bytes are `api.upload_files`'s; called by the api.
 
 Every function works in the caller's transaction.
 

@@ -30,7 +30,7 @@ def remove_logs(session: Session, *, keep_days: float) -> bool:
     """Remove lines of jobs that ended longer ago than that; False when no such job has any left."""
     due = (Job.ended_at < func.now() - timedelta(days=keep_days), Job.logs_removed_at.is_(None))
     jobs = cast(session.scalars(select(Job.id).where(*due).order_by(Job.ended_at).limit(_BATCH_JOBS)).all(), _IDS)
-    # In their order: by the first line that is left `jobs.versions` sees that some are gone.
+    # In their order: by the first line that is left `api.polling.versions` sees that some are gone.
     in_order = select(LogLine.id).where(LogLine.job_id == func.any(jobs)).order_by(LogLine.job_id, LogLine.id)
     some = in_order.limit(_BATCH_ROWS)
     removed = session.scalars(delete(LogLine).where(LogLine.id.in_(some)).returning(LogLine.id)).all()

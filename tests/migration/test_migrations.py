@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import select
 
 import migrations
-from api.rows import job_view
+from api.row_views import job_view
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import MetricBlock
 from jobs.lifecycle import history

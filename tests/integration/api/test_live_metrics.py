@@ -11,10 +11,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, event, func, null, update
 
+from api.metrics.current import hosts, running_jobs
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job, Slot
 from jobs.lifecycle import leases
-from jobs.live_figures import hosts, running_jobs
 from jobs.model.states import EndReason
 from tests.integration.api.busy import (
     PROGRESS,

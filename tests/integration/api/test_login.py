@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, text, update
 
-from api.sessions import csrf_token
+from api.access.login_sessions import csrf_token
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.people import tokens

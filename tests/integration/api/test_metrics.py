@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import func, update
 
-from api.live_metrics import LiveGauges
-from api.metrics import ClusterCollector
-from jobs import figures
+from api.metrics import totals as figures
+from api.metrics.cluster import ClusterCollector
+from api.metrics.live_gauges import LiveGauges
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import leases, store

@@ -10,10 +10,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from api import receiving
+from api import upload_files
 from api.main import app_for
-from api.receiving import UploadFile
-from api.requests import CHUNK_BYTES
+from api.middleware import CHUNK_BYTES
+from api.upload_files import UploadFile
 from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
@@ -207,7 +207,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
         return really_written(file, piece[:5], offset)
 
     with monkeypatch.context() as patched:
-        patched.setattr(receiving.os, "pwrite", nearly_full)
+        patched.setattr(upload_files.os, "pwrite", nearly_full)
         answer = put(api, upload_id, 10, ARCHIVE[10:])
     assert (answer.status_code, answer.json()["title"]) == (507, "The disk is full")
     assert on_disk(configuration, upload_id).stat().st_size == 10

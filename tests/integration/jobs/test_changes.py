@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from sqlalchemy import insert
 
-from jobs.changes import Horizons
+from api.live.changes import Horizons
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import add_event

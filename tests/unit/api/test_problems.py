@@ -6,7 +6,7 @@ from sqlalchemy.exc import DataError, IntegrityError, InternalError, Operational
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
-from api.answers import problem_of
+from api.problem_answers import problem_of
 from api.problems import BodyTooLarge, Unauthorized, UnsupportedBody
 from jobs.db.cursors import InvalidCursor
 from jobs.lifecycle.store import JobEnded, JobNotFound

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from api.middleware import BodyLimit, Heads
 from api.problems import BodyTooLarge
-from api.requests import BodyLimit, Heads
 
 
 def bytes_read(chunks: Sequence[bytes], *, limit: int, said: str | None = None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
-from api.together import Together
+from api.polling.shared_reads import Together
 from tests.waiting import until
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.changes import jobs_in
-from jobs.told import MOST_RUNS, Told
+from api.live.changes import jobs_in
+from api.live.sent_rows import MOST_RUNS, Told
 
 
 def has(told: Told, each: int) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from api.entity_tags import job_tag, tag_of
-from api.together import Together
+from api.polling.entity_tags import job_tag, tag_of
+from api.polling.shared_reads import Together
 from jobs.db.engine import each_statement_alone
 from jobs.db.tables import Job
 from jobs.lifecycle.listing import Seen, Wanted, revisions, revisions_of

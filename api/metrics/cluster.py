@@ -1,4 +1,4 @@
-"""Figures for Prometheus: the cluster as its rows are when asked (`jobs.figures`), and requests as they come."""
+"""Figures for Prometheus: the cluster as its rows are when asked (`api.metrics.totals`), and requests as they come."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,9 +8,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs import figures
+from api.metrics import totals as figures
+from api.metrics.totals import Durations, Queue, Tally, Totals
 from jobs.db.engine import Sessions
-from jobs.figures import Durations, Queue, Tally, Totals
 from jobs.model.states import EndReason, Status
 from jobs.runtime.settings import Settings
 

@@ -2,7 +2,7 @@
 
 An id is given when a row is written, and its transaction commits later: a row can appear after one of a greater id was
 read. So what was told is not one number but a `floor`, up to which no row can appear any more, and the ids beyond it
-that were told. `jobs.changes.Horizons` finds out where the floor is; `api.live` keeps the rest short.
+that were told. `api.live.changes.Horizons` finds out where the floor is; `api.live` keeps the rest short.
 """
 
 from collections.abc import Iterable, Sequence

@@ -15,10 +15,10 @@ from sqlalchemy import String, cast, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE
 from sqlalchemy.orm import Session
 
+from api.live.sent_rows import Told
 from jobs.db.tables import Attempt, Job, JobEvent, LogLine
 from jobs.model.states import Status
 from jobs.scheduling.queue import Standing, standings
-from jobs.told import Told
 
 CHANNEL = "hora_jobs"
 ANY_JOB = "*"  # a payload: too many jobs to name

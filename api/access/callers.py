@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
 
-from api import sessions
+from api.access import login_sessions
 from api.deps import Services, ServicesHere
 from api.problems import Forbidden, InsufficientScope, Unauthorized
 from jobs.model.scopes import Scope
@@ -74,7 +74,7 @@ async def caller_of(request: Request, services: Services) -> Caller:
         kind: tokens.Kind = "bearer"
         text = text.strip() if scheme.lower() == "bearer" else ""
     else:
-        text, kind = request.cookies.get(sessions.SESSION_COOKIE, ""), "session"
+        text, kind = request.cookies.get(login_sessions.SESSION_COOKIE, ""), "session"
     if not text:
         raise Unauthorized("send a token as `Authorization: Bearer TOKEN`")
     sha256 = tokens.token_sha256(text)
@@ -83,7 +83,7 @@ async def caller_of(request: Request, services: Services) -> Caller:
         raise Unauthorized("this token is unknown, has expired or was revoked", "invalid_token")
     services.limits.charge(bearer)
     if kind == "session" and request.method not in _SAFE:
-        sessions.require_own_page(request, text)
+        login_sessions.require_own_page(request, text)
     return Caller(bearer, Actor(bearer.user, bearer.token_id, request.state.request_id, address_of(request)), sha256)
 
 

@@ -65,7 +65,7 @@ async def answer(request: Request, error: Exception) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` answer with problems. Anything not listed here is caught by `api.requests`."""
+    """Let `app` answer with problems. Anything not listed here is caught by `api.middleware`."""
     for kind in _MEANINGS:
         app.add_exception_handler(kind, answer)
 

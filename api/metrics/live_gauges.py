@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from jobs import live_figures
+from api.metrics import current
+from api.metrics.current import HostFigures, LeasedGpu, RunningJob
 from jobs.db.engine import Sessions
-from jobs.live_figures import HostFigures, LeasedGpu, RunningJob
 from jobs.outward.webhooks import outbox
 from jobs.outward.webhooks.outbox import Counts
 from jobs.people import projects
@@ -120,9 +120,9 @@ class LiveGauges:
             return ""
 
     def _lines(self, session: Session) -> Iterator[str]:
-        jobs = live_figures.running_jobs(session)
-        gpus = live_figures.leased_gpus(session, host_timeout_s=self._host_timeout_s)
-        hosts = live_figures.hosts(session, host_timeout_s=self._host_timeout_s)
+        jobs = current.running_jobs(session)
+        gpus = current.leased_gpus(session, host_timeout_s=self._host_timeout_s)
+        hosts = current.hosts(session, host_timeout_s=self._host_timeout_s)
         known: list[ProjectState] = projects.states(session)
         deliveries: Counts = outbox.counts(session)
         yield from _lines(_OF_JOBS, (_labels(job_id=job.job_id, project=job.project) for job in jobs), jobs)

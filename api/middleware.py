@@ -15,8 +15,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.answers import answer
 from api.page import ASSETS
+from api.problem_answers import answer
 from api.problems import BodyTooLarge
 
 CHUNK_BYTES = 16 * 1024 * 1024  # of an upload, in one request

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from api.access import caller_of
+from api.access.callers import caller_of
 from api.deps import Services
-from api.entity_tags import is_known, unchanged
-from api.waiting import Polls
+from api.polling.entity_tags import is_known, unchanged
+from api.polling.job_polls import Polls
 from jobs.model.scopes import Scope
 
 

@@ -1,0 +1,1 @@
+"""What Prometheus reads from `GET /metrics`."""
