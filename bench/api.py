@@ -24,7 +24,7 @@ from rich.table import Table
 
 from bench.databases import analyze
 from bench.many_jobs import store_jobs
-from hora.stack import Stack
+from hora.stack.control import Stack
 
 POLLED, LISTED = 100, 1_000_000
 BROWSERS = 20

@@ -23,7 +23,7 @@ from bench.databases import analyze
 from bench.many_jobs import store_jobs
 from bench.telemetry import a_job, points
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.telemetry.ingest import store_metrics
 

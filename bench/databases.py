@@ -8,7 +8,7 @@ import psutil
 import psycopg
 
 import migrations
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 
 _numbers = count(1)

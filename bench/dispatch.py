@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session
 
 from bench.databases import analyze, database, empty_database
 from bench.no_ops import DONE, HOLD_S, QUEUE, celery_of, procrastinate_of
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle.submission import submit

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from bench.ranks import Run, bare_horovodrun
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.model.records import RankStarted, StepEnded, parse_record, rank_records_name
 from worker.attempt_paths import AttemptPaths, paths_of
 

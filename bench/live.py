@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.lifecycle.store import add_event, touch
 from jobs.model.states import EventKind

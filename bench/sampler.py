@@ -21,7 +21,7 @@ from sqlalchemy import func, select
 
 import migrations
 from bench.databases import processor_s
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Sample
 from jobs.lifecycle.store import Lease

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from bench.databases import analyze, database, empty_database, processor_s
 from bench.telemetry import Cluster, a_job, as_text, fill, points
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Job
 from jobs.telemetry.ingest import MetricRow, store_metrics

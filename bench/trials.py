@@ -15,7 +15,7 @@ from rich.console import Console
 from bench.datasets import Samples
 from bench.web import served
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 
 Json = dict[str, Any]
 

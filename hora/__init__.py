@@ -1,4 +1,4 @@
-"""Hora: training jobs, run with Horovod. `hora.Client` asks a service; the command line is `hora.cli`.
+"""Hora: training jobs, run with Horovod. `hora.Client` asks a service; the command line is `hora.cli.app`.
 
     from hora import Client
 

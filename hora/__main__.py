@@ -2,6 +2,6 @@
 
 import sys
 
-from hora.cli import main
+from hora.cli.app import main
 
 sys.exit(main())

@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from hora.cli import app
+from hora.cli.app import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 _HEAD = "| command | options | does |\n|---|---|---|\n"

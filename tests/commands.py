@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 from unittest.mock import patch
 
-from hora.cli import main
+from hora.cli.app import main
 
 # Trains for as long as a test needs it to.
 LONG = ("--dataset", "digits", "--epochs", "100000", "--set", "early_stopping=null")

@@ -28,7 +28,7 @@ import redis
 from sqlalchemy import Engine
 
 import migrations
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 
 if TYPE_CHECKING:

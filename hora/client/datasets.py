@@ -47,8 +47,8 @@ class Datasets:
 
         What an upload that broke off has sent already is not sent again. `on_bytes` gets how much has been sent.
         """
-        from hora.packing import cargo_of
-        from hora.sending import send
+        from hora.service.cargo import cargo_of
+        from hora.service.sending import send
 
         sent = send(self._service, cargo_of(Path(path)), on_bytes or (lambda _: None))
         return self.register(upload=sent["id"], **fields)

@@ -32,8 +32,8 @@ from hora.service.live import LiveCalls
 from hora.service.people import PeopleCalls
 from hora.service.projects import ProjectCalls
 from hora.service.studies import StudyCalls
+from hora.service.transport import Transport
 from hora.service.webhooks import WebhookCalls
-from hora.transport import Transport
 
 __all__ = [
     "ENDED", "HoraError", "Json", "NotAuthorized", "NotFound", "ProblemError", "Service", "ServiceUnavailable",

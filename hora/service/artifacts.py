@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hora.errors import Json
 from hora.service.calls import Calls
-from hora.transport import at
+from hora.service.transport import at
 
 
 class ArtifactCalls(Calls):
@@ -22,7 +22,7 @@ class ArtifactCalls(Calls):
 
         `on_bytes` is told how many bytes there are so far. Raises `HoraError` where it cannot be written.
         """
-        from hora.downloading import fetch_file
+        from hora.service.downloads import fetch_file
 
         return fetch_file(self._wire, job_id, path, Path(into), on_bytes or (lambda _: None))
 
@@ -34,7 +34,7 @@ class ArtifactCalls(Calls):
         `on_bytes` is told a file's path, how many of its bytes there are, and how many it has. Nothing is written
         outside of `folder`, whatever the names: `HoraError`.
         """
-        from hora.downloading import fetch_all
+        from hora.service.downloads import fetch_all
 
         files = list(self.artifacts(job_id))
         return fetch_all(self._wire, job_id, files, Path(folder), on_bytes or (lambda *_: None))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hora.errors import Json
-from hora.transport import Transport
+from hora.service.transport import Transport
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -5,8 +5,8 @@ from typing import Any
 
 from hora.errors import Json
 from hora.service.calls import Calls, key_header
-from hora.transport import at
-from hora.waiting import wait_for_end
+from hora.service.transport import at
+from hora.service.waiting import wait_for_end
 
 _OCTETS = {"Content-Type": "application/octet-stream"}
 

@@ -2,7 +2,7 @@
 
 from hora.errors import Json
 from hora.service.calls import Calls
-from hora.transport import at
+from hora.service.transport import at
 
 
 class HostCalls(Calls):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from hora.errors import HoraError, Json, ProblemError, ServiceUnavailable
 from hora.service.calls import Calls
-from hora.transport import at
-from hora.waiting import AWAY_LIMIT_S
+from hora.service.transport import at
+from hora.service.waiting import AWAY_LIMIT_S
 
 _AGAIN_S = 0.5  # the pause before a stream that broke is asked for again; it doubles
 _LONGEST_S = 5.0

@@ -5,7 +5,7 @@ from typing import Any
 
 from hora.errors import Json
 from hora.service.calls import Calls
-from hora.transport import at
+from hora.service.transport import at
 
 
 class ProjectCalls(Calls):

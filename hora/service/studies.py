@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hora.errors import Json
 from hora.service.calls import Calls, document_of, key_header
-from hora.transport import at
-from hora.waiting import wait_for_end
+from hora.service.transport import at
+from hora.service.waiting import wait_for_end
 
 if TYPE_CHECKING:
     from jobs.views.studies import StudySpec

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hora.errors import Json
 from hora.service.calls import Calls
-from hora.transport import at
+from hora.service.transport import at
 
 
 class WebhookCalls(Calls):

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.runtime.processes import ProcessId, mark_of

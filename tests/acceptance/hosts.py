@@ -27,9 +27,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import redis
 
-from hora.keys import make_keys
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
+from hora.stack.keys import make_keys
 from jobs.runtime.processes import command_line, pids
 from tests.waiting import until
 from worker.processes import marked

@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.acceptance.conftest import (
     ENDLESS,
     every_step_once,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.peers import peer
 
 SCRIPT = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hora.service import Json, Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.model.records import DataOpened, ExitReason, Planned, ProbeEnded, ProbeMeasured, ProbeStepped
 from tests.acceptance.conftest import kinds, no_process_left
 from tests.acceptance.ranks import Run

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt
 from jobs.runtime.processes import ProcessId

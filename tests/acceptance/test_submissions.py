@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from hora.parts import broker
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
+from hora.stack.parts import broker
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 from jobs.scheduling.registration import SlotInfo, register

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.acceptance.conftest import Json, rank_pids
 from tests.waiting import until
 

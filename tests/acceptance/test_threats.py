@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from hora.service import Json, Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, trains
 from tests.waiting import until

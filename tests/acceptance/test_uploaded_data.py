@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.archives import chips
 from tests.commands import hora_process
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, StorageS
 
 from bench import chromium
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 
 WIDE = {"width": 1440, "height": 900}
 _GIVEN_UP = "net::ERR_ABORTED"  # the page went elsewhere before the answer came

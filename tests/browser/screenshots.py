@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from bench.chromium import chromium, signed_in
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.browser.scene import fill, team_at
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from sqlalchemy import update
 from bench.many_jobs import store_jobs
 from bench.telemetry import a_job
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.telemetry.ingest import LogRow, MetricRow, store_logs, store_metrics

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.browser.axe import serious_issues
 from tests.browser.conftest import WIDE, Troubles
 from tests.browser.scene import BAD_DATA

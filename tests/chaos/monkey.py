@@ -11,7 +11,7 @@ from functools import partial
 import psutil
 import psycopg
 
-from hora.stack import Stack
+from hora.stack.control import Stack
 from jobs.runtime.processes import ProcessId
 from tests.chaos.census import Seen, processes_of
 from tests.chaos.script import BEYOND_THE_LEASE, Disturbance, Harm, Script

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hora.service import HoraError, Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.chaos import verdict
 from tests.chaos.census import Census
 from tests.chaos.monkey import Monkey

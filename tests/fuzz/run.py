@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hora.stack import Stack
+from hora.stack.control import Stack
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 # Whoever may do this locks themselves out; such requests are made by themselves, with ids that are nobody's.

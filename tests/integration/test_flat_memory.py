@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 
 MIB = 1024 * 1024
 SENT_MIB = 256

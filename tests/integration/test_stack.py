@@ -18,12 +18,12 @@ import psutil
 import psycopg
 import pytest
 
-from hora import postgres
 from hora.errors import NotAuthorized
 from hora.home import MAX_SOCKET_PATH_BYTES, Home, StackError
-from hora.processes import attempts_of
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack import postgres
+from hora.stack.control import Stack
+from hora.stack.processes import attempts_of
 from jobs.runtime.processes import ProcessId
 from tests.waiting import until
 

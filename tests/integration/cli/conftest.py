@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import SHORT, hora_process
 
 

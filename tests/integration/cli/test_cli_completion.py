@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
-from hora import completion
+from hora.cli import completion
 from hora.service import Service
 from tests.commands import hora
 from tests.unit.hora.played import job, page, told

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from hora.explain import FAILED, NOT_FOUND, USAGE
+from hora.cli.exit_codes import FAILED, NOT_FOUND, USAGE
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.archives import zip_of
 from tests.commands import hora
 

@@ -13,7 +13,7 @@ import httpx2 as httpx
 import pytest
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.command_table import PAGE, table, with_table
 from tests.commands import HORA, LONG, environment, hora
 from tests.unit.hora.played import ended, job, page, study, told

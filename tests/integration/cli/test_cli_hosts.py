@@ -5,7 +5,7 @@ import re
 import subprocess
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import HORA, environment, hora
 
 

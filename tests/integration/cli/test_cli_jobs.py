@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hora.render_analysis import ledger_line
+from hora.render.analysis import ledger_line
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import CONTROL, HORA, LONG, SHORT, environment, hora, in_terminal
 
 

@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from hora.service import NotAuthorized, Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import hora
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import hora
 
 

@@ -3,7 +3,7 @@
 import json
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import hora
 from tests.waiting import until
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hora.doctor_machine import ssh_keys
+from hora.doctor.machine import ssh_keys
 from hora.home import Home
-from hora.processes import attempts_of
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
+from hora.stack.processes import attempts_of
 from tests.commands import LONG, hora_process
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import CONTROL, HORA, environment, hora, in_terminal
 from tests.waiting import until
 

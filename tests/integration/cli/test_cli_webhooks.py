@@ -2,7 +2,7 @@
 
 import json
 
-from hora.stack import Stack
+from hora.stack.control import Stack
 from tests.commands import hora
 from tests.waiting import until
 

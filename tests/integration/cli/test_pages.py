@@ -8,7 +8,7 @@ import pytest
 import hora.client as client_package
 from hora import Client
 from hora.service import Service
-from hora.stack import Stack
+from hora.stack.control import Stack
 
 ROOT = Path(__file__).parents[3]
 PAGES = ("README.md", "docs/client.md")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hora.keys import make_keys
+from hora.stack.keys import make_keys
 from jobs.runtime.settings import Settings
 from jobs.runtime.ssh_keys import SshKeys
 from tests.waiting import until

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hora.doctor_machine import data_roots, leftovers, parts, ssh_keys
+from hora.doctor.machine import data_roots, leftovers, parts, ssh_keys
 from hora.home import Home, State
-from hora.render import Finding
+from hora.render.jobs import Finding
 from jobs.runtime.processes import MARK, ProcessId
 from jobs.runtime.ssh_keys import SshKeys
 from tests.waiting import until

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hora.doctor_cluster import advice_on, of_hosts, of_needs, restarted, stuck
+from hora.doctor.cluster import advice_on, of_hosts, of_needs, restarted, stuck
 from hora.service import NotAuthorized, ProblemError
 
 Json = dict[str, Any]

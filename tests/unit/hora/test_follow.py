@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from rich.console import Console
 
-from hora.follow import plain_lines
+from hora.cli.follow import plain_lines
 from hora.service import Service
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from hora.follow_study import plain_lines
+from hora.cli.follow_study import plain_lines
 
 
 def study(*jobs: tuple[str, str | None], repeats: int = 2) -> dict[str, Any]:

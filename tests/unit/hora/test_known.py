@@ -3,7 +3,7 @@
 import httpx2 as httpx
 import pytest
 
-from hora.known import Known, all_about
+from hora.cli.job_details import Known, all_about
 from hora.service import NotFound, Service
 
 ATTEMPTS = {"items": [{"number": 1}, {"number": 2}], "next_cursor": None}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hora.errors import HoraError
-from hora.packing import FileCargo, FolderCargo, cargo_of
+from hora.service.cargo import FileCargo, FolderCargo, cargo_of
 
 FILES = {"b/2.png": b"x" * 700, "a/1.png": b"", "a/" + "ä" * 90 + ".png": b"y" * 512, "z.txt": b"last"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hora.plot import plots
+from hora.render.plot import plots
 
 SERIES = [
     {"name": "val_accuracy", "rank": -1, "x": [1, 2, 3], "y": [0.7, None, 0.9]},

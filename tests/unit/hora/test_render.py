@@ -4,16 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hora.phrases import duration, ordinal, plain, ranges
-from hora.render import (
-    Finding,
-    epoch_line,
-    findings_table,
-    job_details,
-    jobs_table,
-    progress_line,
-    results_table,
-)
+from hora.render.jobs import Finding, epoch_line, findings_table, job_details, jobs_table, progress_line, results_table
+from hora.render.text import duration, ordinal, plain, ranges
 from tests.printed import facts_of, shown
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

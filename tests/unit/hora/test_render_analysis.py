@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from hora.render import facts
-from hora.render_analysis import advice_rows, analysis_rows, ledger_line
+from hora.render.analysis import advice_rows, analysis_rows, ledger_line
+from hora.render.jobs import facts
 from jobs.views.advice import Advice
 from jobs.views.analysis import Analysis, SlotUse
 from tests.printed import facts_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hora.render_hosts import host_facts, hosts_table, slots_table
+from hora.render.hosts import host_facts, hosts_table, slots_table
 from tests.printed import facts_of, shown
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hora.cli_probe import as_given
-from hora.render import job_details, progress_line
-from hora.render_probe import point_line, points_lines, probe_progress, probe_rows
+from hora.cli.probe import as_given
+from hora.render.jobs import job_details, progress_line
+from hora.render.probe import point_line, points_lines, probe_progress, probe_rows
 
 POINTS = [
     {

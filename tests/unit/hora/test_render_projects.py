@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import typer
 
-from hora.cli_projects import _document
-from hora.render_projects import project_facts, projects_table
+from hora.cli.projects import _document
+from hora.render.projects import project_facts, projects_table
 from tests.printed import facts_of, shown
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hora.render_quote import preview_table, warning_lines
+from hora.render.quote import preview_table, warning_lines
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import parse_spec
 from jobs.views.advice import Quote

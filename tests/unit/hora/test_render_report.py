@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-from hora.render_report import report_lines, report_table
-from hora.reporting import drawn
+from hora.cli.reports import drawn
+from hora.render.report import report_lines, report_table
 from jobs.views.studies import StudyReport
 from tests.printed import shown
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hora.render_studies import (
+from hora.render.studies import (
     cells_table,
     jobs_line,
     planned_table,

@@ -5,10 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from hora import sending
 from hora.errors import Json, ServiceUnavailable
-from hora.sending import send
-from hora.service import Service
+from hora.service import Service, sending
+from hora.service.sending import send
 
 BYTES = bytes(range(100))
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hora.submission import read_document, validated, validated_study, with_options
+from hora.cli.spec_files import read_document, validated, validated_study, with_options
 from jobs.model.spec import InvalidSpec
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hora.errors import Conflict, ProblemError, QuotaExceeded, RateLimited, ServiceUnavailable
 from hora.service import Service
-from hora.transport import LONGEST_PAUSE_S, PAUSES_S
+from hora.service.transport import LONGEST_PAUSE_S, PAUSES_S
 from tests.unit.hora.played import in_turn, told
 
 BUSY = {"title": "Too many requests"}

@@ -1,0 +1,80 @@
+"""`hora config`: which service is used, and with which token. Part of the command line of `hora.cli.app`."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from hora.cli.options import AsJson
+from hora.cli.output import display, print_json, say
+
+app = typer.Typer(help="Say which service the command line uses, and keep it in a file.", no_args_is_help=True)
+
+Field = Literal["url", "token"]
+
+
+@app.command("set")
+def set_field(
+    field: Annotated[Field, typer.Argument(help="The service's address, or the token for it.")],
+    value: Annotated[
+        str | None, typer.Argument(metavar="[URL]", help="The address. A token is asked for, or read from a pipe.")
+    ] = None,
+) -> None:
+    """Keep an address or a token in the file, for the profile of --profile, else for `default`."""
+    from hora.cli.prompts import read_secret
+
+    if field == "token":
+        if value is not None:
+            raise typer.BadParameter("a token as an argument is seen by every process here; leave it out and be asked")
+        value = read_secret("Token")
+    elif value is None:
+        raise typer.BadParameter("give the address, such as https://hora.example.org")
+    _change(field, value)
+
+
+@app.command()
+def unset(field: Annotated[Field, typer.Argument(help="What to take out; with the url the token goes too.")]) -> None:
+    """Take an address or a token out of the file."""
+    _change(field, None)
+
+
+@app.command()
+def show(as_json: AsJson = False) -> None:
+    """Show which service is used, with which token, and which file or variable says so. No token is printed."""
+    from hora.config import config_file, read_profiles
+    from hora.connection import find_target
+    from hora.errors import HoraError
+    from hora.render.jobs import facts
+    from hora.render.text import plain
+
+    file = config_file()
+    profiles = read_profiles(file)
+    try:
+        used = find_target()
+    except HoraError as error:  # there is none, which is worth knowing as well
+        say(str(error))
+        used = None
+    if as_json:
+        known = [{"name": name, "url": one.url, "has_token": bool(one.token)} for name, one in profiles.items()]
+        where = {} if used is None else {"url": used.url, "url_from": used.url_from, "token_from": used.token_from}
+        print_json({"file": str(file), "profiles": known, **where})
+        return
+    lines = [plain(f"{name}: {one.url}{'' if one.token else ', no token'}") for name, one in profiles.items()]
+    rows = {"file": plain(file), "profiles": "\n".join([*lines, "local: the stack on this machine"])}
+    if used is not None:
+        token_from = plain(used.token_from or "nowhere: none is sent")
+        rows |= {"service": plain(used.url), "named by": plain(used.url_from), "token from": token_from}
+    display(facts(rows))
+
+
+def _change(field: Field, value: str | None) -> None:
+    from hora.config import DEFAULT, config_file, read_profiles, with_field, write_profiles
+    from hora.connection import profile_in_use
+
+    file, name = config_file(), profile_in_use() or DEFAULT
+    before = read_profiles(file)
+    after = with_field(before, name, field, value)
+    write_profiles(file, after)
+    say(f"{field} of profile {name} is {'taken out' if value is None else 'set'} in {file}")
+    lost = field == "url" and name in before and before[name].token and (name not in after or not after[name].token)
+    if lost:
+        say("Its token was for the address before, and is taken out as well.")

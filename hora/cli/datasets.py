@@ -1,0 +1,181 @@
+"""`hora dataset`: register data, by its place or by sending it; look at it. Part of the command line of `hora.cli.app`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hora.cli.completion import names
+from hora.cli.exit_codes import FAILED
+from hora.cli.options import AsJson, Timeout
+from hora.cli.output import console_of, display, print_json, say, tell
+from hora.errors import HoraError, ProblemError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hora.cli.completion import Proposal
+    from hora.errors import Json
+    from hora.service import Service
+
+app = typer.Typer(help="Datasets with a name and versions: register, list, show, remove.", no_args_is_help=True)
+
+
+def _datasets(service: "Service") -> "Iterable[Proposal]":
+    return ((one["name"], one["description"]) for one in service.datasets())
+
+
+_dataset_names = names(_datasets)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, dots, hyphens.")]
+Which = Annotated[
+    str, typer.Argument(metavar="NAME", help="The dataset, or NAME@N: a version of it.", autocompletion=_dataset_names)
+]
+Source = Annotated[
+    str, typer.Argument(metavar="PATH", help="A path or URL below the data roots, or one of this machine.")
+]
+
+
+@app.command()
+def add(
+    name: Name,
+    source: Source,
+    data_format: Annotated[
+        str | None, typer.Option("--format", help="images, parquet or arrays; else what is there.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The column of the label, of Parquet.")] = None,
+    image_size: Annotated[str | None, typer.Option(metavar="HxW", help="What images are brought to, as 96x96.")] = None,
+    validation: Annotated[str | None, typer.Option(metavar="SHARE|PATH", help="What is held out to validate.")] = None,
+    description: Annotated[str | None, typer.Option(help="What it is, in a line.")] = None,
+    upload: Annotated[bool, typer.Option("--upload", help="Send it, wherever it lies.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has been validated.")] = False,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register data as the next version of a name. What lies on this machine alone is sent."""
+    from hora.connection import connect
+
+    options = {
+        "format": data_format, "label": label, "image_size": _size(image_size), "validation": _share(validation),
+        "description": description,
+    }  # fmt: skip
+    document = {"name": name} | {field: value for field, value in options.items() if value is not None}
+    with connect() as client:
+        version = _register(client, document, source, upload=upload)
+        if wait:
+            version = client.wait_dataset(name, version["version"], timeout_s=timeout)
+    if as_json:
+        print_json(version)
+    else:
+        tell(_told(version))
+    if version["status"] == "invalid":
+        raise typer.Exit(FAILED)
+
+
+def _register(client: "Service", document: "dict[str, Any]", source: str, *, upload: bool) -> "Json":
+    """Register the place where the data lies, or where the service knows no such place, send what lies here."""
+    here = Path(source).expanduser()
+    is_here = "://" not in source and here.exists()
+    if not upload:
+        try:
+            place = str(here.absolute()) if is_here else source
+            return client.register_dataset(document | {"source": place})
+        except ProblemError as problem:
+            if not is_here or {error.get("field") for error in problem.errors} != {"source"}:
+                raise
+    elif not is_here:
+        raise HoraError(f"There is no {source} on this machine.")
+    return client.register_dataset(document | {"upload": _sent(client, here)})
+
+
+def _sent(client: "Service", path: Path) -> str:
+    """Send a file or a folder, with a bar on standard error; the upload's id."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from hora.render.text import plain
+    from hora.service.cargo import cargo_of
+    from hora.service.sending import send
+
+    cargo = cargo_of(path)
+    say(f"{plain(path)} is sent to the service. Where that is interrupted, the same command goes on with it.")
+    columns = (TextColumn("sending"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console_of(stderr=True), transient=True) as progress:
+        bar = progress.add_task("sending", total=cargo.size_bytes)
+        upload_id: str = send(client, cargo, lambda sent: progress.update(bar, completed=sent))["id"]
+    return upload_id
+
+
+@app.command("ls")
+def list_datasets(as_json: AsJson = False) -> None:
+    """List the datasets that a spec can name, each with its newest version."""
+    from hora.connection import connect
+    from hora.render.datasets import datasets_table
+
+    with connect() as client:
+        found = list(client.datasets())
+    print_json({"items": found}) if as_json else display(datasets_table(found))
+
+
+@app.command()
+def show(which: Which, as_json: AsJson = False) -> None:
+    """Show a dataset with its versions, or all that is known of one version."""
+    from hora.connection import connect
+    from hora.render.datasets import version_facts, versions_table
+
+    name, version = _parts(which)
+    with connect() as client:
+        found = client.dataset(name) if version is None else client.dataset_version(name, version)
+    if as_json:
+        print_json(found)
+    else:
+        display(versions_table(found["items"]) if version is None else version_facts(found))
+
+
+@app.command()
+def rm(
+    which: Annotated[str, typer.Argument(metavar="NAME@N", help="The version.", autocompletion=_dataset_names)],
+    as_json: AsJson = False,
+) -> None:
+    """Remove one version: no new job can train on it, and what was uploaded goes."""
+    from hora.connection import connect
+
+    name, version = _parts(which)
+    if version is None:
+        raise typer.BadParameter("name a version, as NAME@N", param_hint="NAME@N")
+    with connect() as client:
+        client.remove_dataset(name, version)
+    print_json({"removed": which}) if as_json else tell(f"{which} is removed")
+
+
+def _parts(which: str) -> tuple[str, int | None]:
+    name, at, number = which.partition("@")
+    if at and not (number.isascii() and number.isdecimal()):
+        raise typer.BadParameter("write it as NAME or NAME@N", param_hint="NAME")
+    return name, int(number) if at else None
+
+
+def _size(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    sides = text.split("x")
+    if len(sides) != 2 or not all(side.isascii() and side.isdecimal() for side in sides):
+        raise typer.BadParameter("write it as HEIGHTxWIDTH, such as 96x96", param_hint="--image-size")
+    return [int(side) for side in sides]
+
+
+def _share(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _told(version: "Json") -> str:
+    from hora.render.text import count, plain
+
+    name = f"{plain(version['name'])}@{version['version']}"
+    if version["status"] == "invalid":
+        return f"{name} is invalid: {plain(version['error'])}"
+    if version["status"] == "ready":
+        found = version["facts"]
+        return f"{name} is ready: {count(found['samples'])} samples in {len(found['classes'])} classes"
+    return f"{name} is being validated"

@@ -1,0 +1,76 @@
+"""`hora hosts`: the hosts, and what an operator asks of them. Part of the command line of `hora.cli.app`."""
+
+from typing import Annotated
+
+import typer
+
+from hora.cli.options import AsJson, HostName
+from hora.cli.output import display, print_json, tell
+
+app = typer.Typer(help="List the hosts and their slots; show, drain, undrain and forget them.")
+
+
+@app.callback(invoke_without_command=True)
+def hosts(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the hosts and their slots; show, drain, undrain and forget them."""
+    from hora.connection import connect
+    from hora.render.hosts import hosts_table
+
+    if context.invoked_subcommand is not None:
+        return
+    with connect() as client:
+        found = client.hosts()
+    print_json({"items": found}) if as_json else display(hosts_table(found))
+
+
+@app.command()
+def show(name: HostName, as_json: AsJson = False) -> None:
+    """Show one host: what it is, what holds each of its slots, and what its GPUs do."""
+    from hora.connection import connect
+    from hora.render.hosts import host_facts, slots_table
+
+    with connect() as client:
+        host = client.host(name)
+        if as_json:
+            print_json(host)
+            return
+        lately = client.host_utilization(name, minutes=1)
+    display(host_facts(host, lately))
+    display("")
+    display(slots_table(host))
+
+
+@app.command()
+def drain(
+    name: HostName,
+    requeue: Annotated[bool, typer.Option("--requeue", help="Also let its jobs save and go elsewhere.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Place nothing new on a host; what runs there goes on."""
+    from hora.connection import connect
+
+    with connect() as client:
+        host = client.drain(name, requeue=requeue)
+    jobs = {slot["job_id"] for slot in host["slots"] if slot["job_id"]}
+    told = "no job is on it" if not jobs else f"still there: {', '.join(sorted(jobs))}"
+    print_json(host) if as_json else tell(f"{host['name']} is drained; {told}")
+
+
+@app.command()
+def undrain(name: HostName, as_json: AsJson = False) -> None:
+    """Let jobs be placed on a host again."""
+    from hora.connection import connect
+
+    with connect() as client:
+        host = client.undrain(name)
+    print_json(host) if as_json else tell(f"{host['name']} takes jobs")
+
+
+@app.command()
+def forget(name: HostName, as_json: AsJson = False) -> None:
+    """Remove a host that is lost; it registers anew if it comes back."""
+    from hora.connection import connect
+
+    with connect() as client:
+        client.forget_host(name)
+    print_json({"forgotten": name}) if as_json else tell(f"{name} is forgotten")

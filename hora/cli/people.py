@@ -1,0 +1,144 @@
+"""`hora token`, `hora user`, `hora audit`, `hora login`: who may do what, and who did. Part of the command line."""
+
+import re
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from hora.cli.options import AsJson, Limit
+from hora.cli.output import display, print_json, say, tell
+from hora.cli.times import WHEN, moment
+
+app = typer.Typer()
+tokens = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
+users = typer.Typer(help="List users, shut them out, and let them in again.", no_args_is_help=True)
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+_LIFE = re.compile(r"([0-9]{1,9})([smhd])")
+
+
+def _life_s(text: str) -> int:
+    found = _LIFE.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter("write it as 90s, 30m, 12h or 30d")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="The user.")]
+Life = Annotated[
+    int | None,
+    typer.Option("--expires", metavar="TIME", parser=_life_s, help="For how long, such as 12h or 30d; else for good."),
+]
+
+
+@tokens.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
+    scope: Annotated[str, typer.Option(help="read, submit or admin: each includes those before it.")] = "submit",
+    user: Annotated[str | None, typer.Option(help="Whose it is to be; yours without it. Only for admins.")] = None,
+    expires: Life = None,
+    rate_limit: Annotated[float | None, typer.Option(metavar="N", help="Requests a second.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token, and print it this once: alone on standard output."""
+    from hora.connection import connect
+
+    with connect() as client:
+        made = client.create_token(name, scope=scope, user=user, expires_in_s=expires, rate_limit_per_s=rate_limit)
+    if as_json:
+        print_json(made)
+        return
+    tell(made["token"])
+    until = f"until {made['expires_at']}" if made.get("expires_at") else "until it is revoked"
+    say(f"token {made['id']} of {made['user']}, scope {made['scope']}, {until}; it is not shown again")
+
+
+@tokens.command("ls")
+def list_tokens(
+    user: Annotated[str | None, typer.Option(help="Whose; your own without it. Only for admins.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also those that expired or were revoked.")] = False,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List tokens and sessions, newest first. Their texts are nowhere to be had."""
+    from hora.connection import connect
+    from hora.render.people import tokens_table
+
+    with connect() as client:
+        found = list(islice(client.tokens(user=user, live=None if every else True, page_size=min(limit, 500)), limit))
+    print_json({"items": found}) if as_json else display(tokens_table(found))
+
+
+@tokens.command()
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="The id of the token.")], as_json: AsJson = False
+) -> None:
+    """Let nobody in with a token any more, nor with sessions that came of it."""
+    from hora.connection import connect
+
+    with connect() as client:
+        client.revoke_token(token_id)
+    print_json({"revoked": token_id}) if as_json else tell(f"{token_id} is revoked")
+
+
+@users.command("ls")
+def list_users(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List users by name."""
+    from hora.connection import connect
+    from hora.render.people import users_table
+
+    with connect() as client:
+        found = list(islice(client.users(page_size=min(limit, 500)), limit))
+    print_json({"items": found}) if as_json else display(users_table(found))
+
+
+@users.command()
+def disable(name: UserName, as_json: AsJson = False) -> None:
+    """Let none of a user's tokens in; their jobs go on."""
+    _set_disabled(name, True, as_json)
+
+
+@users.command()
+def enable(name: UserName, as_json: AsJson = False) -> None:
+    """Let a user's tokens in again."""
+    _set_disabled(name, False, as_json)
+
+
+def _set_disabled(name: str, disabled: bool, as_json: bool) -> None:
+    from hora.connection import connect
+
+    with connect() as client:
+        user = client.set_user_disabled(name, disabled)
+    print_json(user) if as_json else tell(f"{user['name']} is {'disabled' if disabled else 'enabled'}")
+
+
+@app.command()
+def audit(
+    actor: Annotated[str | None, typer.Option(metavar="USER", help="What this user did.")] = None,
+    action: Annotated[str | None, typer.Option(help="Only this, such as job.cancelled.")] = None,
+    subject: Annotated[str | None, typer.Option(metavar="ID", help="What was done to this.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"From then on: {WHEN}.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before that.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show what people did, newest first. For admins."""
+    from hora.connection import connect
+    from hora.render.people import audit_table
+
+    span = {"since": moment(since), "until": moment(until)}
+    with connect() as client:
+        entries = client.audit(actor=actor, action=action, subject=subject, **span, page_size=min(limit, 500))
+        found = list(islice(entries, limit))
+    print_json({"items": found}) if as_json else display(audit_table(found))
+
+
+@app.command()
+def login(as_json: AsJson = False) -> None:
+    """Print a link that opens the page as you: for one use, within ten minutes."""
+    from hora.connection import connect
+
+    with connect() as client:
+        link = client.login_link()
+    print_json(link) if as_json else tell(link["url"])

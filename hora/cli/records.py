@@ -1,0 +1,60 @@
+"""`hora logs` and `hora metrics`: what the ranks of a job wrote. Part of the command line of `hora.cli.app`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from hora.cli.exit_codes import NOT_FINISHED
+from hora.cli.options import AsJson, JobId
+from hora.cli.output import console_of, print_json, say, tell
+
+app = typer.Typer()
+
+
+@app.command()
+def logs(
+    job_id: JobId,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
+    rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank; -1 is the launcher.")] = None,
+    search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only lines with this text.")] = None,
+    tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last so many.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the ranks of a job printed. With --json, one object a line."""
+    from hora.connection import connect
+
+    try:
+        with connect() as client:
+            for line in client.log_lines(job_id, rank=rank, search=search, tail=tail, follow=follow):
+                who = "launcher" if line["rank"] < 0 else line["rank"]
+                tell(json.dumps(line) if as_json else f"[{who}] {line['text']}", flush=follow)
+    except KeyboardInterrupt:
+        if follow:
+            say("")
+            say(f"The job goes on. Come back with `hora logs {job_id} -f`, or `hora show {job_id} --wait`.")
+        raise typer.Exit(NOT_FINISHED) from None
+
+
+@app.command()
+def metrics(
+    job_id: JobId,
+    name: Annotated[str | None, typer.Option(help="Only this metric, such as samples_per_s.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Plot a job's losses and accuracies over its epochs."""
+    from hora.connection import connect
+    from hora.render.plot import plots
+
+    with connect() as client:
+        series = client.metrics(job_id, name=name, axis="epoch")
+    if as_json:
+        print_json({"series": series})
+        return
+    console = console_of()
+    colour = console.is_terminal and not console.no_color
+    drawn = plots(series, width=min(console.width, 100), colour=colour, names=[name] if name else [])
+    for plot in drawn:
+        print(plot, end="\n\n")
+    if not drawn:
+        say("No epoch has ended yet.")

@@ -1,0 +1,81 @@
+"""A study's report in any of its formats, fetched and written. Called by `hora report`, and when a study has ended."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from hora.cli.output import ENDLESS
+from hora.render.report import EXPENDABLE, report_lines, report_table
+from hora.render.text import plain_lines
+from hora.service import HoraError, Json, Service
+
+Format = Literal["table", "markdown", "csv", "json", "png"]
+_BY_SUFFIX: dict[str, Format] = {".md": "markdown", ".csv": "csv", ".json": "json", ".png": "png"}
+
+
+def format_for(output: str | None) -> Format:
+    """The format that a file of this name has; a table where that says nothing."""
+    return _BY_SUFFIX.get(Path(output or "").suffix.lower(), "table")
+
+
+def fetch(client: Service, study_id: str, format: Format, target: float | None, console: Console) -> bytes:  # noqa: A002
+    """The report as it is to be written; `console` is what a table is to fit."""
+    match format:
+        case "png":
+            return client.report(study_id, target=target, format="png")
+        case "markdown" | "csv":
+            text = client.report(study_id, target=target, format=format)
+            return (plain_lines(text) if console.is_terminal else text).encode()
+        case "json":
+            return f"{json.dumps(client.report(study_id, target=target), indent=2)}\n".encode()
+        case "table":
+            return drawn(client.report(study_id, target=target), console).encode()
+
+
+def drawn(report: Json, console: Console) -> str:
+    """The table of a report and what it rests on below, in the width and colours of a console."""
+    table, left_out = _fitting_table(report, console)
+    with console.capture() as captured:
+        console.print(table, "")
+        for line in report_lines(report):
+            console.print(line)
+        if left_out:
+            console.print(f"Left out for want of width: {', '.join(left_out)}.")
+    drawn = captured.get()
+    return drawn if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
+
+
+def _fitting_table(report: Json, console: Console) -> tuple[Table, list[str]]:
+    """The table, without those columns for which there is no room, and their names."""
+    whole = report_table(report)
+    there = [str(column.header) for column in whole.columns]
+    table, left_out = whole, list[str]()
+    endless = console.options.update(max_width=ENDLESS)
+    for head in (head for head in EXPENDABLE if head in there):
+        if console.measure(table, options=endless).maximum <= console.width:
+            break
+        left_out.append(head)
+        table = report_table(report, without=left_out)
+    return table, left_out
+
+
+def write(content: bytes, output: str | None) -> None:
+    """Write to the file of that name, or to standard output. Raises `HoraError` where a file cannot be written."""
+    if output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(output).write_bytes(content)
+    except OSError as error:
+        raise HoraError(f"{output} cannot be written: {error.strerror}.") from error
+
+
+def plain_console() -> Console:
+    """A page for a table that goes into a file."""
+    return Console(file=io.StringIO(), width=ENDLESS, markup=False, emoji=False)

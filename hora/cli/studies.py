@@ -1,0 +1,179 @@
+"""`hora study`, `hora report` and the group `hora studies`. Part of the command line of `hora.cli.app`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hora.cli.options import AsJson, DryRun, Limit, StudyId, Timeout
+from hora.cli.output import console_of, display, print_json, say, tell
+
+if TYPE_CHECKING:
+    from hora.errors import Json
+    from hora.service import Service
+
+app = typer.Typer()
+studies = typer.Typer(help="List studies; show, cancel, pause, resume them, and note what you saw.")
+
+StudyChanges = Annotated[
+    list[str],
+    typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as base.epochs=5 or grid.gpus='[1, 2]'."),
+]
+WaitForStudy = Annotated[bool, typer.Option("--wait", help="Watch it until all its jobs have ended.")]
+Format = Literal["table", "markdown", "csv", "json", "png"]
+
+
+@app.command()
+def study(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A study, YAML or JSON; - reads it.")],
+    changes: StudyChanges = [],  # noqa: B006 - typer copies it
+    dry_run: DryRun = False,
+    wait: WaitForStudy = False,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a study: a grid of jobs that differ in some fields, each as often as its repeats say."""
+    from hora.cli.spec_files import read_document, validated_study, with_options
+    from hora.cli.watch import watch_study
+    from hora.connection import connect
+
+    if dry_run and wait:
+        raise typer.BadParameter("with --dry-run there is nothing to --wait for")
+    document = validated_study(with_options(read_document(file), {}, changes, whole_below="grid"))
+    with connect() as client:
+        if dry_run:
+            _plan(client.dry_run_study(document), as_json)
+            return
+        made = client.submit_study(document)
+        if wait:
+            watch_study(client, made["id"], as_json, timeout)
+        elif as_json:
+            print_json(made)
+        else:
+            tell(made["id"])
+            say(f"{made['jobs']} jobs. Watch them with `hora studies show {made['id']} --wait`.")
+
+
+def _plan(planned: "Json", as_json: bool) -> None:
+    """Show what a study would run."""
+    from hora.render.studies import planned_table
+
+    if as_json:
+        print_json(planned)
+        return
+    display(planned_table(planned))
+    say(f"{planned['jobs']} jobs: {len(planned['cells'])} cells, each {planned['repeats']} times.")
+
+
+@app.command()
+def report(
+    study_id: StudyId,
+    format: Annotated[  # noqa: A002 - the option's name
+        Format | None, typer.Option(help="Else as the name of the output file ends, or a table.")
+    ] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there.")] = None,
+    target: Annotated[
+        float | None, typer.Option(metavar="ACCURACY", help="Measure time and GPU-hours to this accuracy, 0 to 1.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Report how a study came out: time, throughput, accuracy, speed-up and cost of each cell. Works at any time."""
+    from hora.cli.reports import fetch, format_for, plain_console, write
+    from hora.connection import connect
+
+    chosen = "json" if as_json else format or format_for(output)
+    console = console_of() if output is None else plain_console()
+    if chosen == "png" and output is None and console.is_terminal:
+        raise typer.BadParameter("a picture needs -o FILE, or a pipe")
+    with connect() as client:
+        content = fetch(client, study_id, chosen, target, console)
+    write(content, output)
+
+
+@studies.callback(invoke_without_command=True)
+def all_studies(context: typer.Context, limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List studies; show, cancel, pause, resume them, and note what you saw."""
+    if context.invoked_subcommand is None:
+        list_studies(limit, as_json)
+
+
+@studies.command("ls")
+def list_studies(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List studies, the newest first."""
+    from itertools import islice
+
+    from hora.connection import connect
+    from hora.render.studies import studies_table
+
+    with connect() as client:
+        found = list(islice(client.studies(page_size=min(limit, 100)), limit))
+    print_json({"items": found}) if as_json else display(studies_table(found))
+
+
+@studies.command()
+def show(
+    study_id: StudyId,
+    wait: WaitForStudy = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show one study: its cells, and how far their jobs are."""
+    from hora.cli.watch import watch_study
+    from hora.connection import connect
+    from hora.render.studies import cells_table, study_facts
+
+    with connect() as client:
+        if wait:
+            watch_study(client, study_id, as_json, None)
+        found = client.study(study_id)
+    if as_json:
+        print_json(found)
+        return
+    display(study_facts(found))
+    display("")
+    display(cells_table(found))
+
+
+@studies.command()
+def cancel(study_id: StudyId, as_json: AsJson = False) -> None:
+    """Stop all jobs of a study; they end within seconds."""
+    _ask(lambda client: client.cancel_study(study_id), as_json, "is being cancelled")
+
+
+@studies.command()
+def pause(study_id: StudyId, as_json: AsJson = False) -> None:
+    """Let all jobs of a study wait; those that run save first."""
+    _ask(lambda client: client.pause_study(study_id), as_json, "is paused; jobs that run save first")
+
+
+@studies.command()
+def resume(study_id: StudyId, as_json: AsJson = False) -> None:
+    """Let the paused jobs of a study go on, and run anew those that failed or were cancelled."""
+    _ask(lambda client: client.resume_study(study_id), as_json, "goes on")
+
+
+@studies.command()
+def note(
+    study_id: StudyId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What you saw, or want to try next.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a note to a study; its report ends with them."""
+    from hora.connection import connect
+    from hora.render.studies import note_line
+
+    with connect() as client:
+        written = client.note_study(study_id, text)
+    print_json(written) if as_json else print(note_line(written))
+
+
+def _ask(ask: "Callable[[Service], Json]", as_json: bool, told: str) -> None:
+    """Ask something of a study, and tell what comes of it."""
+    from hora.connection import connect
+    from hora.render.studies import jobs_line
+
+    with connect() as client:
+        found = ask(client)
+    if as_json:
+        print_json(found)
+    else:
+        tell(f"{found['id']} {'is over' if found['complete'] else told}: {jobs_line(found)}")

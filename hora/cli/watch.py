@@ -1,0 +1,83 @@
+"""Watching what was submitted to its end, with the exit code that says how it ended. Called by the commands."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+
+from hora.cli.exit_codes import NOT_FINISHED, OUTCOME
+from hora.cli.output import console_of, display, print_line, say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hora.service import Service
+
+LOOK_EVERY_S = 2.0
+
+
+def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | None) -> None:
+    """Watch a job to its end, show what it came to, and leave with its exit code. Raises `WaitTimeout`.
+
+    As JSON it is an object a line: the job at each change, and last as it ended.
+    """
+    from hora.cli.follow import follow
+    from hora.render.jobs import results_table
+
+    try:
+        if as_json:
+            job = client.wait(job_id, on_update=print_line, timeout_s=timeout_s)
+        else:
+            job = follow(client, job_id, console_of(), timeout_s=timeout_s)
+    except KeyboardInterrupt:
+        say("")
+        say(f"The job goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
+        raise typer.Exit(NOT_FINISHED) from None
+    if not as_json:
+        display(results_table(job, f"{client.url}/jobs/{job_id}"))
+    raise typer.Exit(OUTCOME[job["status"]])
+
+
+def watch_study(client: "Service", study_id: str, as_json: bool, timeout_s: float | None) -> None:
+    """Watch a study until all its jobs have ended, show its report, and leave with the exit code that says how.
+
+    As JSON it is an object a line, as for a job. Raises `WaitTimeout`.
+    """
+    from hora.cli.follow_study import follow_study
+    from hora.cli.reports import drawn
+    from hora.render.studies import study_outcome
+
+    console = console_of()
+    try:
+        if as_json:
+            study = client.wait_study(study_id, on_update=print_line, timeout_s=timeout_s)
+        else:
+            study = follow_study(client, study_id, console, timeout_s=timeout_s)
+    except KeyboardInterrupt:
+        say("")
+        say(
+            f"The study goes on. Come back with `hora studies show {study_id} --wait`; "
+            f"stop it with `hora studies cancel {study_id}`."
+        )
+        raise typer.Exit(NOT_FINISHED) from None
+    if not as_json:
+        print(f"\n{drawn(client.report(study_id), console)}", end="")
+        say(f"Its report again: `hora report {study_id}`, also with --format markdown, csv or png.")
+    raise typer.Exit(OUTCOME[study_outcome(study) or "failed"])
+
+
+def watch_table(make: "Callable[[], RenderableType]", as_json: bool) -> None:
+    """Show a table anew every few seconds, until Ctrl-C; on a terminal alone."""
+    from rich.live import Live
+
+    console = console_of()
+    if as_json or not console.is_terminal:
+        raise typer.BadParameter("--watch is for a terminal; elsewhere ask again, or follow a job")
+    try:
+        with Live(make(), console=console, auto_refresh=False, screen=True) as live:
+            while True:
+                time.sleep(LOOK_EVERY_S)
+                live.update(make(), refresh=True)
+    except KeyboardInterrupt:
+        display(make())

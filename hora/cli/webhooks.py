@@ -1,0 +1,127 @@
+"""`hora webhook`: who is told of the ends of jobs and studies. Part of the command line of `hora.cli.app`."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from hora.cli.options import AsJson, Limit
+from hora.cli.output import display, print_json, say, tell
+
+app = typer.Typer(help="Have addresses told of the ends of jobs and studies.", no_args_is_help=True)
+
+WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
+
+
+@app.command()
+def add(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where to: https, and on the internet.")],
+    events: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Of what: job.ended, study.ended; both without this.")
+    ] = None,
+    project: Annotated[str | None, typer.Option(help="Of this project's; without it, of your own.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have an address told. The secret that what is sent is signed with goes to standard output, this once."""
+    from hora.connection import connect
+    from hora.render.text import plain
+
+    names = None if events is None else [name.strip() for name in events.split(",") if name.strip()]
+    with connect() as client:
+        webhook = client.create_webhook(url, events=names, project=project)
+    if as_json:
+        print_json(webhook)
+        return
+    say(f"{plain(webhook['id'])} tells {plain(webhook['url'])} of {plain(', '.join(webhook['events']))}")
+    say("Its secret, which is shown this once:")
+    tell(plain(webhook["secret"]))
+
+
+@app.command("ls")
+def list_(
+    owner: Annotated[str | None, typer.Option(help="Only this user's; for admins.")] = None, as_json: AsJson = False
+) -> None:
+    """List your webhooks; for an admin, everybody's."""
+    from hora.connection import connect
+    from hora.render.webhooks import webhooks_table
+
+    with connect() as client:
+        found = list(client.webhooks(owner=owner))
+    print_json({"items": found}) if as_json else display(webhooks_table(found))
+
+
+@app.command()
+def show(webhook_id: WebhookId, as_json: AsJson = False) -> None:
+    """Show one webhook."""
+    from hora.connection import connect
+    from hora.render.webhooks import webhook_facts
+
+    with connect() as client:
+        webhook = client.webhook(webhook_id)
+    print_json(webhook) if as_json else display(webhook_facts(webhook))
+
+
+@app.command()
+def rm(webhook_id: WebhookId, as_json: AsJson = False) -> None:
+    """Tell an address of nothing more, for good."""
+    from hora.connection import connect
+
+    with connect() as client:
+        client.remove_webhook(webhook_id)
+    print_json({"removed": webhook_id}) if as_json else tell(f"{webhook_id} is told of nothing more")
+
+
+@app.command()
+def disable(webhook_id: WebhookId, as_json: AsJson = False) -> None:
+    """Send nothing to a webhook until it is enabled; what waits for it is given up."""
+    _set(webhook_id, disabled=True, as_json=as_json)
+
+
+@app.command()
+def enable(webhook_id: WebhookId, as_json: AsJson = False) -> None:
+    """Send to a webhook again."""
+    _set(webhook_id, disabled=False, as_json=as_json)
+
+
+def _set(webhook_id: str, *, disabled: bool, as_json: bool) -> None:
+    from hora.connection import connect
+
+    with connect() as client:
+        webhook = client.set_webhook_disabled(webhook_id, disabled)
+    print_json(webhook) if as_json else tell(f"{webhook_id} is {'disabled' if disabled else 'enabled'}")
+
+
+@app.command("test")
+def ping(webhook_id: WebhookId, as_json: AsJson = False) -> None:
+    """Send a ping to a webhook."""
+    from hora.connection import connect
+
+    with connect() as client:
+        delivery = client.test_webhook(webhook_id)
+    told = f"a ping is on its way; `hora webhook deliveries {webhook_id}` tells what became of it"
+    print_json(delivery) if as_json else tell(told)
+
+
+@app.command()
+def deliveries(webhook_id: WebhookId, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List what was sent to a webhook or waits to be, newest first."""
+    from hora.connection import connect
+    from hora.render.webhooks import deliveries_table
+
+    with connect() as client:
+        found = list(islice(client.deliveries(webhook_id, page_size=min(limit, 100)), limit))
+    print_json({"items": found}) if as_json else display(deliveries_table(found))
+
+
+@app.command()
+def redeliver(
+    webhook_id: WebhookId,
+    delivery_id: Annotated[int, typer.Argument(metavar="DELIVERY", help="The delivery's number.")],
+    as_json: AsJson = False,
+) -> None:
+    """Send a delivery once more."""
+    from hora.connection import connect
+
+    with connect() as client:
+        delivery = client.redeliver(webhook_id, delivery_id)
+    print_json(delivery) if as_json else tell(f"delivery {delivery_id} is on its way")

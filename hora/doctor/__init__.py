@@ -1,0 +1,1 @@
+"""`hora doctor`: checks of this machine and of the stack."""

@@ -1,0 +1,168 @@
+"""What `hora doctor` looks at on this machine, whether a stack runs or not."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hora.home import Home
+from hora.render.jobs import Finding
+
+PACKAGES = ("hora", "fastapi", "celery", "sqlalchemy", "psycopg", "tensorflow-cpu", "keras", "horovod")
+_IMPORTS = """
+import horovod.tensorflow as hvd, keras, tensorflow as tf
+print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Horovod with Gloo: {hvd.gloo_built()}")
+sys.exit(not hvd.gloo_built())
+"""
+_ATTEMPT_FOLDER = re.compile(r"/runs/([0-9a-z]+)/attempt-([0-9]+)/")
+
+
+def python() -> Finding:
+    """Horovod and TensorFlow exist for two versions of Python."""
+    found = ".".join(map(str, sys.version_info[:3]))
+    if (3, 11) <= sys.version_info[:2] <= (3, 12):
+        return Finding("python", "ok", found)
+    return Finding("python", "fail", found, "Install Hora into Python 3.11 or 3.12.")
+
+
+def versions() -> Finding:
+    """What is installed, for a report."""
+    found = []
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    return Finding("versions", "ok", ", ".join(found))
+
+
+def writable(home: Path) -> Finding:
+    """The home, or the nearest folder above it, can be written."""
+    probe = home / ".doctor"
+    try:
+        if not home.exists():
+            return Finding("home", "warn", f"{home} is not there yet", "`hora up -d` makes it.")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return Finding("home", "fail", f"{home}: {error.strerror}", "Set HORA_HOME to a folder of your own.")
+    return Finding("home", "ok", str(home))
+
+
+def disk_space(home: Path) -> Finding:
+    """Checkpoints, logs and the database fill the home's disk."""
+    there = next(folder for folder in (home, *home.parents) if folder.exists())
+    free_gb = shutil.disk_usage(there).free / 1e9
+    found = f"{free_gb:.1f} GB free at {there}"
+    if free_gb < 1:
+        return Finding("disk space", "fail", found, "Make room, or set HORA_HOME to another disk.")
+    if free_gb < 10:
+        return Finding("disk space", "warn", found, "A large job's checkpoints may not fit.")
+    return Finding("disk space", "ok", found)
+
+
+def data_roots() -> Finding:
+    """The folders that this host's worker may read data from."""
+    from jobs.runtime.settings import Settings
+
+    try:
+        roots = Settings().data_root_list
+    except ValueError as error:
+        return Finding("data roots", "fail", f"the settings are wrong: {error}", "Correct the HORA_* variables.")
+    folders = [Path(root) for root in roots if "://" not in root]
+    missing = [str(folder) for folder in folders if not folder.is_dir()]
+    closed = [str(folder) for folder in folders if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)]
+    if missing:
+        advice = "Correct HORA_DATA_ROOTS, or mount them."
+        return Finding("data roots", "fail", f"not there: {', '.join(missing)}", advice)
+    if closed:
+        return Finding("data roots", "fail", f"not readable: {', '.join(closed)}", "Let the worker's user read them.")
+    return Finding("data roots", "ok", ", ".join(roots) or "HORA_DATA_ROOTS is not set: registered datasets only")
+
+
+def training() -> Finding:
+    """TensorFlow and Horovod can be imported, in a process of their own: neither belongs into this one."""
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", f"import sys{_IMPORTS}"], capture_output=True, text=True, timeout=120, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("training", "fail", "importing TensorFlow and Horovod takes over 2 min", "Check the disk.")
+    if tried.returncode == 0:
+        return Finding("training", "ok", tried.stdout.strip())
+    last = (tried.stderr.strip() or tried.stdout.strip()).splitlines()[-1:] or ["no message"]
+    return Finding("training", "fail", last[0], "On a machine that trains, install hora[worker] (`make setup`).")
+
+
+def ssh_keys() -> Iterator[Finding]:
+    """The keys that the hosts of a stack share are all there, and closed to other users: sshd refuses others."""
+    from jobs.runtime.ssh_keys import SshKeys
+
+    folder = os.environ.get("HORA_SSH_DIR")
+    if not folder:
+        return
+    keys = SshKeys(Path(folder))
+    try:
+        missing = keys.missing()
+        private = [keys.folder, keys.client_key, keys.host_key]
+        open_ones = [path for path in private if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
+        closed = [path for path in (keys.client_key, keys.host_key) if path.exists() and not os.access(path, os.R_OK)]
+    except OSError as error:
+        yield Finding("ssh keys", "fail", f"{folder}: {error.strerror}", "Let the worker's user read HORA_SSH_DIR.")
+        return
+    if missing:
+        advice = "Make them once with `hora keys`, and give every host the same ones."
+        yield Finding("ssh keys", "fail", f"not in {folder}: {', '.join(missing)}", advice)
+    elif closed:
+        yield Finding("ssh keys", "fail", f"not readable: {_listed(closed)}", "Give them to the worker's user.")
+    elif open_ones:
+        yield Finding("ssh keys", "fail", f"open to others: {_listed(open_ones)}", "chmod go= them.")
+    else:
+        yield Finding("ssh keys", "ok", folder)
+
+
+def parts(home: Path) -> Iterator[Finding]:
+    """The processes of the stack that was started here; asked when its api gives no answer."""
+    state = Home.at(home).read_state()
+    if state.failure:
+        yield Finding("stack", "fail", state.failure, f"See the logs in {home / 'logs'}.")
+    for name, process in state.parts.items():
+        if not process.is_alive and name != "migrations":
+            advice = f"See {home / 'logs' / name}.log; `hora up -d` starts it again."
+            yield Finding("stack", "fail", f"{name} does not run", advice)
+
+
+def leftovers(home: Path, is_live: Callable[[str, int], bool]) -> Finding:
+    """No process of an attempt has outlived it, by its mark. `is_live` asks the service for a job and its attempt."""
+    from hora.stack.processes import attempts_of
+
+    pids: dict[str, list[int]] = {}
+    for process, noted in attempts_of(home.resolve()).items():
+        if mark := noted or _supervised(process.pid):
+            pids.setdefault(mark, []).append(process.pid)
+    left = {}
+    for mark, found in pids.items():
+        job_id, _, number = mark.rpartition(".")
+        if not (number.isdecimal() and is_live(job_id, int(number))):
+            left[mark] = found
+    if not left:
+        return Finding("processes", "ok", f"{len(pids)} attempts run here, and nothing is left of others")
+    told = "; ".join(f"of {mark}: {', '.join(map(str, sorted(found)))}" for mark, found in sorted(left.items()))
+    advice = "They end within a minute; the worker kills them, and quarantines their slots if it cannot. See its log."
+    return Finding("processes", "warn", f"of attempts that are over: {told}", advice)
+
+
+def _supervised(pid: int) -> str:
+    """The mark of the attempt that a supervisor has, by the file that it logs to; "" where that cannot be told."""
+    with suppress(OSError):
+        if told := _ATTEMPT_FOLDER.search(os.readlink(f"/proc/{pid}/fd/2")):
+            return f"{told[1]}.{told[2]}"
+    return ""
+
+
+def _listed(paths: list[Path]) -> str:
+    return ", ".join(map(str, paths))

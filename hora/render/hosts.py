@@ -1,0 +1,182 @@
+"""What the command line shows of hosts: tables and lines, from the API's JSON. Pure."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from hora.errors import Json
+from hora.render.jobs import facts, table_of
+from hora.render.text import ago, plain, ranges
+
+_PCIE = {
+    "internal": "one board",
+    "single": "one switch",
+    "multiple": "several switches",
+    "hostbridge": "one host bridge",
+    "node": "one NUMA node",
+    "system": "across NUMA nodes",
+}
+_RATES = {
+    "network_received_bytes_per_s": "network in",
+    "network_sent_bytes_per_s": "out",
+    "disk_read_bytes_per_s": "disk read",
+    "disk_written_bytes_per_s": "written",
+}
+# NVML's clock event reasons that keep a busy GPU from its speed; idling and set clocks are none.
+_THROTTLES = {
+    0x04: "its power limit",
+    0x08: "its hardware",
+    0x20: "heat",
+    0x40: "heat (hardware)",
+    0x80: "the power supply",
+}
+
+
+def hosts_table(hosts: Iterable[Json], now: datetime | None = None) -> Table:
+    """One line a host."""
+    table = table_of("HOST", "ALIVE", "SLOTS>", "FREE>", "KIND", "SEEN", "DEVICES", "")
+    for host in hosts:
+        slots = host.get("slots") or []
+        alive = bool(host.get("alive"))
+        table.add_row(
+            plain(host["name"]),
+            Text("yes" if alive else "no", style="green" if alive else "bold red"),
+            str(len(slots)),
+            str(sum(is_free(slot) for slot in slots) if is_usable(host) else 0),
+            plain(", ".join(sorted({slot["kind"] for slot in slots})) or "-"),
+            ago(host.get("heartbeat_at"), now),
+            plain(", ".join(sorted({str(slot.get("name")) for slot in slots})) or "-"),
+            _host_notes(host),
+        )
+    return table
+
+
+def _host_notes(host: Json) -> str:
+    """What keeps jobs from a host's slots."""
+    quarantined = sum(slot.get("state") == "quarantined" for slot in host.get("slots") or [])
+    notes = [
+        "drained" if host.get("drained_at") else "",
+        f"kept for {plain(host['kept_for'])}" if host.get("kept_for") else "",
+        f"{quarantined} quarantined" if quarantined else "",
+    ]
+    return ", ".join(note for note in notes if note)
+
+
+def is_usable(host: Json) -> bool:
+    """Whether new jobs are placed on the host."""
+    return bool(host.get("alive")) and not host.get("drained_at")
+
+
+def is_free(slot: Json) -> bool:
+    """Whether a job can be placed on the slot."""
+    return slot.get("state") == "free"
+
+
+def host_facts(host: Json, lately: Json | None = None, now: datetime | None = None) -> Table:
+    """What a host is: its machine, its GPUs' connections, what keeps jobs from it; and what it did `lately`."""
+    info = host.get("info") or {}
+    driver = info.get("driver") or {}
+    memory_bytes = info.get("memory_bytes")
+    seen = f"{'alive' if host.get('alive') else 'lost'}, seen {ago(host.get('heartbeat_at'), now)}"
+    return facts(
+        {
+            "host": plain(host["name"]),
+            "status": ", ".join(filter(None, [seen, _host_notes(host)])),
+            "address": plain(host["address"]) if host.get("address") else None,
+            "cores": info.get("cores"),
+            "memory": None if memory_bytes is None else gigabytes(memory_bytes),
+            "last minute": _load(lately),
+            "system": plain(info["system"]) if info.get("system") else None,
+            "driver": f"{plain(driver['version'])}, CUDA {plain(driver.get('cuda') or '?')}"
+            if driver.get("version")
+            else None,
+            "MIG": _mig(info.get("gpus") or []),
+            "topology": _topology(info.get("topology") or []),
+        }
+    )
+
+
+def _load(lately: Json | None) -> str | None:
+    """The means of its metrics: CPU 43 %, memory 3.1 GB, network in 1.2 MB/s."""
+    known = {one["metric"]: [y for y in one["y"] if y is not None] for one in (lately or {}).get("series") or []}
+    means = {metric: sum(values) / len(values) for metric, values in known.items() if values}
+    told = [
+        f"CPU {means['cpu_percent']:.0f} %" if "cpu_percent" in means else "",
+        f"memory {gigabytes(means['memory_bytes'])}" if "memory_bytes" in means else "",
+        *(f"{what} {means[metric] / 1e6:,.1f} MB/s" for metric, what in _RATES.items() if metric in means),
+    ]
+    return ", ".join(filter(None, told)) or None
+
+
+def _mig(gpus: Sequence[Json]) -> str | None:
+    """Which GPUs are split: NVML cannot tell the utilization of these."""
+    split = [gpu["index"] for gpu in gpus if gpu.get("mig")]
+    return f"on GPU {ranges(split)}, whose utilization cannot be told" if split else None
+
+
+def _topology(pairs: Sequence[Json]) -> str | None:
+    """Which GPUs are connected how, a line for each way: 4 NVLinks: 0-1 2-3."""
+    by_way: dict[str, list[str]] = {}
+    for pair in pairs:
+        by_way.setdefault(_way(pair), []).append("-".join(map(str, pair["gpus"])))
+    if len(by_way) == 1:
+        return f"all pairs: {next(iter(by_way))}"
+    return "\n".join(f"{way}: {' '.join(names)}" for way, names in by_way.items()) or None
+
+
+def _way(pair: Json) -> str:
+    if pair.get("nvlinks"):
+        return f"{pair['nvlinks']} NVLinks"
+    return f"PCIe, {_PCIE.get(pair['pcie'], plain(pair['pcie']))}" if pair.get("pcie") else "not known"
+
+
+def slots_table(host: Json) -> Table:
+    """One line a slot: what holds it, and what its GPU was doing a few seconds ago where it is one."""
+    slots = host.get("slots") or []
+    has_gpus = any(slot["kind"] == "gpu" for slot in slots)
+    heads = ["BUSY>", "MEMORY>", "POWER>", "TEMP>", "CLOCK>", ""] if has_gpus else []
+    table = table_of("SLOT>", "DEVICE", "STATE", "JOB", "RANK>", *heads)
+    for slot in slots:
+        table.add_row(
+            str(slot["index"]),
+            plain(slot.get("name") or slot["kind"]),
+            plain(slot["state"]),
+            plain(slot["job_id"] or "-"),
+            "-" if slot["rank"] is None else str(slot["rank"]),
+            *(_reading(slot) if has_gpus else []),
+        )
+    return table
+
+
+def _reading(slot: Json) -> list[str]:
+    reading = slot.get("reading") or {}
+    memory, used = slot.get("memory_bytes"), reading.get("memory_bytes")
+    return [
+        _figure(reading.get("percent"), "%"),
+        "-" if memory is None else f"{'?' if used is None else gigabytes(used)} of {gigabytes(memory)}",
+        _figure(reading.get("power_w"), "W"),
+        _figure(reading.get("temperature_c"), "\N{DEGREE SIGN}C"),
+        _figure(reading.get("sm_clock_mhz"), "MHz"),
+        ", ".join(_reading_notes(reading)),
+    ]
+
+
+def _reading_notes(reading: Json) -> list[str]:
+    bits = reading.get("throttle") or 0
+    processes = reading.get("processes")
+    return [
+        *(["lost"] if reading.get("is_lost") else []),
+        *(f"slowed by {why}" for bit, why in _THROTTLES.items() if bits & bit),
+        *([f"{processes} processes"] if processes and processes > 1 else []),
+    ]
+
+
+def _figure(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:,.0f} {unit}"
+
+
+def gigabytes(value: float) -> str:
+    """Bytes in GB of 10^9."""
+    return f"{value / 1e9:.1f} GB"

@@ -1,0 +1,237 @@
+"""What the command line shows of jobs: tables and lines, from the API's JSON. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from hora.errors import Json
+from hora.render.probe import probe_progress, probe_rows
+from hora.render.text import ago, count, duration, number, ordinal, percent, plain, plain_lines, ranges
+
+STATUS_STYLE = {
+    "queued": "yellow",
+    "launching": "cyan",
+    "running": "bold cyan",
+    "succeeded": "green",
+    "failed": "bold red",
+    "cancelled": "magenta",
+}
+_PHASES = ("import", "connect", "data", "build", "restore", "first_step")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check of `hora doctor` found. `advice` is what to do about it."""
+
+    check: str
+    level: Literal["ok", "warn", "fail"]
+    found: str
+    advice: str = ""
+
+
+def status(job: Json) -> Text:
+    """The status in its colour, with the reason of an end that was none of the plain ones."""
+    name, reason = plain(job["status"]), job.get("end_reason")
+    if job.get("paused_at") and not job.get("ended_at"):
+        reason = "paused" if name == "queued" else "pausing"
+    told = f"{name} ({plain(reason)})" if reason and reason not in ("completed", "cancelled") else name
+    return Text(told, style=STATUS_STYLE.get(name, ""))
+
+
+def standing(job: Json) -> str | None:
+    """Where a queued job stands, and why it waits: 3rd: needs 4 slots on one host; best host has 2 free."""
+    waiting = job.get("waiting")
+    if not waiting or job.get("paused_at"):  # which the status says
+        return None
+    position = waiting.get("position")
+    return f"{ordinal(position)}: {plain(waiting['reason'])}" if position else plain(waiting["reason"])
+
+
+def slots(attempt: Json) -> str | None:
+    """The slots of an attempt on each of its hosts: ha 0-3, hb 0 2."""
+    told = [f"{plain(share['host'])} {ranges(share['slots'])}" for share in attempt.get("shares") or []]
+    return ", ".join(told) or None
+
+
+def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
+    """One line a job; why it waits where one does."""
+    jobs = list(jobs)
+    columns = ["ID", "NAME", "STATUS", "GPUS>", "EPOCH>", "VAL ACCURACY>", "SAMPLES/S>", "SUBMITTED"]
+    waits = any(map(standing, jobs))
+    table = table_of(*columns, *(["IN QUEUE"] if waits else []))
+    for job in jobs:
+        progress, summary = job.get("progress") or {}, job.get("summary") or {}
+        metrics = progress.get("metrics") or {}
+        epoch = f"{progress.get('epoch', 0)}/{progress.get('epochs') or '?'}" if job.get("attempt") else "-"
+        table.add_row(
+            plain(job["id"]),
+            plain(job["name"]),
+            status(job),
+            str(job["gpus"]),
+            epoch,
+            number(summary.get("val_accuracy", metrics.get("val_accuracy"))),
+            count(summary.get("train_samples_per_s", progress.get("samples_per_s"))),
+            ago(job.get("created_at"), now),
+            *([standing(job) or "-"] if waits else []),
+        )
+    return table
+
+
+def job_details(
+    job: Json, now: datetime | None = None, *, attempt: Json | None = None, more: Mapping[str, object] | None = None
+) -> Table:
+    """Everything about one job that a person asks for first. `attempt` is its newest one; `more` rows come last."""
+    attempt = attempt or {}
+    plan, progress = job.get("plan") or {}, job.get("progress") or {}
+    spec = job.get("spec") or {}
+    rows: dict[str, object] = {
+        "id": plain(job["id"]),
+        "name": plain(job["name"]),
+        "status": status(job),
+        "error": plain(job["error"]) if job.get("error") else None,
+        "in queue": standing(job),
+        "study": _place_in_study(job),
+        "dataset": plain((spec.get("dataset") or {}).get("source", "-")),
+        **_data(job.get("dataset")),
+        "model": plain((spec.get("model") or {}).get("name", "-")),
+        "gpus": job["gpus"],
+        "attempt": job.get("attempt") or None,
+        "slots": slots(attempt),
+        "preempted": _why_preempted(attempt.get("preempted_for")),
+        "lost": f"{job['losses']} attempts, with their host or supervisor" if job.get("losses") else None,
+        "batch": f"{plan.get('per_gpu_batch')} per GPU, {plan.get('global_batch')} in all" if plan else None,
+        "learning rate": plan.get("learning_rate"),
+        "samples": f"{count(plan['train_samples'])} train, {count(plan.get('validation_samples'))} validation"
+        if plan.get("train_samples")
+        else None,
+        "set-up": _setup(attempt.get("setup") or {}),
+        "submitted": ago(job.get("created_at"), now),
+        "started": ago(job["started_at"], now) if job.get("started_at") else None,
+        "ended": ago(job["ended_at"], now) if job.get("ended_at") else None,
+    }
+    if job.get("attempt") and not job.get("summary"):
+        rows["progress"] = progress_line(progress)
+    return facts({**rows, **_results(job), **(more or {})})
+
+
+def _place_in_study(job: Json) -> str | None:
+    """0abc, cell 3, repeat 2. People count from 1."""
+    if not job.get("study"):
+        return None
+    return f"{plain(job['study'])}, cell {job['study_cell'] + 1}, repeat {job['study_repeat'] + 1}"
+
+
+def _why_preempted(why: str | None) -> str | None:
+    """For which job, or a sentence of its own."""
+    return f"for {plain(why)}" if why and why.startswith("job ") else why and plain(why)
+
+
+def results_table(job: Json, address: str) -> Table:
+    """What a job came to, and where the page has the rest."""
+    head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
+    table = facts({**head, **_results(job), "address": address})
+    table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
+    table.title_justify = "left"
+    return table
+
+
+def _results(job: Json) -> dict[str, object]:
+    summary = job.get("summary")
+    if job.get("probe"):
+        return probe_rows(job)
+    if not summary:
+        return {}
+    epochs = (job.get("plan") or {}).get("epochs")
+    stopped = ", stopped early" if summary.get("stopped_early") else ""
+    after_best = summary.get("after_best_share")
+    return {
+        "best epoch": f"{summary.get('best_epoch')}, with {percent(after_best)} of the time after it"
+        if after_best
+        else summary.get("best_epoch"),
+        "val accuracy": number(summary.get("val_accuracy")),
+        "val loss": number(summary.get("val_loss")),
+        "test accuracy": number(summary["test_accuracy"]) if summary.get("test_accuracy") is not None else None,
+        "samples/s": count(summary.get("train_samples_per_s")),
+        "training time": duration(summary.get("wall_s")),
+        "epochs run": f"{summary.get('epochs_run')} of {epochs}{stopped}" if epochs else summary.get("epochs_run"),
+    }
+
+
+def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
+    """What the data turned out to be."""
+    if not dataset:
+        return {}
+    classes = [plain(name) for name in dataset.get("classes") or []]
+    named = ", ".join(classes[:most]) + (", ..." if len(classes) > most else "")
+    shape = "x".join(map(str, dataset["shape"]))
+    damaged = dataset.get("damaged")
+    files = ", ".join(plain(name) for name in dataset["damaged_files"][:most])
+    return {
+        "data": f"{plain(dataset['format'])}, {shape}, {len(classes)} classes: {named}",
+        "damaged": f"{count(damaged)} left out: {files}" if damaged else None,
+    }
+
+
+def _setup(phases: Mapping[str, float]) -> str | None:
+    """How long each part of the set-up took, in the order in which they come."""
+    names = sorted(phases, key=lambda name: _PHASES.index(name) if name in _PHASES else len(_PHASES))
+    return ", ".join(f"{plain(name).replace('_', ' ')} {duration(phases[name])}" for name in names) or None
+
+
+def progress_line(progress: Mapping[str, Any]) -> str:
+    """Progress in one line: epoch 3/30  step 120/1400  5,210 samples/s  val_accuracy 0.9312  ETA 12.0 s."""
+    if "per_gpu_batch" in progress:
+        return probe_progress(progress)
+    metrics = progress.get("metrics") or {}
+    name = "val_accuracy" if "val_accuracy" in metrics else "accuracy"
+    steps = f"/{progress['steps']}" if progress.get("steps") else ""
+    parts = [
+        f"epoch {progress.get('epoch', 0)}/{progress.get('epochs') or '?'}",
+        f"step {progress.get('step', 0)}{steps}",
+        f"{count(progress['samples_per_s'])} samples/s" if progress.get("samples_per_s") is not None else "",
+        f"{name} {number(metrics[name])}" if metrics.get(name) is not None else "",
+        f"ETA {duration(progress['eta_s'])}" if progress.get("eta_s") is not None else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def epoch_line(data: Mapping[str, Any], epochs: int | None) -> str:
+    """One epoch's figures in one line."""
+    metrics = [name for name in data if name.removeprefix("val_") in ("loss", "accuracy")]
+    metrics.sort(key=lambda name: (name.startswith("val_"), name not in {"loss", "val_loss"}))
+    parts = [f"epoch {data.get('epoch')}/{epochs or '?'}", *(f"{name} {number(data[name])}" for name in metrics)]
+    if data.get("samples_per_s") is not None:
+        parts.append(f"{count(data['samples_per_s'])} samples/s")
+    return "  ".join(parts)
+
+
+def findings_table(findings: Iterable[Finding]) -> Table:
+    """One line a check of `hora doctor`."""
+    table = table_of("CHECK", "", "FOUND", "WHAT TO DO")
+    for one in findings:
+        style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[one.level]
+        table.add_row(one.check, Text(one.level, style=style), plain(one.found), plain(one.advice))
+    return table
+
+
+def table_of(*columns: str) -> Table:
+    """A table without lines; a column whose name ends in `>` holds figures."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.rstrip(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
+    return table
+
+
+def facts(rows: Mapping[str, object]) -> Table:
+    """One line a row, or several where its text has them; none for what is None."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        if value is not None:
+            table.add_row(name, value if isinstance(value, Text) else Text(plain_lines(value)))
+    return table

@@ -1,0 +1,62 @@
+"""What the command line shows of projects: tables, from the API's JSON. Pure."""
+
+from collections.abc import Iterable
+
+from rich.table import Table
+
+from hora.errors import Json
+from hora.render.jobs import facts, table_of
+from hora.render.text import plain
+
+
+def projects_table(projects: Iterable[Json]) -> Table:
+    """One line a project: what counts against its quotas, and what they are."""
+    table = table_of("PROJECT", "SLOTS>", "QUEUED>", "GPU-HOURS>", "MEMBERS>", "", "DESCRIPTION")
+    for project in projects:
+        table.add_row(
+            plain(project["name"]),
+            *_figures(project),
+            str(len(project["members"])),
+            _notes(project),
+            plain(project["description"] or "-"),
+        )
+    return table
+
+
+def project_facts(project: Json) -> Table:
+    """All of one project."""
+    slots, queued, gpu_hours = _figures(project)
+    renews_at = project["usage"]["renews_at"][:10]
+    return facts(
+        {
+            "project": plain(project["name"]),
+            "description": plain(project["description"]) if project["description"] else None,
+            "status": _notes(project) or "open to everybody",
+            "slots": f"{slots} leased",
+            "queue": f"{queued} jobs",
+            "GPU-hours": f"{gpu_hours} this month, which ends at {plain(renews_at)} 00:00 UTC",
+            "members": ", ".join(map(plain, project["members"])) or "none",
+        }
+    )
+
+
+def _figures(project: Json) -> tuple[str, str, str]:
+    usage = project["usage"]
+    return (
+        _of(usage["slots"], project["max_slots"]),
+        _of(usage["queued"], project["max_queued"]),
+        _of(usage["gpu_hours"], project["max_gpu_hours"]),
+    )
+
+
+def _of(used: float, most: float | None) -> str:
+    return _number(used) if most is None else f"{_number(used)} of {_number(most)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _notes(project: Json) -> str:
+    notes = ["archived" if project["archived_at"] else "", "" if project["is_open"] else "members only"]
+    return ", ".join(filter(None, notes))

@@ -1,0 +1,76 @@
+"""What a submission would come to, and what it is expected to take: from the API's JSON. Pure; called by the CLI."""
+
+from collections.abc import Callable, Mapping
+
+from rich.table import Table
+
+from hora.errors import Json
+from hora.render.jobs import facts
+from hora.render.text import count, duration, percent, plain
+
+_MOST_JOBS = 5
+_BASIS = {
+    "same_spec": "runs of this very spec",
+    "same_batch_and_gpus": "runs of the same work with this batch on as many GPUs",
+    "scaled": "runs of the same work on other numbers, scaled",
+}
+
+
+def preview_table(preview: Json) -> Table:
+    """The resolved plan and the quote."""
+    spec, plan = preview["spec"], preview["plan"]
+    rows: dict[str, object] = {
+        "name": plain(spec["name"]),
+        "dataset": plain(spec["dataset"]["source"]),
+        "model": plain(spec["model"]["name"]),
+        "gpus": spec["gpus"],
+        "batch": f"{plan['per_gpu_batch']} per GPU, {plan['global_batch']} in all",
+        "learning rate": plan["learning_rate"],
+        "samples": f"{count(plan['train_samples'])} train, {count(plan.get('validation_samples'))} validation"
+        if plan.get("train_samples")
+        else "known once the data is open",
+        "steps": f"{count(plan['steps_per_epoch'])} an epoch, {plan['epochs']} epochs at most"
+        if plan.get("steps_per_epoch")
+        else f"{plan['epochs']} epochs at most",
+    }
+    return facts({**rows, **_quoted(preview.get("quote"), spec["gpus"])})
+
+
+def _quoted(quote: Json | None, gpus: int) -> dict[str, object]:
+    if quote is None:
+        return {"expected": "nothing: no past job is comparable"}
+    more = len(quote["jobs"]) > _MOST_JOBS
+    return {
+        "training time": _range(quote["wall_s"], duration),
+        "expected epochs": plain(quote["epochs"]) if quote["epochs"] else None,
+        "set-up": _range(quote["setup_s"], duration),
+        "samples/s": _range(quote["samples_per_s"], count),
+        "GPU-hours": _range(quote["gpu_hours"], lambda hours: f"{hours:.3g}"),
+        "speed-up": _speedup(quote, gpus),
+        "last doubling": f"{quote['doubling_gain']:.2f} times the throughput of half as many GPUs"
+        if quote.get("doubling_gain") is not None
+        else None,
+        "rests on": f"{_BASIS.get(quote['basis'], plain(quote['basis']))}: "
+        + ", ".join(map(plain, quote["jobs"][:_MOST_JOBS]))
+        + (", ..." if more else ""),
+    }
+
+
+def _speedup(quote: Json, gpus: int) -> str | None:
+    if quote.get("speedup") is None or gpus == 1:
+        return None
+    efficiency = "" if quote.get("efficiency") is None else f", {percent(quote['efficiency'])} of the ideal"
+    return f"{quote['speedup']:.2f} over one GPU{efficiency}"
+
+
+def _range(figures: Mapping[str, float] | None, told: Callable[[float], str]) -> str | None:
+    """12.0 s (10.5 s to 14.2 s)."""
+    if figures is None:
+        return None
+    mean, low, high = (told(figures[name]) for name in ("mean", "low", "high"))
+    return mean if low == high else f"{mean} ({low} to {high})"
+
+
+def warning_lines(preview: Json) -> list[str]:
+    """What speaks against it."""
+    return [f"Warning: {plain(one)}" for one in preview.get("warnings") or []]

@@ -1,0 +1,173 @@
+"""A study's report as a table with what it rests on below, from the API's JSON. Pure; called by the CLI."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from hora.errors import Json
+from hora.render.jobs import table_of
+from hora.render.studies import heading, note_line, value, values_line
+from hora.render.text import count, duration, number, percent, plain
+
+_BEST = {
+    "wall_s": "fastest",
+    "samples_per_s": "highest throughput",
+    "val_accuracy": "most accurate",
+    "gpu_hours": "fewest GPU-hours",
+    "time_to_target_s": "first at the target",
+    "gpu_hours_to_target": "fewest GPU-hours to the target",
+}
+# Where a page is too narrow for all columns, these are left out, the first ones first.
+EXPENDABLE = ("EPOCHS", "SET-UP", "VS BASELINE", "REPEATS", "GPU-HOURS", "TO TARGET", "SAMPLES/S")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A figure of a cell: its head, where the best cell for it is named, and how it is told."""
+
+    head: str
+    best: str | None
+    told: Callable[[Json], str]
+
+
+def report_table(report: Json, without: Collection[str] = ()) -> Table:
+    """One line a cell; columns that no cell has a figure for are left out. The best figures are bold."""
+    cells, varied = report["cells"], report["varied"]
+    columns = [
+        column
+        for column in _columns(report)
+        if column.head not in without and any(column.told(cell) != "-" for cell in cells)
+    ]
+    table = table_of(*(heading(field, figures=True) for field in varied), *(f"{column.head}>" for column in columns))
+    for position, cell in enumerate(cells):
+        table.add_row(
+            *(value(cell["values"].get(field)) for field in varied),
+            *(
+                Text(column.told(cell), style="bold" if report["best"].get(column.best) == position else "")
+                for column in columns
+            ),
+        )
+    return table
+
+
+def _columns(report: Json) -> list[_Column]:
+    hosts = [_Column("HOSTS", None, _hosts)] if _crosses_hosts(report["cells"]) else []
+    target = [_Column("TO TARGET", "time_to_target_s", _to_target)] if report["target"] else []
+    return [
+        *hosts,
+        _Column("REPEATS", None, lambda cell: _repeats(cell, report["repeats"])),
+        _Column("TIME", "wall_s", lambda cell: _interval(cell["wall_s"], duration, _seconds)),
+        _Column("SET-UP", None, lambda cell: _mean(cell["setup_s"], duration)),
+        _Column("SAMPLES/S", "samples_per_s", lambda cell: _interval(cell["samples_per_s"], count, count)),
+        _Column("VAL ACCURACY", "val_accuracy", lambda cell: _interval(cell["val_accuracy"], number, number)),
+        _Column("VS BASELINE", None, _difference),
+        _Column("EPOCHS", None, lambda cell: _mean(cell["epochs_run"], lambda mean: f"{mean:g}"[:4])),
+        *target,
+        _Column("SPEED-UP", None, lambda cell: number(cell["speedup"], 2)),
+        _Column("EFFICIENCY", None, lambda cell: _share(cell["efficiency"])),
+        _Column("GPU-HOURS", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], lambda mean: f"{mean:.3g}")),
+    ]
+
+
+def report_lines(report: Json) -> list[str]:
+    """What the table rests on: baseline, target, the best cells, findings and notes."""
+    return [
+        *([] if report["complete"] else ["Not all jobs have ended: this is what there is so far."]),
+        *_baseline(report),
+        *_target(report["target"]),
+        *_host_boundary(report["cells"]),
+        *_best_cells(report),
+        *(f"- {plain(finding)}" for finding in report["findings"]),
+        *(f"Note, {note_line(note)}" for note in report.get("notes") or []),
+    ]
+
+
+def _baseline(report: Json) -> list[str]:
+    baseline, scaling = report["baseline"], report.get("scaling")
+    if baseline is None:
+        return []
+    gpus = baseline["gpus"]
+    kind = f" ({plain(scaling)} scaling)" if scaling else ""
+    told = f"Speed-up is the training time on {gpus} {'GPU' if gpus == 1 else 'GPUs'} over that of the cell{kind}"
+    return [f"{told}; efficiency is its share of the ideal line. Intervals are 95 %."]
+
+
+def _target(target: Json | None) -> list[str]:
+    if target is None:
+        return []
+    chosen = {"study": "as the study asks", "request": "as asked", "results": "which most cells reach"}
+    why = chosen.get(target["chosen_by"], plain(target["chosen_by"]))
+    return [f"To target: training time to {plain(target['metric']).replace('_', ' ')} {target['value']:g}, {why}."]
+
+
+def _host_boundary(cells: Iterable[Json]) -> list[str]:
+    """From where on a cell's ranks speak over the network."""
+    across = [cell for cell in cells if (cell["hosts"] or 1) > 1]
+    if not across:
+        return []
+    least = min(cell["gpus"] for cell in across)
+    return [f"| Host boundary: from {least} GPUs on, cells are spread over several hosts; gradients go between them."]
+
+
+def _best_cells(report: Json) -> list[str]:
+    cells: list[Json] = report["cells"]
+    names: dict[int, list[str]] = {}
+    for figure, position in report["best"].items():
+        names.setdefault(position, []).append(_BEST.get(figure, plain(figure)))
+    if len(cells) < 2 or not names:
+        return []
+    told = [f"{', '.join(what)}: {values_line(cells[position]['values'])}" for position, what in names.items()]
+    return [f"Best: {'; '.join(told)}."]
+
+
+def _crosses_hosts(cells: Iterable[Json]) -> bool:
+    return any((cell["hosts"] or 1) > 1 for cell in cells)
+
+
+def _hosts(cell: Json) -> str:
+    hosts = cell["hosts"]
+    return "-" if hosts is None else f"| {hosts}" if hosts > 1 else str(hosts)
+
+
+def _repeats(cell: Json, asked: int) -> str:
+    """2, or 1 of 3 where the others failed, were cancelled or go on."""
+    return str(asked) if cell["repeats"] == asked else f"{cell['repeats']} of {asked}"
+
+
+def _interval(interval: Json | None, told: Callable[[float], str], half: Callable[[float], str]) -> str:
+    """12.3 s ± 0.4: the interval is symmetric."""
+    if interval is None:
+        return "-"
+    if interval["low"] is None or interval["high"] is None:
+        return told(interval["mean"])
+    return f"{told(interval['mean'])} ± {half((interval['high'] - interval['low']) / 2)}"
+
+
+def _seconds(half_s: float) -> str:
+    return f"{half_s:.1f}" if half_s < 60 else duration(half_s)
+
+
+def _mean(interval: Json | None, told: Callable[[float], str]) -> str:
+    return "-" if interval is None else told(interval["mean"])
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else percent(share)
+
+
+def _difference(cell: Json) -> str:
+    """How far the accuracy is from the baseline's: -0.0120, with a mark where that is more than chance."""
+    agreement = cell["accuracy_agreement"]
+    if agreement is None:
+        return "-"
+    mark = {True: "", False: " differs", None: " ?"}[agreement["agrees"]]
+    return f"{round(agreement['difference'], 4) + 0.0:+.4f}{mark}"  # + 0.0: no -0.0000
+
+
+def _to_target(cell: Json) -> str:
+    """Where not every repeat got there, how many did."""
+    if cell["time_to_target_s"] is not None:
+        return duration(cell["time_to_target_s"]["mean"])
+    return f"{cell['reached_target']} of {cell['repeats']}" if cell["repeats"] else "-"

@@ -1,0 +1,262 @@
+"""The keeper: the process that starts the parts of one stack, keeps them alive, and stops them.
+
+`hora up` runs it in the foreground; `hora up -d` and the tests run it as `python -m hora.stack.keeper`. It owns the
+home's lock for as long as it lives, and tells what it does in the home's state file.
+"""
+
+import argparse
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hora.home import StackError, State
+from hora.stack import parts, postgres
+from hora.stack.composition import Order, order_from_environment
+from hora.stack.parts import LOOPBACK, PARTS, Part, Wiring, teardown
+from jobs.runtime.processes import ProcessId
+
+ALREADY_RUNNING = 3  # exit code: another keeper has the home
+READY_WITHIN_S = 120.0
+BACKOFF_S = (0.2, 10.0)  # first and longest pause before a part is started again
+SETTLED_S = 30.0  # a part that lived for so long starts again without a pause
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+LOG_LIMIT_BYTES = 16 * 1024 * 1024
+
+
+class _StopRequested(Exception):
+    """A stop signal, or the end of the process that this one was told to go with."""
+
+
+@dataclass
+class _Running:
+    part: Part
+    process: subprocess.Popen[bytes]
+    started_at: float
+    failures: int = 0
+    start_again_at: float | None = None
+
+
+@dataclass
+class Keeper:
+    """Keeps one stack. `say` gets a line for everything that happens."""
+
+    order: Order
+    say: Callable[[str], None]
+    goes_with: int | None = None  # a descriptor; the stack stops when it ends
+    when_ready: Callable[[], None] = lambda: None
+    state: State = field(default_factory=State)
+    running: dict[str, _Running] = field(default_factory=dict)
+    wake: int = -1
+
+    def run(self) -> int:
+        """Start the stack and keep it until told to stop; returns 0 or `ALREADY_RUNNING`. Raises `StackError`."""
+        self.order.home.create()
+        self.wake = _wake_on_signals()
+        with self.order.home.lock(patience_s=0.5) as ours:
+            if not ours:
+                return ALREADY_RUNNING
+            failure = None
+            try:
+                self._clear_leftovers()
+                self._start_all()
+                self._keep()
+            except _StopRequested:
+                pass
+            except (StackError, OSError) as error:
+                failure = str(error)
+            self._stop_all(failure)
+            if failure:
+                raise StackError(failure)
+            return 0
+
+    def _clear_leftovers(self) -> None:
+        """Stop what a keeper that was killed has left; then this one is the only keeper of these parts."""
+        left = self.order.home.read_state()
+        self._tell(keeper=ProcessId.of(os.getpid()), phase="starting", parts=left.parts)
+        if any(process.is_alive for process in left.parts.values()):
+            self.say("an earlier stack was not stopped; stopping what is left of it")
+        teardown(self.order.home, left.parts, self.say)
+        self._tell(parts={})
+
+    def _start_all(self) -> None:
+        order, deadline = self.order, time.monotonic() + READY_WITHIN_S
+        port = _free_port(order.port) if "api" in order.parts else order.port
+        runtime = order.home.runtime_folder()
+        first, database_url, broker_url = [], order.database_url, order.broker_url
+        if database_url is None and "database" in order.parts:
+            self._tell(phase="preparing the database")
+            server = postgres.prepare(order.home, runtime / "postgres")
+            database_url = server.url
+            first.append(parts.database(server))
+        if broker_url is None and "broker" in order.parts:
+            broker_url = f"redis+socket://{runtime}/broker.sock"
+            first.append(parts.broker(runtime / "broker.sock"))
+        wiring = Wiring(
+            order.home, port, order.slots, order.home.token(order.token), database_url or "", broker_url or ""
+        )
+        self._tell(database_url=database_url, broker_url=broker_url, url=wiring.url if "api" in order.parts else None)
+        self._start(first, deadline)
+        if "migrations" in order.parts:
+            self._start([parts.migrations(wiring)], deadline)
+        last = [parts.api(wiring)] if "api" in order.parts else []
+        last += [parts.worker(wiring, with_api=bool(last))] if "worker" in order.parts else []
+        self._start(last, deadline)
+        if "api" in order.parts:
+            order.home.url_file.write_text(wiring.url + "\n")
+        self._tell(phase="ready")
+        self.say(f"ready at {wiring.url}" if "api" in order.parts else "ready")
+        self.when_ready()
+
+    def _start(self, group: Sequence[Part], deadline: float) -> None:
+        """Start `group` together and wait until each is ready, or has ended where it is meant to."""
+        for part in group:
+            self._spawn(part)
+        for part in group:
+            self._tell(phase=f"starting {part.name}")
+            while True:
+                code = self.running[part.name].process.poll()
+                if part.ends and code == 0:
+                    del self.running[part.name]
+                    self._tell(parts={name: one for name, one in self.state.parts.items() if name != part.name})
+                    break
+                if code is not None:
+                    raise StackError(self._report(part, f"ended with code {code}"))
+                if not part.ends and part.is_ready():
+                    break
+                if time.monotonic() > deadline:
+                    raise StackError(self._report(part, f"is not ready after {READY_WITHIN_S:.0f} s"))
+                self._pause(0.05)
+
+    def _keep(self) -> None:
+        """Start again what ends, until told to stop."""
+        while True:
+            now = time.monotonic()
+            pauses = [1.0]
+            for running in self.running.values():
+                code = running.process.poll()
+                if code is None:
+                    continue
+                if running.start_again_at is None:
+                    pause = _pause_before(running, lived_s=now - running.started_at)
+                    running.start_again_at = now + pause
+                    self.say(f"{running.part.name} ended with code {code}; starting it again in {pause:.1f} s")
+                if now >= running.start_again_at:
+                    self._spawn(running.part, failures=running.failures)
+                else:
+                    pauses.append(running.start_again_at - now)
+            self._pause(min(pauses))
+
+    def _spawn(self, part: Part, failures: int = 0) -> None:
+        log = self.order.home.log_file(part.name)
+        if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+            log.rename(log.with_suffix(".log.1"))
+        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
+            process = subprocess.Popen(
+                part.argv,
+                env=dict(part.environment),
+                cwd=part.directory,
+                user=part.uid,
+                group=part.gid,
+                extra_groups=[] if part.uid is not None else None,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self.running[part.name] = _Running(part, process, time.monotonic(), failures)
+        named = ProcessId.of(process.pid)
+        if named is not None:
+            self._tell(parts=self.state.parts | {part.name: named})
+        self.say(f"{part.name} started, pid {process.pid}")
+
+    def _stop_all(self, failure: str | None) -> None:
+        self._tell(phase="stopping")
+        done = teardown(self.order.home, self.state.parts, self.say)
+        for running in self.running.values():
+            running.process.wait(5)
+        self.order.home.url_file.unlink(missing_ok=True)
+        self._tell(phase="failed" if failure else "stopped", failure=failure, stopped=tuple(done), parts={})
+
+    def _tell(self, **changes: object) -> None:
+        self.state = replace(self.state, **changes)  # type: ignore[arg-type]
+        self.order.home.write_state(self.state)
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than until a signal comes (a part's end is one)."""
+        watched = [self.wake] if self.goes_with is None else [self.wake, self.goes_with]
+        ready, _, _ = select.select(watched, [], [], seconds)
+        if self.goes_with in ready and os.read(self.goes_with, 1024) == b"":
+            raise _StopRequested
+        if self.wake in ready and STOP_SIGNALS & set(os.read(self.wake, 1024)):
+            raise _StopRequested
+
+    def _report(self, part: Part, what: str) -> str:
+        log = self.order.home.log_file(part.name)
+        return "\n".join([f"{part.name} {what}. The end of {log}:", *last_lines(log)])
+
+
+def _pause_before(running: _Running, *, lived_s: float) -> float:
+    running.failures = 0 if lived_s > SETTLED_S else running.failures + 1
+    first, longest = BACKOFF_S
+    return min(first * 2.0 ** max(running.failures - 1, 0), longest)
+
+
+def _free_port(wanted: int) -> int:
+    """`wanted`, or any free port for 0. Raises `StackError` when it is taken."""
+    with closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the api's server does
+        try:
+            probe.bind((LOOPBACK, wanted))
+        except OSError as error:
+            raise StackError(f"Port {wanted} on {LOOPBACK} is taken ({error.strerror}); set HORA_PORT.") from error
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def last_lines(path: Path, count: int = 15) -> list[str]:
+    """The last lines of a text file; none when it is not there."""
+    try:
+        with path.open(errors="replace") as file:
+            return [line.rstrip("\n") for line in deque(file, count)]
+    except OSError:
+        return []
+
+
+def _wake_on_signals() -> int:
+    """Make the signals of a stop and SIGCHLD readable, a byte each, from the returned descriptor."""
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    for number in (*STOP_SIGNALS, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    return read
+
+
+def main() -> int:
+    """`python -m hora.stack.keeper`: the home, the port and the rest come from the environment, as for `hora up`."""
+    parser = argparse.ArgumentParser(prog="python -m hora.keeper")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--goes-with-stdin", action="store_true", help="stop when standard input ends")
+    arguments = parser.parse_args()
+
+    def say(line: str) -> None:
+        print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}", flush=True)
+
+    try:
+        order = order_from_environment(parts=tuple(arguments.parts.split(",")))
+        return Keeper(order, say, goes_with=0 if arguments.goes_with_stdin else None).run()
+    except StackError as error:
+        say(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
