@@ -21,7 +21,7 @@ from bench.ranks import Run, bare_horovodrun
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.model.records import RankStarted, StepEnded, parse_record, rank_records_name
-from worker.attempt_paths import AttemptPaths, paths_of
+from worker.attempt.paths import AttemptPaths, paths_of
 
 RANKS = 2
 SPEC = {

@@ -18,7 +18,7 @@ from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints, celery_app
 from jobs.runtime.settings import Settings, settings
 from worker.app import Worker
-from worker.launcher import Launcher
+from worker.attempt.launcher import Launcher
 
 QUEUE = "no-ops"
 DONE = "no-ops-done"

@@ -9,9 +9,9 @@ from typing import Any
 
 from jobs.model.records import Launch, Record, launch_file_name, parse_record, rank_records_name
 from jobs.model.spec import spec_from
-from worker.attempt_paths import AttemptPaths
-from worker.launcher import rank_environment
-from worker.shares import horovodrun_argv, on_this_host
+from worker.attempt.launcher import rank_environment
+from worker.attempt.paths import AttemptPaths
+from worker.attempt.shares import horovodrun_argv, on_this_host
 
 Json = Mapping[str, Any]
 

@@ -33,9 +33,9 @@ from jobs.runtime.processes import MARK, mark_of
 from jobs.scheduling import placing, registration
 from jobs.scheduling.placement import Placement, Share
 from jobs.scheduling.registration import SlotInfo
-from worker.attempt_paths import paths_of
-from worker.gpus import find_gpus
-from worker.sampler import Sampler
+from worker.attempt.paths import paths_of
+from worker.host.gpus import find_gpus
+from worker.host.sampler import Sampler
 
 GPUS, SAMPLES = 8, 60
 TARGET_PERCENT = 0.5  # of a core

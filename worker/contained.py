@@ -3,7 +3,7 @@
     python -m worker.contained MODULE
 
 reads an order from its standard input, calls `MODULE.answer` with it and writes what that returns to its standard
-output, as JSON. Started by `worker.containment`, which holds the input open for as long as it lives.
+output, as JSON. Started by `worker.datasets.containment`, which holds the input open for as long as it lives.
 """
 
 import json

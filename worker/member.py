@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker import lease_file
-from worker.politeness import be_polite
-from worker.processes import marked, signal_marked, sweep
-from worker.wire import Incoming, Message, Outgoing, as_text
+from worker.attempt import lease_file
+from worker.attempt.niceness import be_polite
+from worker.attempt.processes import marked, signal_marked, sweep
+from worker.attempt.wire import Incoming, Message, Outgoing, as_text
 
 RECORDS, LOGS = "records", "logs"
 HERE_PERIOD_S = 1.0
@@ -160,7 +160,7 @@ class Member:
         gpus = self._order.launch["gpu_uuids"]
         if not gpus:
             return 0
-        from worker.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
+        from worker.host.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
 
         return sum(map(is_in_use, gpus))
 

@@ -26,7 +26,7 @@ from jobs.outward.webhooks.outbox import remove_old
 from jobs.runtime.settings import Settings
 from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.thinning import Thinning
-from worker.dataset_files import OldDatasets
+from worker.datasets.folders import OldDatasets
 from worker.old_artifacts import OldArtifacts, job_folders
 
 _log = logging.getLogger(__name__)

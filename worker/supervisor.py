@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from worker.members import Members
+    from worker.attempt.members import Members
 
 _HEAD_START_S = 3.0
 _SAY_WHY = ("-c", "import sys; sys.exit(sys.argv[1])")  # to standard error, with exit code 1
@@ -28,7 +28,7 @@ def start_members(order: dict[str, Any]) -> "Members | None":
     """
     if not order["members"]:
         return None
-    from worker.members import MemberFailed, Members, MembersOrder
+    from worker.attempt.members import MemberFailed, Members, MembersOrder
 
     try:
         return Members.start(MembersOrder(**order["members"]))
@@ -66,15 +66,15 @@ def main() -> int:
     asked_to_leave: list[int] = []  # from the first moment on: the ranks are to be stopped in order
     signal.signal(signal.SIGTERM, lambda number, _: asked_to_leave.append(number))
     order = json.load(sys.stdin)
-    from worker.processes import adopt_orphans
+    from worker.attempt.processes import adopt_orphans
 
     adopt_orphans()  # before there can be one: what cleared its environment and was orphaned sooner is never found
     members = start_members(order)
     launcher = start_horovodrun(order)
     wait_for_a_rank(order, launcher)
 
-    from worker.launcher import SupervisorOrder
-    from worker.supervision import supervise
+    from worker.attempt.launcher import SupervisorOrder
+    from worker.attempt.supervision import supervise
 
     return supervise(SupervisorOrder(**order), launcher, members, asked_to_leave=asked_to_leave)
 

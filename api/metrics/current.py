@@ -26,7 +26,7 @@ class RunningJob:
     job_id: str
     project: str
     slots: int
-    progress: Mapping[str, Any]  # as `worker.intake` stores it
+    progress: Mapping[str, Any]  # as `worker.attempt.intake` stores it
     data_wait: float | None
     allreduce: float | None
 
@@ -39,7 +39,7 @@ class LeasedGpu:
     slot: int
     job_id: str
     memory_bytes: int | None  # that it has
-    reading: Mapping[str, Any]  # a `worker.gpus.GpuReading`, a few seconds old
+    reading: Mapping[str, Any]  # a `worker.host.gpus.GpuReading`, a few seconds old
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Who looks at a new version, and what comes of it. Called by `worker.validator`.
+"""Who looks at a new version, and what comes of it. Called by `worker.datasets.validator`.
 
 A version is one host's at a time: it claims the row for a while, renews the claim while it works, and every word about
 the version is written under the claim. Whoever dies is followed by another, three times.

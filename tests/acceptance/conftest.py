@@ -14,7 +14,7 @@ from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.telemetry.blocks import unpacked
 from tests.waiting import until
-from worker.processes import marked
+from worker.attempt.processes import marked
 
 Json = dict[str, Any]
 

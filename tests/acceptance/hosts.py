@@ -32,7 +32,7 @@ from hora.stack.control import Stack
 from hora.stack.keys import make_keys
 from jobs.runtime.processes import command_line, pids
 from tests.waiting import until
-from worker.processes import marked
+from worker.attempt.processes import marked
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("ip", "unshare", "nsenter", "setpriv", "bash", "mount", "hostname", "ssh", "ssh-keygen", "sshd")

@@ -25,7 +25,7 @@ from jobs.model.records import (
     rank_records_name,
 )
 from jobs.model.spec import spec_from
-from worker.shares import horovodrun_argv, on_this_host
+from worker.attempt.shares import horovodrun_argv, on_this_host
 
 T = TypeVar("T", bound=Record)
 

@@ -20,7 +20,7 @@ from hora.stack.control import Stack
 from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, trains
 from tests.waiting import until
-from worker.processes import of_attempt
+from worker.attempt.processes import of_attempt
 
 
 class Trap(NamedTuple):

@@ -46,7 +46,7 @@ class Slot(Base):
     rank: Mapped[int | None]
     quarantined_at: Mapped[datetime | None]  # a process of an ended attempt is still on it
     retired_at: Mapped[datetime | None]  # its host no longer has it
-    reading: Mapped[dict[str, Any] | None]  # of its GPU a few seconds ago, leased or not: `worker.gpus.GpuReading`
+    reading: Mapped[dict[str, Any] | None]  # of its GPU a few seconds ago, leased or not: `worker.host.gpus.GpuReading`
 
     __table_args__ = (
         CheckConstraint("kind IN ('gpu', 'cpu')", name="kind"),

@@ -1,6 +1,6 @@
 """The outbox of webhooks: deliveries are written with the ends that they tell of, given out to be sent, and settled.
 
-`tell_of_jobs` is called by `jobs.lifecycle.store.move`, the rest by `worker.notifier`. Every function works in the caller's
+`tell_of_jobs` is called by `jobs.lifecycle.store.move`, the rest by `worker.outward.notifier`. Every function works in the caller's
 transaction. Sending is at least once: who dies between a claim and its settling has somebody else send it again.
 """
 

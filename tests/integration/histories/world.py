@@ -1,6 +1,6 @@
 """Hosts, agents and supervisors without processes: they call what the real ones call, in the same order.
 
-`worker.dispatcher.Dispatcher` is the real one. What `worker.launcher`, `worker.supervision` and `worker.agent` do to
+`worker.dispatcher.Dispatcher` is the real one. What `worker.attempt.launcher`, `worker.attempt.supervision` and `worker.host.agent` do to
 the rows is here in a few lines each, because theirs is bound to processes.
 """
 

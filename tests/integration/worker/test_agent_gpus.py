@@ -10,7 +10,7 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import host
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of
-from worker.gpus import find_gpus
+from worker.host.gpus import find_gpus
 
 
 def test_a_host_registers_its_gpus_and_how_they_are_connected(

@@ -22,11 +22,11 @@ from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.agent import Agent
-from worker.attempt_paths import paths_of
-from worker.intake import Intake
-from worker.leaving import leave
-from worker.processes import marked
+from worker.attempt.intake import Intake
+from worker.attempt.paths import paths_of
+from worker.attempt.processes import marked
+from worker.host.agent import Agent
+from worker.host.leaving import leave
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_gpu_on_which_a_process_is_left_is_not_given_back(
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     busy = {"ha-1"}
-    monkeypatch.setattr("worker.gpus.is_in_use", lambda uuid: uuid in busy)
+    monkeypatch.setattr("worker.host.gpus.is_in_use", lambda uuid: uuid in busy)
     agent.reconcile()
     assert given.holders(sessions) == [lease.attempt_id] * 2
     assert all(slot.quarantined_at for slot in given.the_slots(sessions))
@@ -228,7 +228,7 @@ def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: 
 def test_a_supervisor_that_does_not_leave_is_left_behind(
     sessions: Sessions, settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
+    monkeypatch.setattr("worker.host.leaving._STORING_S", 0.1)
     lease = given.a_running_attempt(sessions)
     supervisor = start("trap '' TERM; exec sleep 60")
     supervised_by(sessions, lease, living(supervisor.pid))
@@ -239,7 +239,7 @@ def test_a_supervisor_that_does_not_leave_is_left_behind(
 def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
     sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
+    monkeypatch.setattr("worker.host.leaving._STORING_S", 0.1)
     lease = _over_two_hosts(sessions)
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
     assert not leave(sessions, settings.model_copy(update=quick))

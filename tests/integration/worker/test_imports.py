@@ -22,7 +22,7 @@ def imported(module: str, unwanted: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", ["api.main", "worker.app", "worker.supervision", "hora.cli.app"])
+@pytest.mark.parametrize("module", ["api.main", "worker.app", "worker.attempt.supervision", "hora.cli.app"])
 def test_only_ranks_import_tensorflow(module: str) -> None:
     assert imported(module, TENSORFLOW) == []
 

@@ -39,9 +39,9 @@ from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.telemetry import series
 from tests.integration.jobs import given
-from worker.attempt_paths import AttemptPaths, paths_of
-from worker.intake import Intake
-from worker.leftovers import store_leftovers
+from worker.attempt.intake import Intake
+from worker.attempt.leftovers import store_leftovers
+from worker.attempt.paths import AttemptPaths, paths_of
 
 PLAN = resolve_plan(spec_from(given.SPEC), DatasetSizes(train=1350, validation=150))  # 30 epochs of 10 steps
 SUMMARY = Summary(

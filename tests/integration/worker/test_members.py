@@ -16,12 +16,12 @@ from jobs.model.spec import spec_from
 from jobs.runtime.processes import command_line, pids
 from jobs.runtime.settings import Settings
 from tests.waiting import until
-from worker import lease_file
-from worker.attempt_paths import AttemptPaths, paths_of
-from worker.launcher import launch_of
-from worker.members import MemberFailed, Members, MembersOrder
-from worker.processes import marked, sweep
-from worker.shares import HostShare, Layout, member_order, members_order
+from worker.attempt import lease_file
+from worker.attempt.launcher import launch_of
+from worker.attempt.members import MemberFailed, Members, MembersOrder
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.processes import marked, sweep
+from worker.attempt.shares import HostShare, Layout, member_order, members_order
 
 Start = Callable[..., Members]
 

@@ -23,9 +23,9 @@ from jobs.telemetry import ingest, series
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow, SampleRow
 from tests.integration.jobs.given import a_host, a_job, a_running_attempt, an_attempt
 from tests.peers import peer
-from worker.mirror import Mirror as Mirroring
-from worker.mirror import mirror_of
-from worker.mlflow_server import Away, MlflowServer
+from worker.outward.mirror import Mirror as Mirroring
+from worker.outward.mirror import mirror_of
+from worker.outward.mlflow_server import Away, MlflowServer
 
 STEPS_AN_EPOCH = 100
 EPOCHS = 20  # 2,000 steps: of those of each rank every second one is sent

@@ -25,8 +25,8 @@ from jobs.runtime.settings import Settings
 from tests.integration.jobs import given
 from tests.receivers import Received, Receiver, receiving
 from tests.waiting import until
-from worker.notifier import Notifier
-from worker.outbound import Outbound
+from worker.outward.http import Outbound
+from worker.outward.notifier import Notifier
 
 NOW = 1_900_000_000.0
 ROOT = Path(__file__).parents[3]

@@ -16,8 +16,8 @@ import pytest
 from jobs.outward.webhooks.retries import Answer
 from jobs.runtime.outbound_addresses import Address, Allowed, allowed_from
 from tests.receivers import Receiver, receiving
-from worker import outbound
-from worker.outbound import Outbound
+from worker.outward import http
+from worker.outward.http import Outbound
 
 LOOPBACK = allowed_from("127.0.0.1")
 NOBODY = Allowed()
@@ -245,4 +245,4 @@ def test_tls_asks_for_the_name_though_the_address_is_pinned(over_tls: Receiver, 
 
 
 def test_every_address_of_a_name_is_found() -> None:
-    assert ip_address("127.0.0.1") in outbound.resolve("localhost", 443)
+    assert ip_address("127.0.0.1") in http.resolve("localhost", 443)

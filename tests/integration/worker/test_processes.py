@@ -11,7 +11,7 @@ import psutil
 from jobs.runtime.processes import ProcessId, environment, mark_of
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.processes import marked, signal_marked, sweep
+from worker.attempt.processes import marked, signal_marked, sweep
 
 
 def marked_count(mark: str, count: int) -> list[int]:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker import rank_processes
-from worker.processes import marked
-from worker.rank_processes import RankProcesses
+from worker.attempt.processes import marked
+from worker.host import rank_processes
+from worker.host.rank_processes import RankProcesses
 
 BUSY = [sys.executable, "-S", "-c", "while True: pass"]
 

@@ -20,11 +20,11 @@ from jobs.runtime.processes import mark_of
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker import sampler as sampler_module
-from worker.attempt_paths import AttemptPaths, paths_of
-from worker.gpus import find_gpus
-from worker.processes import marked
-from worker.sampler import Sampler
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.processes import marked
+from worker.host import sampler as sampler_module
+from worker.host.gpus import find_gpus
+from worker.host.sampler import Sampler
 
 Make = Callable[..., Sampler]
 
@@ -189,7 +189,7 @@ def test_readings_are_told_once_a_period(sessions: Sessions, make: Make, cards: 
 def test_a_lost_card_is_out_of_service_until_it_is_back(
     sessions: Sessions, make: Make, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.gpus._REOPEN_S", 0.0)
+    monkeypatch.setattr("worker.host.gpus._REOPEN_S", 0.0)
     cards("www")
     registered(sessions, 3)
     lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[1])

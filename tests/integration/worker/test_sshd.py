@@ -12,10 +12,10 @@ from hora.stack.keys import make_keys
 from jobs.runtime.settings import Settings
 from jobs.runtime.ssh_keys import SshKeys
 from tests.waiting import until
-from worker import sshd
-from worker.inventory import Place
-from worker.ssh import SshUnusable, command, files_of, find_sshd, prepare
-from worker.sshd import Sshd
+from worker.host import sshd
+from worker.host.inventory import Place
+from worker.host.ssh import SshUnusable, command, files_of, find_sshd, prepare
+from worker.host.sshd import Sshd
 
 
 @pytest.fixture

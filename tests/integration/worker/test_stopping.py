@@ -10,8 +10,8 @@ import pytest
 from jobs.runtime.processes import ProcessId
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.processes import marked
-from worker.stopping import Graces, Here, stop
+from worker.attempt.processes import marked
+from worker.attempt.stopping import Graces, Here, stop
 
 # Writes what reaches it, in the order it does; `sleep 0.05 &` and `wait` let a trap run at once.
 RANK = """

@@ -28,10 +28,10 @@ from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
 from tests.integration.jobs import given
 from tests.waiting import until
-from worker import lease_file
-from worker.attempt_paths import AttemptPaths, paths_of
-from worker.launcher import SupervisorOrder
-from worker.processes import marked, sweep
+from worker.attempt import lease_file
+from worker.attempt.launcher import SupervisorOrder
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.processes import marked, sweep
 
 # Makes a step every 50 ms; at the stop file it takes `save_s`, then leaves. What `mood` says is done first.
 RANK = """

@@ -19,11 +19,11 @@ from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.attempt_paths import paths_of
-from worker.launcher import SupervisorOrder
-from worker.members import Members
-from worker.processes import marked
-from worker.supervision import Supervision
+from worker.attempt.launcher import SupervisorOrder
+from worker.attempt.members import Members
+from worker.attempt.paths import paths_of
+from worker.attempt.processes import marked
+from worker.attempt.supervision import Supervision
 
 
 class OtherHosts(Members):

@@ -20,7 +20,7 @@ from jobs.telemetry.ingest import LogRow
 from tests.integration.api.given import seconds
 from tests.integration.jobs import given
 from tests.waiting import until
-from worker.attempt_paths import paths_of
+from worker.attempt.paths import paths_of
 from worker.old_artifacts import OldArtifacts
 from worker.retention import OldFiles, Retention, remove_temporary
 

@@ -24,8 +24,8 @@ from jobs.scheduling.registration import register
 from jobs.views.data import NewDataset, NewUpload
 from tests.archives import chips, tar_of, zip_of
 from tests.waiting import until
-from worker.dataset_files import OldDatasets
-from worker.validator import Validator
+from worker.datasets.folders import OldDatasets
+from worker.datasets.validator import Validator
 
 Register = Callable[..., int]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainer.stopping import POLL_S, LeaseFile
-from worker.lease_file import extend
+from worker.attempt.lease_file import extend
 
 PROGRAM = """
 import os, signal, sys, time

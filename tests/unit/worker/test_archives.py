@@ -18,8 +18,8 @@ from tests.archives import (
     zip_of_overlapping,
     zip_that_lies,
 )
-from worker import unpacking
-from worker.archives import Limits, Refused, parts_of, unpack
+from worker.datasets import unpacking
+from worker.datasets.archives import Limits, Refused, parts_of, unpack
 
 LIMITS = Limits(max_bytes=100 * 2**20, max_entries=1000, max_ratio=200)
 FILES = {"chips/cracked/1.png": b"one", "chips/whole/2.png": b"two"}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from jobs.runtime.ssh_keys import SshKeys
-from worker.ssh import SshFiles, authorized_keys, client_config, known_hosts, server_config
+from worker.host.ssh import SshFiles, authorized_keys, client_config, known_hosts, server_config
 
 KEYS, FILES = SshKeys(Path("/etc/hora ssh/100%")), SshFiles(Path("/home/ssh/ha"))
 

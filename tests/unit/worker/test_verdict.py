@@ -5,7 +5,7 @@ import pytest
 from jobs.lifecycle.leases import Orders
 from jobs.model.records import ExitReason, RankExited
 from jobs.model.states import EndReason
-from worker.verdict import Verdict, ordered, verdict
+from worker.attempt.verdict import Verdict, ordered, verdict
 
 
 def judged(

@@ -4,7 +4,7 @@
     .unpacking/ID.ATTEMPT   what a validation is at; ID is that of the version's row
     NAME/VERSION/...        a dataset; it is never changed
 
-Used by `worker.validator`, and by `worker.retention` for what nothing needs any more.
+Used by `worker.datasets.validator`, and by `worker.retention` for what nothing needs any more.
 """
 
 import os

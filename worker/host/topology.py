@@ -11,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-from worker.gpus import Gpu
+from worker.host.gpus import Gpu
 
 _LEVELS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: "internal",  # of one board

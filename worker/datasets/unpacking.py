@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from worker.archives import Limits, Refused, unpack
+from worker.datasets.archives import Limits, Refused, unpack
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 

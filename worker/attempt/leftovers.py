@@ -13,8 +13,8 @@ from sqlalchemy import select
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
 from jobs.lifecycle.store import Lease
-from worker.attempt_paths import paths_of
-from worker.intake import Intake
+from worker.attempt.intake import Intake
+from worker.attempt.paths import paths_of
 
 _log = logging.getLogger(__name__)
 

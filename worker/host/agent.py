@@ -28,18 +28,18 @@ from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import registration
 from jobs.scheduling.registration import SlotInfo
-from worker.attempt_paths import AttemptPaths, paths_of
+from worker.attempt.intake import Intake, last_words
+from worker.attempt.launcher import Launcher
+from worker.attempt.leftovers import store_leftovers
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.processes import sweep
+from worker.attempt.slot_release import give_back, gpus_are_free, gpus_held, lost_gpus
+from worker.attempt.verdict import Verdict, verdict
 from worker.dispatcher import Dispatcher
-from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus
-from worker.gpus import Gpu
-from worker.intake import Intake, last_words
-from worker.inventory import Place, host_info
-from worker.launcher import Launcher
-from worker.leftovers import store_leftovers
-from worker.processes import sweep
-from worker.sshd import Sshd
-from worker.topology import gpu_info
-from worker.verdict import Verdict, verdict
+from worker.host.gpus import Gpu
+from worker.host.inventory import Place, host_info
+from worker.host.sshd import Sshd
+from worker.host.topology import gpu_info
 
 _log = logging.getLogger(__name__)
 _STUCK_S = 0.5  # a process that outlives its kill for longer is for the next pass: the heartbeat must not wait

@@ -27,17 +27,17 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings, settings
-from worker.attempt_paths import AttemptPaths, paths_of
-from worker.giving_back import give_back, gpus_are_free, gpus_held, lost_gpus
-from worker.intake import Intake
-from worker.launcher import SupervisorOrder
-from worker.leftovers import store_leftovers
-from worker.members import Members
-from worker.politeness import be_polite
-from worker.processes import is_stopped
-from worker.renewal import Renewal
-from worker.stopping import Graces, Here, stop
-from worker.verdict import Verdict, ordered, verdict
+from worker.attempt.intake import Intake
+from worker.attempt.launcher import SupervisorOrder
+from worker.attempt.leftovers import store_leftovers
+from worker.attempt.members import Members
+from worker.attempt.niceness import be_polite
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.processes import is_stopped
+from worker.attempt.renewal import Renewal
+from worker.attempt.slot_release import give_back, gpus_are_free, gpus_held, lost_gpus
+from worker.attempt.stopping import Graces, Here, stop
+from worker.attempt.verdict import Verdict, ordered, verdict
 
 _log = logging.getLogger(__name__)
 

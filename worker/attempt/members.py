@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from worker import lease_file
+from worker.attempt import lease_file
+from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
 from worker.member import HERE_PERIOD_S, LOGS, RECORDS, MemberOrder
-from worker.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
 _LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # what is shorter means nothing

@@ -1,6 +1,6 @@
 """What a host tells of itself when it registers, and whether other hosts can reach it.
 
-Used by the agent, and by the door that the worker opens to them (`worker.sshd`).
+Used by the agent, and by the door that the worker opens to them (`worker.host.sshd`).
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from jobs.runtime.settings import Settings
-from worker.ssh import SshUnusable, prepare, user_name
+from worker.host.ssh import SshUnusable, prepare, user_name
 
 _VERSIONS = ("hora", "tensorflow", "tensorflow-cpu", "horovod")
 

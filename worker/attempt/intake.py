@@ -40,9 +40,9 @@ from jobs.model.spec import spec_from
 from jobs.model.states import EventKind, Status
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, LAUNCHER, RANK_EPOCH_METRICS, EventRow, LogRow, MetricRow, event_row
-from worker.attempt_paths import AttemptPaths
-from worker.probing import ProbeIntake, ProbeRecord
-from worker.tail import MAX_READ_BYTES, Tail
+from worker.attempt.paths import AttemptPaths
+from worker.attempt.probe_progress import ProbeIntake, ProbeRecord
+from worker.attempt.tail import MAX_READ_BYTES, Tail
 
 
 @dataclass

@@ -20,7 +20,7 @@ from jobs.outward.mirroring.description import JOB_TAG, identity, outcome, param
 from jobs.outward.mirroring.store import Position, Work
 from jobs.runtime.settings import Settings
 from jobs.telemetry.axes import start_of
-from worker.mlflow_server import Away, MlflowServer, NewRun, Refused
+from worker.outward.mlflow_server import Away, MlflowServer, NewRun, Refused
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Verdict
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import turn_s
-from worker.outbound import Outbound
+from worker.outward.http import Outbound
 
 _log = logging.getLogger(__name__)
 

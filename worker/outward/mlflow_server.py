@@ -1,4 +1,4 @@
-"""An MLflow tracking server, by its REST interface 2.0. Called by `worker.mirror`; it knows nothing of rows.
+"""An MLflow tracking server, by its REST interface 2.0. Called by `worker.outward.mirror`; it knows nothing of rows.
 
 Refused     the server answers, but not to this: the request or what it is about is wrong
 Away        it does not answer, or to nothing at all: away, overloaded, or not letting us in

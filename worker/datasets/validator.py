@@ -22,9 +22,9 @@ from jobs.db.engine import Sessions
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import turn_s
-from worker.containment import Failed, GivenUp, ask
-from worker.dataset_files import DatasetFiles
-from worker.launcher import rank_environment
+from worker.attempt.launcher import rank_environment
+from worker.datasets.containment import Failed, GivenUp, ask
+from worker.datasets.folders import DatasetFiles
 
 _log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Validator(threading.Thread):
             "max_ratio": config.max_unpack_ratio,
         }
         answer = self._ask(
-            claim, "worker.unpacking", scratch,
+            claim, "worker.datasets.unpacking", scratch,
             archive=str(self._files.archive(archive.id)), into=str(scratch / "content"), filename=archive.filename,
             size_bytes=archive.size_bytes, sha256=archive.sha256, limits=limits,
         )  # fmt: skip

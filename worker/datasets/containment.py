@@ -1,4 +1,4 @@
-"""Starts a process that looks at what somebody sent, and waits for its answer. Called by `worker.validator`.
+"""Starts a process that looks at what somebody sent, and waits for its answer. Called by `worker.datasets.validator`.
 
 Failed      it ended without an answer
 GivenUp     it was stopped, because whoever asked has no use for the answer any more

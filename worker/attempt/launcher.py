@@ -27,10 +27,10 @@ from jobs.model.spec import InvalidSpec, Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
-from worker import lease_file
-from worker.attempt_paths import AttemptPaths, paths_of
-from worker.shares import Layout, horovodrun_argv, layout_of, member_order, members_order
-from worker.ssh import command, files_of
+from worker.attempt import lease_file
+from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_order, members_order
+from worker.host.ssh import command, files_of
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from jobs.model.records import (
     parse_record,
     rank_records_name,
 )
-from worker.attempt_paths import paths_of
+from worker.attempt.paths import paths_of
 
 _END_BYTES = 4096  # holds the newest steps: a line of one takes some 300
 

@@ -17,8 +17,8 @@ from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
 from jobs.runtime.settings import Settings
-from worker import lease_file
-from worker.members import Members
+from worker.attempt import lease_file
+from worker.attempt.members import Members
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")

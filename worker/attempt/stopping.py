@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from worker.processes import of_attempt, reap_orphans, send
+from worker.attempt.processes import of_attempt, reap_orphans, send
 
 _PERIOD_S = 0.05  # between two looks
 

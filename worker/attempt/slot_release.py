@@ -27,7 +27,7 @@ def gpus_are_free(uuids: Sequence[str], *, within_s: float = _SETTLED_S) -> bool
     """Whether no process computes on any of these GPUs of this host, at last."""
     if not uuids:
         return True
-    from worker.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
+    from worker.host.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
 
     give_up_at = time.monotonic() + within_s
     while any(is_in_use(uuid) for uuid in uuids):
@@ -41,7 +41,7 @@ def lost_gpus(uuids: Sequence[str]) -> list[str]:
     """Those of these GPUs of this host that are off the bus."""
     if not uuids:
         return []
-    from worker.gpus import is_lost
+    from worker.host.gpus import is_lost
 
     return [uuid for uuid in uuids if is_lost(uuid)]
 

@@ -11,8 +11,8 @@ import subprocess
 import threading
 
 from jobs.runtime.settings import Settings
-from worker.inventory import Place, find_place
-from worker.ssh import SshUnusable, files_of, find_sshd
+from worker.host.inventory import Place, find_place
+from worker.host.ssh import SshUnusable, files_of, find_sshd
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """ssh between the hosts of a stack: a client's and a server's configuration, with nothing of the system's.
 
 The worker writes both when it starts (`prepare`); supervisors and Horovod's launcher connect by `command`, and
-`worker.sshd` serves. Only the stack's own key is let in and only its own host key is believed, so neither the
+`worker.host.sshd` serves. Only the stack's own key is let in and only its own host key is believed, so neither the
 user's nor the machine's settings, agents and known hosts count.
 """
 

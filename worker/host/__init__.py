@@ -1,0 +1,1 @@
+"""This host: its agent, its GPUs and samples, and the ssh between it and the others."""

@@ -1,0 +1,1 @@
+"""What a worker sends to other servers: webhooks, and copies of jobs for MLflow."""
