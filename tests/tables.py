@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.model.spec import DatasetSpec
-from trainer.data import parquet
 from trainer.data.classes import class_names
 from trainer.data.location import locate
-from trainer.data.parquet_part import ParquetPart
+from trainer.data.parquet import source as parquet
+from trainer.data.parquet.part import ParquetPart
 from trainer.data.parts import Collection, Host, Selection, Survey, Target, merged
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer.data.images.resize import reader_of_shape
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.order import selected
 from trainer.data.parts import Features, Normalization, Selection, Shape, Survey, Target
-from trainer.data.resize import reader_of_shape
+from trainer.data.shuffling import selected
 from trainer.exits import BadData
 
 Values = NDArray[Any]

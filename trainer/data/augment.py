@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from trainer.data.order import Stream
 from trainer.data.parts import Batch, Draw, Features, Shape
+from trainer.data.shuffling import Stream
 from trainer.exits import BadData
 
 _VARIANTS: dict[str, Callable[[Features], Features]] = {  # of (sample, height, width, channel)

@@ -84,13 +84,13 @@ def _formats(location: Location, found: Listing, host: Host) -> Iterator[str]:
 
 
 def _open_images(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
-    from trainer.data import images
+    from trainer.data.images import source as images
 
     return images.collections(location, spec, host)
 
 
 def _open_parquet(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
-    from trainer.data import parquet
+    from trainer.data.parquet import source as parquet
 
     return parquet.collections(location, spec, host)
 

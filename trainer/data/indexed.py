@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from trainer.data.order import rank_batches
 from trainer.data.parts import Batch, Draw, EvaluationBatch, Features, Indices, Labels
+from trainer.data.shuffling import rank_batches
 
 _ROWS = 64  # of a batch of `rows`: enough to keep a reader's threads busy, few enough for large images
 

@@ -13,8 +13,8 @@ from jobs.model.records import Expected
 from jobs.model.spec import DatasetSpec, Spec
 from trainer.data.augment import augmented, check_augment
 from trainer.data.classes import check_labels, class_names
-from trainer.data.decoded import DecodedPart, decoded
 from trainer.data.formats import Collections, collections_of
+from trainer.data.images.decoded import DecodedPart, decoded
 from trainer.data.indexed import IndexedPart
 from trainer.data.parts import (
     Batch,

@@ -17,8 +17,8 @@ from PIL import Image
 
 from tests.pictures import HEIGHT, READABLE, UNREADABLE, WIDTH, encoded, photo
 from tests.waiting import until
-from trainer.data.decode import Sources, decoded, shape_of
-from trainer.data.headers import Damaged, check
+from trainer.data.images.decode import Sources, decoded, shape_of
+from trainer.data.images.headers import Damaged, check
 from trainer.exits import BadData
 
 

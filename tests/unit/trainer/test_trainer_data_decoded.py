@@ -12,11 +12,11 @@ import pytest
 
 from jobs.model.spec import DatasetSpec
 from tests.datasets import open_dataset, spec_of, train_batches
-from trainer.data.decoded import DecodedPart, decoded
+from trainer.data.images.decoded import DecodedPart, decoded
+from trainer.data.images.resize import resized
 from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.data.opening import Dataset
 from trainer.data.parts import Batch, Draw, Features, Host, Indices, Part
-from trainer.data.resize import resized
 from trainer.exits import BadData
 
 SYNTHETIC = {"source": "synthetic:samples=300,classes=3,shape=8x8x1"}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pictures import HEIGHT, READABLE, UNREADABLE, WIDTH, encoded, photo
-from trainer.data.headers import Damaged, Header, check, check_file
+from trainer.data.images.headers import Damaged, Header, check, check_file
 
 WHOLE = {kind: READABLE[kind][0] for kind in ("jpeg", "png", "bmp", "gif")}
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.datasets import open_dataset, plan_of, spec_of
 from tests.pictures import READABLE, UNREADABLE, encoded, photo
-from trainer.data.images import collections
+from trainer.data.images.source import collections
 from trainer.data.location import locate
 from trainer.data.opening import Dataset, find
 from trainer.data.parts import Host, merged

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.order import global_batches, rank_batches, selected
 from trainer.data.parts import Draw, Indices, Selection
+from trainer.data.shuffling import global_batches, rank_batches, selected
 
 draws = st.builds(
     Draw,

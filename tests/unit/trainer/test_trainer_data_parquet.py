@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.tables import collections, numbered, part, surveyed, write
-from trainer.data import parquet_survey
+from trainer.data.parquet import survey as parquet_survey
 from trainer.data.parts import Draw, Selection, Survey, Target
 from trainer.exits import BadData
 

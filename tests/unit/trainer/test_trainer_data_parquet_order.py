@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.data.parquet_order import Piece, Spread, Stretch, mixes, pass_of
+from trainer.data.parquet.shuffling import Piece, Spread, Stretch, mixes, pass_of
 from trainer.data.parts import Draw, Indices, Selection
 
 groups_of = st.lists(st.integers(1, 60), min_size=1, max_size=12)

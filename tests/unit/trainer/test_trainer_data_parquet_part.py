@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.tables import numbered, part, write
-from trainer.data import parquet_part, parquet_windows
-from trainer.data.parquet_part import ParquetPart
+from tests.tables import numbered, write
+from tests.tables import part as parquet_part
+from trainer.data.parquet import part, windows
+from trainer.data.parquet.part import ParquetPart
 from trainer.data.parts import Draw, Selection
 from trainer.exits import BadData
 
@@ -43,7 +44,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for 600 rows of two numbers: most row groups come in slices."""
-    monkeypatch.setattr(parquet_windows, "WINDOW_BYTES", 600 * 8)
+    monkeypatch.setattr(windows, "WINDOW_BYTES", 600 * 8)
 
 
 def draw(samples: int, *, rank: int = 0, ranks: int = 1, per_rank: int = 4, steps: int = 0, **more: object) -> Draw:
@@ -146,7 +147,7 @@ def test_an_epoch_goes_on_where_it_was_left(
     write(root / "a.parquet", numbered(samples), groups)
     first = min(first, steps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet_windows, "WINDOW_BYTES", window_rows * 8)
+        patch.setattr(windows, "WINDOW_BYTES", window_rows * 8)
         opened = part("a.parquet", root)
         for rank in range(ranks):
             mine = draw(samples, rank=rank, ranks=ranks, per_rank=per_rank, steps=steps, **more)

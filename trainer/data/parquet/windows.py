@@ -1,4 +1,4 @@
-"""The training rows of a rank in windows: shuffled well, read once, in bounded memory. For `trainer.data.parquet_part`.
+"""The training rows of a rank in windows: shuffled well, read once, in bounded memory. For `trainer.data.parquet.part`.
 
 A window is some 16 row groups of this rank's share, or a slice of each of them where they are large, whose rows are put
 down in random order as they are read. So data that lies sorted is mixed, each row is copied twice, and the memory
@@ -16,9 +16,9 @@ from operator import attrgetter
 
 import numpy as np
 
-from trainer.data.parquet_blocks import Block, BlockReader, mended, one_ahead
-from trainer.data.parquet_files import GroupReader
-from trainer.data.parquet_order import Mask, Mix, Pass, Stretch, mixes, pass_of
+from trainer.data.parquet.blocks import Block, BlockReader, mended, one_ahead
+from trainer.data.parquet.files import GroupReader
+from trainer.data.parquet.shuffling import Mask, Mix, Pass, Stretch, mixes, pass_of
 from trainer.data.parts import Draw, Features, Indices
 
 WINDOW_BYTES = 128 * 2**20

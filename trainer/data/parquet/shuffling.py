@@ -1,6 +1,6 @@
 """Which rows of which row group come when, from seeds and the sizes of the row groups alone. Pure.
 
-Used by `trainer.data.parquet_windows` and `parquet_part`. The words, from the whole to the small:
+Used by `trainer.data.parquet.windows` and `parquet_part`. The words, from the whole to the small:
 
 Spread    all rows in an order in which every stretch holds its share of every row group: what a part is cut out of
 Piece     the rows of one row group that one rank reads in one pass
@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.data.order import Stream
 from trainer.data.parts import Draw, Indices
+from trainer.data.shuffling import Stream
 
 Mask = NDArray[np.bool_]  # (row of a row group,): which of them are meant
 

@@ -1,4 +1,4 @@
-"""A part of a dataset in Parquet files, streamed. Made by `trainer.data.parquet`."""
+"""A part of a dataset in Parquet files, streamed. Made by `trainer.data.parquet.source`."""
 
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -6,9 +6,9 @@ from contextlib import closing
 
 import numpy as np
 
-from trainer.data.parquet_blocks import Block, BlockReader, in_batches, mended, sound
-from trainer.data.parquet_order import Stretch
-from trainer.data.parquet_windows import WINDOW_BYTES, windows
+from trainer.data.parquet.blocks import Block, BlockReader, in_batches, mended, sound
+from trainer.data.parquet.shuffling import Stretch
+from trainer.data.parquet.windows import WINDOW_BYTES, windows
 from trainer.data.parts import Batch, Draw, EvaluationBatch, Indices, Labels
 
 KEPT_BYTES = 256 * 2**20  # of the rows that this rank evaluates, encoded images as they are
@@ -86,7 +86,7 @@ class ParquetPart:
         if reader.form != "contents":
             yield from (Batch(block.features, block.labels) for block in blocks)
             return
-        from trainer.data import decode
+        from trainer.data.images import decode
 
         waiting: deque[Labels] = deque()  # of the batches that are being decoded; they keep their order
 

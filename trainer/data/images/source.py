@@ -17,17 +17,17 @@ import numpy as np
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.cache import DiskCache
-from trainer.data.headers import Damaged, Header, check, check_file
-from trainer.data.image_files import ImageFiles, image_files, is_below
+from trainer.data.images.files import ImageFiles, image_files, is_below
+from trainer.data.images.headers import Damaged, Header, check, check_file
 from trainer.data.indexed import IndexedPart
 from trainer.data.location import Location
-from trainer.data.order import selected
 from trainer.data.parts import Collection, Host, Indices, Selection, Shape, Survey, Target
+from trainer.data.shuffling import selected
 from trainer.exits import BadData
 
 # TensorFlow takes seconds to import, and of most files the header says enough.
 if TYPE_CHECKING:
-    from trainer.data.decode import ImageShape, Pixels, Sources
+    from trainer.data.images.decode import ImageShape, Pixels, Sources
 
 _LOOKED_AT_ONCE = 256  # files that a thread looks at before it asks for more
 _LEAST_THREADS = 4  # that look at files, whatever the cores: most of it is waiting
@@ -139,7 +139,7 @@ class ImageFolder:
 
 @dataclass(frozen=True)
 class ImageReader:
-    """Reads files as pixels of one shape; see `trainer.data.decode` for how."""
+    """Reads files as pixels of one shape; see `trainer.data.images.decode` for how."""
 
     folder: ImageFolder
     shape: "ImageShape"
@@ -147,7 +147,7 @@ class ImageReader:
 
     def read(self, batches: Iterator[Indices]) -> "Iterator[tuple[Indices, Pixels]]":
         """See `Reader.read`. Local files are read where they are decoded, others by threads that wait for them."""
-        from trainer.data.decode import decoded
+        from trainer.data.images.decode import decoded
 
         folder = self.folder
         here = folder.is_local and folder.cache is None
@@ -190,7 +190,7 @@ class ImageReader:
 def _shape(header: Header, content: bytes) -> "ImageShape":
     if not header.suspect:
         return header.height, header.width, header.channel
-    from trainer.data.decode import shape_of
+    from trainer.data.images.decode import shape_of
 
     return shape_of(content)
 

@@ -1,4 +1,4 @@
-"""Parquet files on any filesystem: found, opened, and read row group by row group. Used by `trainer.data.parquet*`."""
+"""Parquet files on any filesystem: found, opened, and read row group by row group. Used by `trainer.data.parquet.source*`."""
 
 import errno
 import os
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainer.data.cache import DiskCache
-from trainer.data.parquet_columns import Columns, columns_of
-from trainer.data.parquet_order import Mask
+from trainer.data.parquet.columns import Columns, columns_of
+from trainer.data.parquet.shuffling import Mask
 from trainer.data.parts import Indices
 from trainer.exits import BadData
 

@@ -1,4 +1,4 @@
-"""Rows of Parquet files as blocks of arrays, and what is done with streams of them. For `trainer.data.parquet_part`.
+"""Rows of Parquet files as blocks of arrays, and what is done with streams of them. For `trainer.data.parquet.part`.
 
 Images stay encoded in here: they take a tenth of the memory, and the pipeline that decodes them has threads of its own.
 """
@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from trainer.data.headers import Damaged, check
-from trainer.data.parquet_columns import Columns, contents_of, numbers_of, pixels_of, table_of
-from trainer.data.parquet_files import GroupReader, RowGroup, Store
+from trainer.data.images.headers import Damaged, check
+from trainer.data.parquet.columns import Columns, contents_of, numbers_of, pixels_of, table_of
+from trainer.data.parquet.files import GroupReader, RowGroup, Store
 from trainer.data.parts import Features, Indices, Labels, Target
 from trainer.exits import BadData
 
@@ -129,7 +129,7 @@ def size_of(content: bytes) -> tuple[int, int]:
     header = check(content)
     if not header.suspect:
         return header.height, header.width
-    from trainer.data import decode
+    from trainer.data.images import decode
 
     height, width, _ = decode.shape_of(content)
     return height, width

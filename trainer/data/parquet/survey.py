@@ -1,4 +1,4 @@
-"""What a rank finds out about Parquet files before training. Used by `trainer.data.parquet`.
+"""What a rank finds out about Parquet files before training. Used by `trainer.data.parquet.source`.
 
 Every rank counts the labels of its share of the row groups, reading no other column, and looks at the first rows of
 them. What stands for the whole collection, and must be the same everywhere, comes from the first rank alone: the form
@@ -15,9 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainer.data.classes import MOST_CLASSES
-from trainer.data.headers import Damaged, check
-from trainer.data.parquet_columns import Columns, contents_of, labels_of, table_of
-from trainer.data.parquet_files import GroupReader, RowGroup, Store
+from trainer.data.images.headers import Damaged, check
+from trainer.data.parquet.columns import Columns, contents_of, labels_of, table_of
+from trainer.data.parquet.files import GroupReader, RowGroup, Store
 from trainer.data.parts import Shape, Survey
 from trainer.exits import BadData
 

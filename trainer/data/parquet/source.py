@@ -21,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.model.spec import DatasetSpec
-from trainer.data import parquet_survey
 from trainer.data.cache import DiskCache
 from trainer.data.location import Location, is_within
-from trainer.data.parquet_blocks import BlockReader
-from trainer.data.parquet_columns import Columns
-from trainer.data.parquet_files import File, RowGroup, Store, open_files
-from trainer.data.parquet_order import Spread, Stretch
-from trainer.data.parquet_part import ParquetPart
+from trainer.data.parquet import survey as parquet_survey
+from trainer.data.parquet.blocks import BlockReader
+from trainer.data.parquet.columns import Columns
+from trainer.data.parquet.files import File, RowGroup, Store, open_files
+from trainer.data.parquet.part import ParquetPart
+from trainer.data.parquet.shuffling import Spread, Stretch
 from trainer.data.parts import Collection, Host, Selection, Shape, Survey, Target
 from trainer.exits import BadData
 

@@ -1,4 +1,4 @@
-"""Encoded images to pixels, by one tf.data pipeline. Used by `trainer.data.images` and `trainer.data.parquet`.
+"""Encoded images to pixels, by one tf.data pipeline. Used by `trainer.data.images.source` and `trainer.data.parquet.source`.
 
 Importing this module imports TensorFlow. All of it runs on the CPU, in a thread pool of its own. How images come out:
 
@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.data.headers import Damaged
+from trainer.data.images.headers import Damaged
 from trainer.data.parts import Indices
 from trainer.exits import BadData
 

@@ -1,0 +1,1 @@
+"""Images: their files, headers, pixels, and the sources made of them."""

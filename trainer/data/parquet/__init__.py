@@ -1,0 +1,1 @@
+"""Parquet: surveyed once, split within row groups, read in shuffled blocks."""
