@@ -81,7 +81,7 @@ class Cluster:
             session.execute(insert(Slot), rows)
 
     def sample(self, second: int) -> int:
-        """Take in one second of all hosts, a transaction each as `worker.host.sampler` does; says how many rows of slots."""
+        """Take in one second of all hosts, a transaction each as `worker.host.sampler` does; the rows of slots."""
         at, count = START + timedelta(seconds=second), 0
         for host in self._hosts:
             with self._sessions.begin() as session:

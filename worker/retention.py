@@ -1,8 +1,8 @@
 """Retention: a thread of every worker that removes what is older than the settings keep it.
 
-Rows are one worker's at a time (`jobs.lifecycle.retention.alone`); files are each host's own. It works in small batches, with a
-rest after each that is as long as the batch: nobody waits for a row or a disk for long. Whatever stops it, the next
-pass goes on from what the rows and folders say.
+Rows are one worker's at a time (`jobs.lifecycle.retention.alone`); files are each host's own. It works in small
+batches, with a rest after each that is as long as the batch: nobody waits for a row or a disk for long. Whatever stops
+it, the next pass goes on from what the rows and folders say.
 """
 
 import logging

@@ -1,4 +1,7 @@
-"""`hora dataset`: register data, by its place or by sending it; look at it. Part of the command line of `hora.cli.app`."""
+"""`hora dataset`: register data, by its place or by sending it; look at it.
+
+Part of the command line of `hora.cli.app`.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

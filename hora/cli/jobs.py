@@ -1,4 +1,7 @@
-"""`hora submit`, `clone`, `ls`, `show`, `cancel`, `pause`, `resume`: jobs. Part of the command line of `hora.cli.app`."""
+"""`hora submit`, `clone`, `ls`, `show`, `cancel`, `pause`, `resume`: jobs.
+
+Part of the command line of `hora.cli.app`.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any

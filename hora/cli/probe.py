@@ -1,4 +1,7 @@
-"""`hora probe`: which batch and rate to train a spec with, by short runs. Part of the command line of `hora.cli.app`."""
+"""`hora probe`: which batch and rate to train a spec with, by short runs.
+
+Part of the command line of `hora.cli.app`.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -11,8 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from hora.connection import connect, home_path
-from hora.doctor import cluster as cluster
-from hora.doctor import machine as machine
+from hora.doctor import cluster, machine
 from hora.render.jobs import Finding
 from hora.render.text import duration
 from hora.service import HoraError, NotFound, ProblemError, Service

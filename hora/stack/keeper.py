@@ -242,7 +242,7 @@ def _wake_on_signals() -> int:
 
 def main() -> int:
     """`python -m hora.stack.keeper`: the home, the port and the rest come from the environment, as for `hora up`."""
-    parser = argparse.ArgumentParser(prog="python -m hora.keeper")
+    parser = argparse.ArgumentParser(prog="python -m hora.stack.keeper")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--goes-with-stdin", action="store_true", help="stop when standard input ends")
     arguments = parser.parse_args()

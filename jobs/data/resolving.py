@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from jobs.data import versions
-from jobs.data.versions import Ref
 from jobs.db.engine import Sessions
 from jobs.db.tables import DatasetVersion
+from jobs.lifecycle.dataset_refs import Ref
 from jobs.model.catalog import sizes_of
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes, split_sizes

@@ -1,28 +1,24 @@
-"""The rows of registered datasets: register, list, look up, remove, and what a job keeps of its version.
+"""The rows of registered datasets: register, list, look up, remove.
 
-Called by the api, and by `jobs.lifecycle.store` for what a job keeps. Every function works in the caller's transaction.
+Called by the api. What a job keeps of its version is in `jobs.lifecycle.dataset_refs`. Every function works in the
+caller's transaction.
 
     DatasetNotFound     no such name, or no such version of it
     DatasetInUse        jobs that have not ended train on the version
 """
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from sqlalchemy import String, cast, func, select
-from sqlalchemy.dialects.postgresql import ARRAY, distinct_on
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
 from jobs.db.tables import DatasetVersion, Job
 from jobs.model.catalog import DATASETS
-from jobs.model.dataset_names import Reference, is_versioned, reference_of
-from jobs.model.spec import FieldProblem, InvalidSpec
 from jobs.model.states import TERMINAL
 from jobs.views.data import DatasetLine, DatasetStatus, NewDataset
-
-Ref = dict[str, Any]  # `Job.dataset_ref`
 
 _LIST, _VERSIONS = "datasets", "dataset versions"  # what their cursors belong to
 _LISTED = DatasetVersion.deleted_at.is_(None)
@@ -171,39 +167,3 @@ def versions_of(session: Session, name: str) -> Sequence[DatasetVersion]:
     """All versions of a name that are in the list, newest first."""
     query = select(DatasetVersion).where(_LISTED, DatasetVersion.name == name)
     return session.scalars(query.order_by(DatasetVersion.version.desc())).all()
-
-
-def refs_of(session: Session, sources: Collection[str]) -> dict[str, Ref]:
-    """What jobs keep of the versions that their specs name, by source; the versions stay until the commit.
-
-    Raises `InvalidSpec` where one has been removed since it was resolved.
-    """
-    wanted = {source: found for source in sources if is_versioned(source) and (found := reference_of(source))}
-    if not wanted:
-        return {}
-    named = cast(sorted({reference.name for reference in wanted.values()}), ARRAY(String))
-    rows = session.scalars(
-        select(DatasetVersion)
-        .where(_LISTED, _READY, DatasetVersion.name == func.any(named))
-        .order_by(DatasetVersion.id)
-        .with_for_update(read=True)
-    )
-    known = {Reference(row.name, row.version): ref_of(row) for row in rows}
-    gone = [source for source, reference in wanted.items() if reference not in known]
-    if gone:
-        raise InvalidSpec([FieldProblem("dataset.source", "this version has been removed", gone[0])])
-    return {source: known[reference] for source, reference in wanted.items()}
-
-
-def ref_of(row: DatasetVersion) -> Ref:
-    """What a job keeps of the version that it trains on. `expects` is compared with what its ranks find."""
-    facts = row.facts or {}
-    return {
-        "name": row.name,
-        "version": row.version,
-        "fingerprint": row.fingerprint,
-        "source": row.source,
-        "uploaded": row.upload_id is not None,
-        "options": row.options,
-        "expects": {"samples": facts["samples"], "test": facts["test"], "classes": len(facts["classes"])},
-    }

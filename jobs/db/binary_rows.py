@@ -1,6 +1,7 @@
 """Rows as they come from the database, in its own binary form. Used by what reads series.
 
-Past SQLAlchemy, like `jobs.telemetry.ingest`: a long series would take several times the time and memory in text, or all at once.
+Past SQLAlchemy, like `jobs.telemetry.ingest`: a long series would take several times the time and memory in text, or
+all at once.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,6 @@
-"""Opaque cursors: where a list goes on. Made and read by `jobs.lifecycle.listing`, `jobs.lifecycle.history` and the other lists.
+"""Opaque cursors: where a list goes on.
+
+Made and read by `jobs.lifecycle.listing`, `jobs.lifecycle.history` and the other lists.
 
 A cursor carries the position after which to go on, and a checksum over it and the list that it belongs to, so
 that a damaged one, or one of another list, is refused and never misread.

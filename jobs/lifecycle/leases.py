@@ -1,9 +1,9 @@
 """Attempts and the slots they hold: claim, renew, fence, end, release.
 
-A life of an attempt: the dispatcher places it (`jobs.scheduling.placing`: attempt, slots and job in one transaction), a supervisor
-`claim`s it and from then on `renew`s its lease and `fence`s its writes, and someone `end`s it: the supervisor,
-or the reaper once the lease has run out. The slots of each of its hosts are `release`d only when no process is left
-on them.
+A life of an attempt: the dispatcher places it (`jobs.scheduling.placing`: attempt, slots and job in one transaction), a
+supervisor `claim`s it and from then on `renew`s its lease and `fence`s its writes, and someone `end`s it: the
+supervisor, or the reaper once the lease has run out. The slots of each of its hosts are `release`d only when no process
+is left on them.
 
     StaleLease      the attempt has ended or another holds it; the writer has to leave
 """
@@ -16,11 +16,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.lifecycle import run_durations
+from jobs.lifecycle import run_durations, usage
 from jobs.lifecycle.store import Lease, add_event, add_events, held, is_good, storable, transition
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
-from jobs.scheduling import quotas
 
 
 class StaleLease(RuntimeError):
@@ -137,7 +136,7 @@ def end(
     if to is Status.SUCCEEDED:
         run_durations.record(session, lease.attempt_id)
     _tell(session, lease, reason, error, to)
-    quotas.charge(session, lease.attempt_id)
+    usage.charge(session, lease.attempt_id)
     return to
 
 

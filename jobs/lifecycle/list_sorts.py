@@ -1,4 +1,6 @@
-"""What the list of jobs is sorted by, and the place of a job in it, as a cursor says it. Used by `jobs.lifecycle.listing`.
+"""What the list of jobs is sorted by, and the place of a job in it, as a cursor says it.
+
+Used by `jobs.lifecycle.listing`.
 
 Each order has an index, `SORTED_BY` and `Job` have them, that is read forwards and backwards.
 """

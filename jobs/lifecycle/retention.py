@@ -1,4 +1,6 @@
-"""What goes once a job has been over for long, and which hosts are forgotten. `jobs.telemetry.thinning` thins the series.
+"""What goes once a job has been over for long, and which hosts are forgotten.
+
+`jobs.telemetry.thinning` thins the series.
 
 Called by `worker.retention`, a batch a transaction: a few thousand rows, of ended jobs alone, so that nobody who
 writes ever waits for it. What is done is noted on the job's row in the same transaction, so nothing is done twice.

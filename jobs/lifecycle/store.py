@@ -19,8 +19,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, JobEvent
+from jobs.lifecycle.deliveries import tell_of_jobs
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
-from jobs.outward.webhooks.outbox import tell_of_jobs
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
 

@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from jobs.data.versions import Ref, refs_of
 from jobs.db.tables import IdempotencyKey, Job, JobEvent
+from jobs.lifecycle.dataset_refs import Ref, refs_of
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.lifecycle.store import add_event, get_job, new_id
 from jobs.model.plan import Plan

@@ -1,7 +1,7 @@
 """Projects: what jobs are counted under, with quotas and members. Called by the api.
 
-Whether a job is taken is in `jobs.people.project_admission`, what a project holds and used in `jobs.scheduling.quotas`. Every function
-works in the caller's transaction; the caller commits.
+Whether a job is taken is in `jobs.people.project_admission`, what a project holds and used in `jobs.scheduling.quotas`.
+Every function works in the caller's transaction; the caller commits.
 
     ProjectNotFound     there is no project of this name
     ProjectExists       there is one already

@@ -1,7 +1,7 @@
 """Where webhooks may point: nowhere inside the network of the service, unless the operator allows it. Pure.
 
-Called by the api when an address is registered, by its text alone, and by `worker.outward.http` for what a name turns out
-to be whenever something is sent.
+Called by the api when an address is registered, by its text alone, and by `worker.outward.http` for what a name turns
+out to be whenever something is sent.
 
     ForbiddenAddress    nothing is sent there
 """

@@ -1,6 +1,7 @@
 """What the quotas of projects leave to a pass of the dispatcher: pure.
 
-Read from the rows by `jobs.scheduling.quotas`; `jobs.scheduling.placement` asks it for each job, and `jobs.scheduling.queue` says what it refused.
+Read from the rows by `jobs.scheduling.quotas`; `jobs.scheduling.placement` asks it for each job, and
+`jobs.scheduling.queue` says what it refused.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Which hosts a job's slots can be taken from, by a count of slots for each host: pure.
 
-Called by `jobs.scheduling.placement` with the slots that are free, with those that will be, and with all that there are; by
-`jobs.scheduling.queue` and `jobs.scheduling.hosts` to say why a job does not fit.
+Called by `jobs.scheduling.placement` with the slots that are free, with those that will be, and with all that there
+are; by `jobs.scheduling.queue` and `jobs.scheduling.hosts` to say why a job does not fit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

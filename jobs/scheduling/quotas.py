@@ -1,11 +1,11 @@
-"""What projects hold and have used, read from the rows, and what ended attempts add to it.
+"""What projects hold and have used, read from the rows.
 
-Called by the dispatcher, by `jobs.scheduling.queue` to say why a job waits, and by `jobs.people.projects`; `charge` by `jobs.lifecycle.leases`.
+Called by the dispatcher, by `jobs.scheduling.queue` to say why a job waits, and by `jobs.people.projects`.
 Every function works in the caller's transaction.
 
 A GPU-hour is one slot leased for an hour, whatever is done with it. Those of live attempts are worked out when asked
-for; those of ended ones are in `project_usage`, a row for each month. One statement reads both, so that an attempt that
-ends meanwhile is in exactly one of them.
+for; those of ended ones are in `project_usage`, a row for each month (`jobs.lifecycle.usage`). One statement reads
+both, so that an attempt that ends meanwhile is in exactly one of them.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,27 +18,6 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, Project, ProjectUsage, Slot
 from jobs.scheduling.allowances import Quota
-
-# Months are those of UTC, so that they are equally long for all and never an hour longer than they are.
-_CHARGE = text("""
-    INSERT INTO project_usage (project, month, slot_seconds)
-    SELECT project, month::date,
-        gpus * greatest(extract(epoch FROM least(until, month + interval '1 month') - greatest(since, month)), 0)
-    FROM (
-        SELECT jobs.project, attempts.gpus,
-            attempts.created_at AT TIME ZONE 'UTC' AS since, attempts.ended_at AT TIME ZONE 'UTC' AS until
-        FROM attempts JOIN jobs ON jobs.id = attempts.job_id WHERE attempts.id = :attempt_id
-    ) AS held, generate_series(date_trunc('month', since), until, interval '1 month') AS month
-    ON CONFLICT (project, month) DO UPDATE SET slot_seconds = project_usage.slot_seconds + excluded.slot_seconds
-""")
-
-
-def charge(session: Session, attempt_id: int) -> None:
-    """Add what an attempt held to its project's usage, to each month its part. Once, where the attempt is ended.
-
-    Ends of one project's attempts wait for each other here: it is the last that their transactions do but for slots.
-    """
-    session.execute(_CHARGE, {"attempt_id": attempt_id})
 
 
 def limited(session: Session, *, among: Collection[str] | None = None) -> Mapping[str, Quota]:

@@ -1,4 +1,7 @@
-"""What a pass keeps for a blocked job, and when slots come free: the arithmetic of `jobs.scheduling.placement`. Pure."""
+"""What a pass keeps for a blocked job, and when slots come free: the arithmetic of `jobs.scheduling.placement`.
+
+Pure.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

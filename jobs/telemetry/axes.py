@@ -1,4 +1,6 @@
-"""The axes that series are read on: step, epoch and time. Used by `jobs.telemetry.series`, `jobs.telemetry.samples`, `jobs.telemetry.thinning`.
+"""The axes that series are read on: step, epoch and time.
+
+Used by `jobs.telemetry.series`, `jobs.telemetry.samples`, `jobs.telemetry.thinning`.
 
 An epoch ends at its number: half-way through the third one is 2.5. Time is seconds since the job's first start.
 """

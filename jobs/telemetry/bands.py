@@ -1,7 +1,7 @@
 """What a series came to, stretch by stretch: count, least, greatest, mean and 95th percentile.
 
-Pure. `jobs.telemetry.series` and `jobs.telemetry.samples` make bands of points, and of the roll-ups that `jobs.telemetry.thinning` left where
-it took points away.
+Pure. `jobs.telemetry.series` and `jobs.telemetry.samples` make bands of points, and of the roll-ups that
+`jobs.telemetry.thinning` left where it took points away.
 """
 
 from collections import defaultdict

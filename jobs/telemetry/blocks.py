@@ -1,4 +1,6 @@
-"""Packing: the points of a series of every step, many in one row. Called by `jobs.telemetry.ingest`, read by `jobs.telemetry.series`.
+"""Packing: the points of a series of every step, many in one row.
+
+Called by `jobs.telemetry.ingest`, read by `jobs.telemetry.series`.
 
 A row for each point takes 170 bytes, and is slow to store and to read by the hundred thousand. So where several points
 of a series come at once they are a block from the start: a row of `metric_blocks`. Few are rows of `metric_points`. And

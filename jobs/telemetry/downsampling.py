@@ -1,7 +1,7 @@
 """Fewer points of a long series that still look like it: nothing is averaged, and no one-sample spike is lost.
 
-Called by `jobs.telemetry.series` and `jobs.telemetry.samples`, for what is read and shown. What stays of old series for good is the
-business of `jobs.telemetry.outline`.
+Called by `jobs.telemetry.series` and `jobs.telemetry.samples`, for what is read and shown. What stays of old series for
+good is the business of `jobs.telemetry.outline`.
 
 Memory that is touched for the first time costs more than the arithmetic here: so it goes in pieces where it can.
 """

@@ -1,6 +1,7 @@
 """What hosts did, second by second: reading it back for the api, and removing what is old for `worker.retention`.
 
-`jobs.telemetry.ingest` writes it. The rows of one host lie together in the order of time, so both are short walks along an index.
+`jobs.telemetry.ingest` writes it. The rows of one host lie together in the order of time, so both are short walks along
+an index.
 """
 
 from collections.abc import Sequence

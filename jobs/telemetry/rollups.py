@@ -1,6 +1,7 @@
 """Roll-ups: what is left, in figures, of a stretch of a series that was thinned.
 
-`jobs.telemetry.thinning` has them made and stores them; `jobs.telemetry.series` and `jobs.telemetry.samples` read them for bands.
+`jobs.telemetry.thinning` has them made and stores them; `jobs.telemetry.series` and `jobs.telemetry.samples` read them
+for bands.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""The reading side of the samples: what a job's slots and hosts did. Called by the api; `jobs.telemetry.ingest` writes them."""
+"""The reading side of the samples: what a job's slots and hosts did.
+
+Called by the api; `jobs.telemetry.ingest` writes them.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The reading side of the series: a job's metrics. Called by the api; `jobs.telemetry.ingest` writes them.
 
-The database hands over the points of a series in bytes, a thousand or more at a time (`jobs.telemetry.blocks`): a hundredth of
-the work that rows are. `jobs.telemetry.samples` does the same for utilization.
+The database hands over the points of a series in bytes, a thousand or more at a time (`jobs.telemetry.blocks`): a
+hundredth of the work that rows are. `jobs.telemetry.samples` does the same for utilization.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

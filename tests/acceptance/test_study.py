@@ -1,6 +1,7 @@
 """A real study: 1 and 2 ranks x 3 batches x 2 repeats of digits, and its report worked out again by hand.
 
-By hand: from the answers about each job (summary, attempts, the metrics of its epochs), with nothing of `jobs.insight.studies`.
+By hand: from the answers about each job (summary, attempts, the metrics of its epochs), with nothing of
+`jobs.insight.studies`.
 """
 
 from datetime import datetime

@@ -163,7 +163,7 @@ def test_it_goes_with_the_process_that_started_it(short_folder: Path) -> None:
     code = f"""
 import time
 from pathlib import Path
-from hora.stack import Stack
+from hora.stack.control import Stack
 with Stack(Path({str(home)!r}), port=0, parts={COMPONENTS!r}):
     print("ready", flush=True)
     time.sleep(600)

@@ -1,4 +1,7 @@
-"""The networks of this package by name. Used by `building` and `weights`; `jobs.model.catalog` describes them to people."""
+"""The networks of this package by name.
+
+Used by `building` and `weights`; `jobs.model.catalog` describes them to people.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs.data.resolving import with_source
-from jobs.data.versions import Ref
 from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import weights_job
+from jobs.lifecycle.dataset_refs import Ref
 from jobs.lifecycle.leases import claim, end, record_supervisor, release
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.records import Expected, Launch, launch_file_name

@@ -1,4 +1,6 @@
-"""Unpacks an archive that somebody sent, and trusts nothing that it says. Run contained, by `worker.datasets.unpacking`.
+"""Unpacks an archive that somebody sent, and trusts nothing that it says.
+
+Run contained, by `worker.datasets.unpacking`.
 
 Only files and folders come out, below one folder that did not exist before: no link, no device, no name that leads
 elsewhere, none twice. What comes out is counted while it comes, whatever the archive says of its own sizes.

@@ -1,8 +1,8 @@
 """The GPUs of this host, through NVML. Opened once, when the worker starts; a host without NVML has none.
 
-The sampler reads them, the agent registers them, and `worker.attempt.slot_release` asks whether they are free. Whatever NVML
-answers, reading a card raises nothing: every metric is read by itself, and one that is not supported, fails, or cannot
-be true is None. That is logged once a card and metric.
+The sampler reads them, the agent registers them, and `worker.attempt.slot_release` asks whether they are free. Whatever
+NVML answers, reading a card raises nothing: every metric is read by itself, and one that is not supported, fails, or
+cannot be true is None. That is logged once a card and metric.
 """
 
 import logging

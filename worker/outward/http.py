@@ -1,9 +1,9 @@
 """HTTP to addresses that somebody else chose: the one way in which a worker sends to them. Used by the notifier.
 
-A name is resolved once, here; every address that comes of it is checked (`jobs.runtime.outbound_addresses`), and the connection
-goes to one of those and to no other, however the name resolves a moment later. TLS still asks for the name. Nothing is
-followed: no redirect, no proxy of the environment. Time and size are bounded over the whole of an exchange, so that a
-receiver that sends a byte now and then holds nobody up.
+A name is resolved once, here; every address that comes of it is checked (`jobs.runtime.outbound_addresses`), and the
+connection goes to one of those and to no other, however the name resolves a moment later. TLS still asks for the name.
+Nothing is followed: no redirect, no proxy of the environment. Time and size are bounded over the whole of an exchange,
+so that a receiver that sends a byte now and then holds nobody up.
 """
 
 import socket

@@ -31,7 +31,7 @@ class MetricPoint(Base):
 
 
 class MetricBlock(Base):
-    """Points of one attempt in a series of every step, which left `metric_points` for here: see `jobs.telemetry.blocks`.
+    """Points of one attempt in a series of every step, which left `metric_points`: see `jobs.telemetry.blocks`.
 
     Where there are bytes, they are one big-endian number a point, in the order of the steps.
     """

@@ -52,7 +52,7 @@ class Job(Base):
     progress: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
     dataset: Mapped[dict[str, Any] | None]  # what its data turned out to be, from the first time it was opened
-    # The registered version that its spec names, as `jobs.data.versions.ref_of` makes it.
+    # The registered version that its spec names, as `jobs.lifecycle.dataset_refs.ref_of` makes it.
     dataset_ref: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     classes: Mapped[list[Any] | None] = mapped_column(JSONB, deferred=True)  # their names: lists do not read them
     labels: Mapped[dict[str, Any]] = mapped_column()

@@ -1,4 +1,7 @@
-"""The rules about what is learned: a pre-trained base, and when to stop. Called by `jobs.insight.advice.rules`. Pure."""
+"""The rules about what is learned: a pre-trained base, and when to stop. Called by `jobs.insight.advice.rules`.
+
+Pure.
+"""
 
 from statistics import fmean
 from typing import Any

@@ -1,7 +1,7 @@
 """Advice on a job: the rules in the order in which they pay, each a pure function of the evidence.
 
-`advice_on` is called by the api, with what `jobs.insight.advice.gathering` has read. A rule says nothing where evidence is
-missing; thresholds are constants beside the rules, with their reasons.
+`advice_on` is called by the api, with what `jobs.insight.advice.gathering` has read. A rule says nothing where evidence
+is missing; thresholds are constants beside the rules, with their reasons.
 """
 
 from collections.abc import Callable

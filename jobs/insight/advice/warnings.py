@@ -1,7 +1,7 @@
 """What speaks against a job before it is submitted, a sentence each. Pure.
 
-Called by `jobs.insight.advice.quote` with the job's quote. Each warning has figures that it rests on; where they are missing,
-nothing is said.
+Called by `jobs.insight.advice.quote` with the job's quote. Each warning has figures that it rests on; where they are
+missing, nothing is said.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
 """The points of a job's steps as arrays, whether they are packed or not. Called by `reading`.
 
-Unlike `jobs.telemetry.series` it gives every point as it was written, void ones too, and any stretch of steps by itself.
+Unlike `jobs.telemetry.series` it gives every point as it was written, void ones too, and any stretch of steps by
+itself.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -20,7 +20,10 @@ from jobs.views.studies import StudyReport, Target
 
 
 def report_on(session: Session, study_id: str, *, target: float | None = None) -> StudyReport:
-    """How a study came out so far. `target` goes before the study's own. Raises `jobs.insight.studies.store.StudyNotFound`."""
+    """How a study came out so far. `target` goes before the study's own.
+
+    Raises `jobs.insight.studies.store.StudyNotFound`.
+    """
     study = get_study(session, study_id)
     runs = _runs(session, study)
     chosen = _target(study, target) or target_from(runs)

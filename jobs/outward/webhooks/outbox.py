@@ -1,40 +1,30 @@
-"""The outbox of webhooks: deliveries are written with the ends that they tell of, given out to be sent, and settled.
+"""The outbox of webhooks: deliveries are given out to be sent, and settled.
 
-`tell_of_jobs` is called by `jobs.lifecycle.store.move`, the rest by `worker.outward.notifier`. Every function works in the caller's
-transaction. Sending is at least once: who dies between a claim and its settling has somebody else send it again.
+Called by `worker.outward.notifier`; `jobs.lifecycle.deliveries` writes them with the ends that they tell of. Every
+function works in the caller's transaction. Sending is at least once: who dies between a claim and its settling has
+somebody else send it again.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
-    Insert,
-    Select,
-    String,
-    Table,
-    bindparam,
     delete,
-    exists,
     func,
-    insert,
-    literal,
     select,
-    union_all,
     update,
 )  # fmt: skip
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Study, User, Webhook, WebhookDelivery
+from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED, tell_of_studies
 from jobs.model.states import TERMINAL
 from jobs.outward.webhooks import messages
 from jobs.outward.webhooks.messages import PING
 from jobs.outward.webhooks.retries import Answer, Verdict, pause_s, verdict_of
 
-JOB_ENDED, STUDY_ENDED = "job.ended", "study.ended"
 _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
 _FRESH: dict[str, Any] = {"populate_existing": True}
 _BATCH_ROWS = 1000
@@ -51,39 +41,6 @@ class Claimed:
     url: str
     secret: str
     payload: dict[str, Any]
-
-
-def _telling(event: str, subject: type[Job] | type[Study]) -> Insert:
-    """Write a delivery for every webhook that is told of the end of one of the subjects `ids`."""
-
-    def heard(how: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
-        return (
-            select(Webhook.id, literal(event), subject.id, subject.ended_at)
-            .select_from(subject)
-            .join(Webhook, how)
-            .join(User, User.name == Webhook.owner)
-            .where(subject.id == func.any(bindparam("ids", type_=ARRAY(String))), Webhook.events.contains([event]))
-            .where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None), User.disabled_at.is_(None))
-        )
-
-    of_project = heard(Webhook.project == subject.project)
-    own = heard(Webhook.project.is_(None) & (Webhook.owner == subject.owner))
-    webhook_id, named, subject_id, ended_at = (both := union_all(of_project, own).subquery()).c
-    in_order = select(webhook_id, named, subject_id).select_from(both).order_by(ended_at, subject_id, webhook_id)
-    columns = [WebhookDelivery.webhook_id, WebhookDelivery.event, WebhookDelivery.subject_id]
-    table = cast("Table", WebhookDelivery.__table__)  # a parameter beside a mapped class would be a row of it
-    return insert(table).from_select(columns, in_order)
-
-
-# Built once, and asked for only where somebody is told: every end of a job comes by here.
-_TELL_OF_JOBS, _TELL_OF_STUDIES = _telling(JOB_ENDED, Job), _telling(STUDY_ENDED, Study)
-_IS_ANYBODY_TOLD = select(exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None)))
-
-
-def tell_of_jobs(session: Session, job_ids: Collection[str]) -> None:
-    """Write a delivery for every webhook that is told of the end of one of these jobs."""
-    if session.scalar(_IS_ANYBODY_TOLD):
-        session.execute(_TELL_OF_JOBS, {"ids": list(job_ids)})
 
 
 def end_studies(session: Session) -> list[str]:
@@ -103,7 +60,7 @@ def end_studies(session: Session) -> list[str]:
         execution_options=_UNSYNCHRONIZED,
     ).all()
     if ended:
-        session.execute(_TELL_OF_STUDIES, {"ids": list(ended)})
+        tell_of_studies(session, ended)
     return list(ended)
 
 

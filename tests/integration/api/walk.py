@@ -31,7 +31,9 @@ class Walked:
             return Scope.ADMIN
         if "_anybody" in self.guards:
             return Scope.READ
-        assert "_reader_or_submitter" in self.guards, f"{self.method} {self.path} is not made by api.access.router"
+        assert "_reader_or_submitter" in self.guards, (
+            f"{self.method} {self.path} is not made by api.access.callers.router"
+        )
         return Scope.READ if self.method in SAFE else Scope.SUBMIT
 
 

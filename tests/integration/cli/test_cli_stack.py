@@ -46,7 +46,7 @@ def test_doctor_fails_without_a_stack(short_folder: Path) -> None:
 
 def test_the_command_line_starts_without_what_it_does_not_use() -> None:
     heavy = {"httpx2", "sqlalchemy", "psycopg", "pydantic", "rich.console", "plotille"}
-    code = f"import sys, hora.cli; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, hora.cli.app; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -12,10 +12,11 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job, Project, User, Webhook, WebhookDelivery
 from jobs.insight.studies import control
 from jobs.lifecycle import leases
+from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox, store
-from jobs.outward.webhooks.outbox import JOB_ENDED, STUDY_ENDED, Claimed
+from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Answer, Verdict
 from jobs.people.tokens import add_user
 from tests.integration.jobs import given

@@ -23,7 +23,7 @@ Cards = Callable[..., None]
 LOOK = """
 import json
 from dataclasses import asdict
-from worker.gpus import find_gpus, is_in_use
+from worker.host.gpus import find_gpus, is_in_use
 gpus = find_gpus()
 found = [gpu.uuid for gpu in gpus]
 print(json.dumps({"found": found, "in_use": is_in_use("GPU-00"), "read": [asdict(gpu.read()) for gpu in gpus]}))

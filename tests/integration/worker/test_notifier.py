@@ -198,10 +198,10 @@ def test_a_study_is_told_of_after_its_jobs(sessions: Sessions, receiver: Receive
 
 _CLAIMS_AND_STOPS = """
 import signal, sys
-from jobs.database import engine_for, sessions_for
-from jobs.settings import Settings
-from worker.notifier import Notifier
-from worker.outbound import Outbound
+from jobs.db.engine import engine_for, sessions_for
+from jobs.runtime.settings import Settings
+from worker.outward.notifier import Notifier
+from worker.outward.http import Outbound
 
 class Dying(Outbound):
     def post(self, *_):

@@ -249,9 +249,9 @@ def silence() -> Iterator[str]:
 
 _WORKER = """
 import json, sys
-from jobs.database import engine_for, sessions_for
-from jobs.settings import Settings
-from worker.validator import Validator
+from jobs.db.engine import engine_for, sessions_for
+from jobs.runtime.settings import Settings
+from worker.datasets.validator import Validator
 settings = Settings(**json.loads(sys.argv[1]))
 Validator(sessions_for(engine_for(settings.database_url)), settings).validate_one()
 """

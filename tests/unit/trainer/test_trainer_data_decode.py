@@ -189,7 +189,7 @@ def test_deterministic_ops_and_one_thread_change_nothing(tmp_path: Path) -> None
         import numpy as np
         import tensorflow as tf
         from tests.waiting import until
-        from trainer.data.decode import decoded
+        from trainer.data.images.decode import decoded
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)

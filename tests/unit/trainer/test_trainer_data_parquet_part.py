@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.tables import numbered, write
-from tests.tables import part as parquet_part
-from trainer.data.parquet import part, windows
+from tests.tables import numbered, part, write
+from trainer.data.parquet import part as parquet_part
+from trainer.data.parquet import windows
 from trainer.data.parquet.part import ParquetPart
 from trainer.data.parts import Draw, Selection
 from trainer.exits import BadData

@@ -1,4 +1,6 @@
-"""Encoded images to pixels, by one tf.data pipeline. Used by `trainer.data.images.source` and `trainer.data.parquet.source`.
+"""Encoded images to pixels, by one tf.data pipeline.
+
+Used by `trainer.data.images.source` and `trainer.data.parquet.source`.
 
 Importing this module imports TensorFlow. All of it runs on the CPU, in a thread pool of its own. How images come out:
 

@@ -1,4 +1,6 @@
-"""The image files of a dataset by their names: which there are, and of which part and class. For `trainer.data.images.source`.
+"""The image files of a dataset by their names: which there are, and of which part and class.
+
+For `trainer.data.images.source`.
 
     chips/cats/1.jpg            a sub-folder a class, with any folders in it
     chips/train/cats/1.jpg      or such sub-folders in train, and in test and validation (or val)

@@ -1,4 +1,7 @@
-"""Parquet files on any filesystem: found, opened, and read row group by row group. Used by `trainer.data.parquet.source*`."""
+"""Parquet files on any filesystem: found, opened, and read row group by row group.
+
+Used by `trainer.data.parquet.source*`.
+"""
 
 import errno
 import os

@@ -1,0 +1,54 @@
+"""What a job keeps of the registered dataset version that it trains on. Called by `submission`, in its transaction."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import String, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import DatasetVersion
+from jobs.model.dataset_names import Reference, is_versioned, reference_of
+from jobs.model.spec import FieldProblem, InvalidSpec
+
+Ref = dict[str, Any]  # `Job.dataset_ref`
+
+
+def refs_of(session: Session, sources: Collection[str]) -> dict[str, Ref]:
+    """What jobs keep of the versions that their specs name, by source; the versions stay until the commit.
+
+    Raises `InvalidSpec` where one has been removed since it was resolved.
+    """
+    wanted = {source: found for source in sources if is_versioned(source) and (found := reference_of(source))}
+    if not wanted:
+        return {}
+    named = cast(sorted({reference.name for reference in wanted.values()}), ARRAY(String))
+    rows = session.scalars(
+        select(DatasetVersion)
+        .where(
+            DatasetVersion.deleted_at.is_(None),
+            DatasetVersion.status == "ready",
+            DatasetVersion.name == func.any(named),
+        )
+        .order_by(DatasetVersion.id)
+        .with_for_update(read=True)
+    )
+    known = {Reference(row.name, row.version): ref_of(row) for row in rows}
+    gone = [source for source, reference in wanted.items() if reference not in known]
+    if gone:
+        raise InvalidSpec([FieldProblem("dataset.source", "this version has been removed", gone[0])])
+    return {source: known[reference] for source, reference in wanted.items()}
+
+
+def ref_of(row: DatasetVersion) -> Ref:
+    """What a job keeps of the version that it trains on. `expects` is compared with what its ranks find."""
+    facts = row.facts or {}
+    return {
+        "name": row.name,
+        "version": row.version,
+        "fingerprint": row.fingerprint,
+        "source": row.source,
+        "uploaded": row.upload_id is not None,
+        "options": row.options,
+        "expects": {"samples": facts["samples"], "test": facts["test"], "classes": len(facts["classes"])},
+    }

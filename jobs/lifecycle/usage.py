@@ -1,0 +1,28 @@
+"""What ended attempts add to their project's usage. Called by `leases`, in its transaction.
+
+`jobs.scheduling.quotas` reads it back and adds what live attempts hold.
+"""
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+# Months are those of UTC, so that they are equally long for all and never an hour longer than they are.
+_CHARGE = text("""
+    INSERT INTO project_usage (project, month, slot_seconds)
+    SELECT project, month::date,
+        gpus * greatest(extract(epoch FROM least(until, month + interval '1 month') - greatest(since, month)), 0)
+    FROM (
+        SELECT jobs.project, attempts.gpus,
+            attempts.created_at AT TIME ZONE 'UTC' AS since, attempts.ended_at AT TIME ZONE 'UTC' AS until
+        FROM attempts JOIN jobs ON jobs.id = attempts.job_id WHERE attempts.id = :attempt_id
+    ) AS held, generate_series(date_trunc('month', since), until, interval '1 month') AS month
+    ON CONFLICT (project, month) DO UPDATE SET slot_seconds = project_usage.slot_seconds + excluded.slot_seconds
+""")
+
+
+def charge(session: Session, attempt_id: int) -> None:
+    """Add what an attempt held to its project's usage, to each month its part. Once, where the attempt is ended.
+
+    Ends of one project's attempts wait for each other here: it is the last that their transactions do but for slots.
+    """
+    session.execute(_CHARGE, {"attempt_id": attempt_id})
