@@ -1,6 +1,6 @@
 """What a route can ask for: the services of the process, the body, and a check of the query.
 
-Who calls: `api.access.callers`.
+Who calls: `api.callers`.
 
 Dependencies that do no I/O are `async`: FastAPI runs a plain one in a thread, which costs more than they do.
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from api.access.callers import Caller
+from api.callers import Caller
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
 from jobs.lifecycle.admission import Site, absent, unsupported, unusable_weights

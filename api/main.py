@@ -24,7 +24,6 @@ from api.metrics.live_gauges import LiveGauges
 from api.middleware import BodyLimit, Heads, Packing, Requests
 from api.polling.entity_tags import installed_version
 from api.polling.job_polls import Polls
-from api.polling.unchanged import ShortAnswers
 from api.routes import (
     advice,
     analysis,
@@ -44,6 +43,7 @@ from api.routes import (
     uploads,
     webhooks,
 )
+from api.unchanged_polls import ShortAnswers
 from jobs.db.engine import engine_for, sessions_for
 from jobs.model.spec import MAX_BYTES
 from jobs.runtime.hints import Hints

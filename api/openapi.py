@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
 
-from api.access.callers import scope_of
+from api.callers import scope_of
 from api.problems import MEDIA_TYPE
 from jobs.model.spec import Spec
 from jobs.views.data import NewDataset

@@ -35,7 +35,7 @@ from jobs.scheduling.placement import Placement, Share
 from jobs.scheduling.registration import SlotInfo
 from worker.attempt.paths import paths_of
 from worker.host.gpus import find_gpus
-from worker.host.sampler import Sampler
+from worker.sampling.sampler import Sampler
 
 GPUS, SAMPLES = 8, 60
 TARGET_PERCENT = 0.5  # of a core

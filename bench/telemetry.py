@@ -14,10 +14,10 @@ from jobs.model.spec import spec_from
 from jobs.model.states import Status
 from jobs.telemetry.ingest import HostSampleRow, MetricRow, store_host_samples, store_samples
 from worker.host.gpus import GpuReading
-from worker.host.rank_processes import RankReading
-from worker.host.rank_steps import Step
-from worker.host.readings import HostReading
-from worker.host.sampler import Reading, leased_slots, sample_rows
+from worker.sampling.host_readings import HostReading
+from worker.sampling.rank_processes import RankReading
+from worker.sampling.rank_steps import Step
+from worker.sampling.sampler import Reading, leased_slots, sample_rows
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 NAMES = ("loss", "accuracy", "step_time_s", "data_wait_s", "allreduce_s")  # of every step of a rank
@@ -81,7 +81,7 @@ class Cluster:
             session.execute(insert(Slot), rows)
 
     def sample(self, second: int) -> int:
-        """Take in one second of all hosts, a transaction each as `worker.host.sampler` does; the rows of slots."""
+        """Take in one second of all hosts, a transaction each as `worker.sampling.sampler` does; the rows of slots."""
         at, count = START + timedelta(seconds=second), 0
         for host in self._hosts:
             with self._sessions.begin() as session:

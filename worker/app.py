@@ -15,17 +15,17 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.runtime.hints import DISPATCH_QUEUE, DISPATCH_TASK, LAUNCH_TASK, Hints, celery_app, host_queue
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings
+from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.datasets.validator import Validator
 from worker.dispatcher import Dispatcher
-from worker.host.agent import Agent
 from worker.host.gpus import find_gpus
-from worker.host.leaving import leave
-from worker.host.sampler import Sampler
 from worker.host.sshd import Sshd
+from worker.leaving import leave
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
+from worker.sampling.sampler import Sampler
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 10.0  # for the agent to end what it is at

@@ -2,17 +2,8 @@
 
 A member does for its host's ranks what the supervisor does on the lead: it gives them their launch file, keeps their
 lease, asks them to stop, ends them, and sends what they write. It holds no token and knows no database, imports little
-and starts at once; it does not carry the attempt's mark. Its first line of input is its order; once it has said that it
-is here, commands follow.
-
-    in      {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
-            {"do": "stop"}                                put the stop file before them
-            {"do": "signal", "number": n}                 send them a signal
-            {"do": "look", "number": i}                   tell how many processes are left; no rank starts any more
-            {"do": "leave"}                               end what is left and leave
-    out     {"say": "here", "now": s, "leased": b}        first when the host is ready, then once a second
-            {"say": "lines", "kind": k, "rank": r, "text": t}   what rank r appended to its records or log
-            {"say": "left", "look": i, "processes": n}    with n = 0 all lines have been sent
+and starts at once; it does not carry the attempt's mark. What it is told and what it says is in
+`worker.attempt.member_protocol`.
 
 It trusts nobody to come back: when its input ends, or its ranks' lease does, it kills them and leaves. The lease counts
 from a moment that it named itself, so that an order which was long on its way extends nothing.
@@ -25,34 +16,19 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from worker.attempt import lease_file
+from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberOrder
 from worker.attempt.niceness import be_polite
 from worker.attempt.processes import marked, signal_marked, sweep
 from worker.attempt.wire import Incoming, Message, Outgoing, as_text
 
-RECORDS, LOGS = "records", "logs"
-HERE_PERIOD_S = 1.0
 _TICK_S = 0.1
 _READ_BYTES = 64 * 1024  # of one file in one message
 _FIRST_LEASE_S = 60.0  # until the first `extend`: the other hosts may take their time to start
-
-
-@dataclass(frozen=True)
-class MemberOrder:
-    """What a member is told first. Paths are those of its own host."""
-
-    host: str
-    mark: str
-    ranks: Sequence[int]
-    launch: dict[str, Any]  # what its ranks are told: a `jobs.model.records.Launch`
-    launch_file: str
-    scratch: str
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from fastapi import Response
 
-from api.access.callers import router
+from api.callers import router
 from api.deps import IfNoneMatch, JobId, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_once

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Header, Path, Query, Response
 
-from api.access.callers import router
+from api.callers import router
 from api.deps import IfNoneMatch, JobId, PageLimit, Services, ServicesHere
 from api.downloads import Download, byte_range, download_headers, media_type_of
 from api.openapi import problems

@@ -2,7 +2,7 @@
 
 from fastapi import Response
 
-from api.access.callers import router
+from api.callers import router
 from api.deps import Cursor, IfNoneMatch, PageLimit, ServicesHere
 from api.polling.entity_tags import UNCHANGED, answer_once
 from jobs.db.cursors import part_of

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import Body, Depends, Query, Request, Response
 from sqlalchemy.orm import Session
 
-from api.access.callers import ADMIN_ONLY, CallerHere, router
+from api.callers import ADMIN_ONLY, CallerHere, router
 from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged

@@ -7,7 +7,7 @@ from fastapi import Depends, Header, Query, Response
 from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
-from api.access.callers import Caller, CallerHere, router
+from api.callers import Caller, CallerHere, router
 from api.deps import (
     JSON,
     MERGE_PATCH,

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
 
-from api.access.callers import CallerHere, router
+from api.callers import CallerHere, router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
 from api.live.feed import ALL_JOBS, Wanted
 from api.live.hub import Hub

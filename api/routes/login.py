@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from api.access import login_sessions
-from api.access.callers import CallerHere, address_of, router
+from api.callers import CallerHere, address_of, router
 from api.deps import ServicesHere
 from jobs.people import audit, rights, tokens
 from jobs.people.audit import Actor

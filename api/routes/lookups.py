@@ -7,14 +7,14 @@ from fastapi import Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
 
-from api.access.callers import router
+from api.callers import router
 from api.deps import Cursor, IfNoneMatch, JobId, PageLimit, SafeText, SearchText, Services, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
 from api.polling.job_polls import Polls, page_tag, standings_of
-from api.polling.unchanged import Polled
 from api.problems import invalid
 from api.row_views import job_view
+from api.unchanged_polls import Polled
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Body, Depends, Path, Query, Response
 
-from api.access.callers import ADMIN_ONLY, CallerHere, router
+from api.callers import ADMIN_ONLY, CallerHere, router
 from api.deps import Cursor, PageLimit, SafeText, ServicesHere, only_json
 from api.openapi import problems
 from api.problems import Forbidden

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Body, Depends, Path, Response
 from pydantic import ValidationError
 
-from api.access.callers import ADMIN_ONLY, CallerHere, router
+from api.callers import ADMIN_ONLY, CallerHere, router
 from api.deps import (
     JSON,
     MERGE_PATCH,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 from pydantic import Field
 
-from api.access.callers import router
+from api.callers import router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling import versions

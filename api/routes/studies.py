@@ -8,7 +8,7 @@ from fastapi import Body, Depends, Query, Response
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from api.access.callers import Caller, CallerHere, router
+from api.callers import Caller, CallerHere, router
 from api.deps import (
     JSON,
     Cursor,

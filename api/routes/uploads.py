@@ -6,7 +6,7 @@ from fastapi import Body, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import upload_files
-from api.access.callers import Caller, CallerHere, router
+from api.callers import Caller, CallerHere, router
 from api.deps import Cursor, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
 from api.middleware import CHUNK_BYTES
 from api.openapi import problems

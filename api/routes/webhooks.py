@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Body, Depends, Path, Query, Response
 from sqlalchemy.orm import Session
 
-from api.access.callers import Caller, CallerHere, router
+from api.callers import Caller, CallerHere, router
 from api.deps import Cursor, IfNoneMatch, PageLimit, SafeText, ServicesHere, as_json, only_json
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_once

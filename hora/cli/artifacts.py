@@ -26,8 +26,9 @@ def artifacts(
     as_json: AsJson = False,
 ) -> None:
     """List the files that a job left, or fetch them. A download that broke off goes on where it was."""
+    from hora.cli.download_progress import progress
     from hora.connection import connect
-    from hora.render.artifacts import artifacts_table, progress
+    from hora.render.artifacts import artifacts_table
 
     if download is not None and everything:
         raise typer.BadParameter("give --download PATH or --all, not both")

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.orm import Session
 
+from jobs.db.storable import storable
 from jobs.db.tables import DatasetVersion, Host, Job, Upload
-from jobs.lifecycle.store import storable
 from jobs.model.states import TERMINAL
 from jobs.scheduling.placement_rows import is_alive
 

@@ -15,9 +15,10 @@ from sqlalchemy import cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
+from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import run_durations, usage
-from jobs.lifecycle.store import Lease, add_event, add_events, held, is_good, storable, transition
+from jobs.lifecycle.store import Lease, add_event, add_events, held, is_good, transition
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
 

@@ -8,7 +8,6 @@ Every function works in the caller's transaction; the caller commits.
     StaleTransition         the job is not where the caller believes; nothing was written
 """
 
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from sqlalchemy import ColumnElement, Select, String, and_, cast, exists, func, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Job, JobEvent
 from jobs.lifecycle.deliveries import tell_of_jobs
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
@@ -208,24 +208,3 @@ def add_events(
 
 _FRESH: dict[str, Any] = {"populate_existing": True}
 _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
-
-
-def storable(values: dict[str, Any]) -> dict[str, Any]:
-    """The values as PostgreSQL can hold them.
-
-    JSON has no NaN and no infinity, and a diverged loss is both: they are stored as null. No text there has a NUL,
-    and what a dying rank says may have one.
-    """
-    return {key: _storable_value(value) for key, value in values.items()}
-
-
-def _storable_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return storable(value)
-    if isinstance(value, list):
-        return [_storable_value(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, str) and "\x00" in value:
-        return value.replace("\x00", "\ufffd")
-    return value

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
+from jobs.db.storable import storable
 from jobs.db.tables import AuditEntry
-from jobs.lifecycle.store import storable
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from jobs.lifecycle.store import storable
+from jobs.db.storable import storable
 from jobs.model.states import EventKind
 from jobs.telemetry.blocks import BlockRow, Point, pack, split
 

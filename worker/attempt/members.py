@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from worker.attempt import lease_file
+from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberOrder
 from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
-from worker.member import HERE_PERIOD_S, LOGS, RECORDS, MemberOrder
 
 _TICK_S = 0.2
 _LEAST_SILENCE_S = 4 * HERE_PERIOD_S  # what is shorter means nothing

@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Slot
 from jobs.model.records import Launch, launch_file_name
+from worker.attempt.member_protocol import MemberOrder
 from worker.attempt.members import MembersOrder
 from worker.attempt.paths import AttemptPaths
-from worker.member import MemberOrder
 
 LOCALHOST = "localhost"
 LOOPBACK = "lo"

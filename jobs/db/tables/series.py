@@ -103,7 +103,7 @@ class HostSample(Base):
     at: Mapped[datetime] = mapped_column(primary_key=True)
     cpu_percent: Mapped[float | None]  # of all cores, 0..100
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)  # in use: what is not available to a new process
-    network_received_bytes_per_s: Mapped[float | None]  # see `worker.host.readings` for what is counted
+    network_received_bytes_per_s: Mapped[float | None]  # see `worker.sampling.host_readings` for what is counted
     network_sent_bytes_per_s: Mapped[float | None]
     disk_read_bytes_per_s: Mapped[float | None]
     disk_written_bytes_per_s: Mapped[float | None]

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from api.access.callers import router
 from api.access.rate_limits import Limits
 from api.access.token_cache import Tokens
+from api.callers import router
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.model.scopes import Scope

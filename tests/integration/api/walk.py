@@ -31,9 +31,7 @@ class Walked:
             return Scope.ADMIN
         if "_anybody" in self.guards:
             return Scope.READ
-        assert "_reader_or_submitter" in self.guards, (
-            f"{self.method} {self.path} is not made by api.access.callers.router"
-        )
+        assert "_reader_or_submitter" in self.guards, f"{self.method} {self.path} is not made by api.callers.router"
         return Scope.READ if self.method in SAFE else Scope.SUBMIT
 
 

@@ -1,7 +1,7 @@
 """Hosts, agents and supervisors without processes: they call what the real ones call, in the same order.
 
 `worker.dispatcher.Dispatcher` is the real one. What `worker.attempt.launcher`, `worker.attempt.supervision` and
-`worker.host.agent` do to the rows is here in a few lines each, because theirs is bound to processes.
+`worker.agent` do to the rows is here in a few lines each, because theirs is bound to processes.
 """
 
 from collections.abc import Callable, Iterator

@@ -10,9 +10,9 @@ from jobs.lifecycle.store import Lease
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
+from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.dispatcher import Dispatcher
-from worker.host.agent import Agent
 from worker.host.gpus import Gpu
 
 

@@ -15,8 +15,8 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from tests.integration.worker.agents import agent_of
+from worker.agent import Agent
 from worker.attempt.processes import sweep
-from worker.host.agent import Agent
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 

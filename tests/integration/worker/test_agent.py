@@ -20,10 +20,10 @@ from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
+from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.attempt.paths import paths_of
 from worker.attempt.processes import marked, sweep
-from worker.host.agent import Agent
 
 
 def test_the_host_and_its_slots_come_and_go_with_what_it_has(

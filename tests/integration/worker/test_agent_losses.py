@@ -22,11 +22,11 @@ from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
+from worker.agent import Agent
 from worker.attempt.intake import Intake
 from worker.attempt.paths import paths_of
 from worker.attempt.processes import marked
-from worker.host.agent import Agent
-from worker.host.leaving import leave
+from worker.leaving import leave
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: 
 def test_a_supervisor_that_does_not_leave_is_left_behind(
     sessions: Sessions, settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.host.leaving._STORING_S", 0.1)
+    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
     lease = given.a_running_attempt(sessions)
     supervisor = start("trap '' TERM; exec sleep 60")
     supervised_by(sessions, lease, living(supervisor.pid))
@@ -239,7 +239,7 @@ def test_a_supervisor_that_does_not_leave_is_left_behind(
 def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
     sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.host.leaving._STORING_S", 0.1)
+    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
     lease = _over_two_hosts(sessions)
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
     assert not leave(sessions, settings.model_copy(update=quick))

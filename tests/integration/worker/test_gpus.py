@@ -13,8 +13,8 @@ from typing import Any
 import pynvml
 import pytest
 
+from worker.agent import slots_of
 from worker.host import gpus as gpus_module
-from worker.host.agent import slots_of
 from worker.host.gpus import LOST, GpuReading, find_gpus, is_in_use, is_lost
 from worker.host.topology import gpu_info, ranges
 

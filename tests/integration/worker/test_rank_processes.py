@@ -11,8 +11,8 @@ import pytest
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.processes import marked
-from worker.host import rank_processes
-from worker.host.rank_processes import RankProcesses
+from worker.sampling import rank_processes
+from worker.sampling.rank_processes import RankProcesses
 
 BUSY = [sys.executable, "-S", "-c", "while True: pass"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.model.records import CheckpointSaved, EpochEnded, RankEpochEnded, RankStarted, StepEnded, rank_records_name
 from worker.attempt.paths import paths_of
-from worker.host.rank_steps import NO_STEP, RankOnHost, RankSteps, Step, newest_step
+from worker.sampling.rank_steps import NO_STEP, RankOnHost, RankSteps, Step, newest_step
 
 RANK = RankOnHost("job", 2, 1, is_led_here=True)
 

@@ -22,9 +22,9 @@ from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import marked
-from worker.host import sampler as sampler_module
 from worker.host.gpus import find_gpus
-from worker.host.sampler import Sampler
+from worker.sampling import sampler as sampler_module
+from worker.sampling.sampler import Sampler
 
 Make = Callable[..., Sampler]
 

@@ -51,11 +51,11 @@ def failed(logger: Any, error: str) -> None:
 
 def test_a_line_says_when_who_and_what() -> None:
     with logging_of_a_supervisor() as stderr:
-        logging.getLogger("worker.host.agent").info("supervisor %d started", 7)
+        logging.getLogger("worker.agent").info("supervisor %d started", 7)
     (line,) = stderr.lines
     assert line.pop("timestamp").endswith("Z")
     assert line == {
-        "event": "supervisor 7 started", "level": "info", "logger": "worker.host.agent",
+        "event": "supervisor 7 started", "level": "info", "logger": "worker.agent",
         "part": "supervisor", "job": "3k9v0t2m7x1q", "attempt": 2,
     }  # fmt: skip
 

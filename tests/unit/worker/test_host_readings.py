@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.host import readings as host_readings
-from worker.host.readings import HostReading, HostReadings, Moved, disk_bytes, memory_in_use, network_bytes
+from worker.sampling import host_readings
+from worker.sampling.host_readings import HostReading, HostReadings, Moved, disk_bytes, memory_in_use, network_bytes
 
 STAT = "cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 100 0 50 800 50 0 0 0 7 7\nintr 1 2 3\n"
 MEMINFO = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    600 kB\nBuffers:           1 kB\n"

@@ -27,9 +27,9 @@ from jobs.runtime.processes import mark_of
 from jobs.scheduling import registration
 from jobs.telemetry.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
 from worker.host.gpus import NO_GPU, Gpu, GpuReading
-from worker.host.rank_processes import RankKey, RankProcesses, RankReading
-from worker.host.rank_steps import NO_STEP, RankOnHost, RankSteps, Step
-from worker.host.readings import HostReading, HostReadings
+from worker.sampling.host_readings import HostReading, HostReadings
+from worker.sampling.rank_processes import RankKey, RankProcesses, RankReading
+from worker.sampling.rank_steps import NO_STEP, RankOnHost, RankSteps, Step
 
 _log = logging.getLogger(__name__)
 _KEPT = 60  # readings, while the database is away: the attempts themselves last for a lease without it

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from api.access.callers import caller_of
+from api.callers import caller_of
 from api.deps import Services
 from api.polling.entity_tags import is_known, unchanged
 from api.polling.job_polls import Polls

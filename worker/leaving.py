@@ -16,7 +16,7 @@ from jobs.db.tables import Attempt, Slot
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing, registration
-from worker.host.agent import supervisor_of
+from worker.agent import supervisor_of
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 0.2

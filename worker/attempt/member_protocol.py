@@ -1,0 +1,32 @@
+"""What a supervisor and the members on its other hosts tell each other, as JSON lines. Used at both ends.
+
+A member's first line of input is its order; once it has said that it is here, commands follow.
+
+    in      {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
+            {"do": "stop"}                                put the stop file before them
+            {"do": "signal", "number": n}                 send them a signal
+            {"do": "look", "number": i}                   tell how many processes are left; no rank starts any more
+            {"do": "leave"}                               end what is left and leave
+    out     {"say": "here", "now": s, "leased": b}        first when the host is ready, then once a second
+            {"say": "lines", "kind": k, "rank": r, "text": t}   what rank r appended to its records or log
+            {"say": "left", "look": i, "processes": n}    with n = 0 all lines have been sent
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RECORDS, LOGS = "records", "logs"
+HERE_PERIOD_S = 1.0
+
+
+@dataclass(frozen=True)
+class MemberOrder:
+    """What a member is told first. Paths are those of its own host."""
+
+    host: str
+    mark: str
+    ranks: Sequence[int]
+    launch: dict[str, Any]  # what its ranks are told: a `jobs.model.records.Launch`
+    launch_file: str
+    scratch: str
