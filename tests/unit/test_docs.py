@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
@@ -12,10 +13,11 @@ from pydantic import BaseModel
 
 from jobs.insight.studies.grid import cells_of
 from jobs.lifecycle.admission import Site, unsupported
-from jobs.model.spec import Spec, load_yaml, parse_spec
+from jobs.model.spec import Spec, load_yaml, parse_spec, spec_from
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings
 from jobs.views.studies import StudySpec
+from tests.command_table import commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -123,3 +125,39 @@ def snippets(page: Path) -> list[str]:
 @pytest.mark.parametrize("spec", [text for page in PAGES for text in snippets(page)])
 def test_specs_on_the_pages_can_be_submitted_where_there_is_data(spec: str) -> None:
     assert unsupported(parse_spec(spec), Site(data_roots=["/data"])) == []
+
+
+def yaml_blocks(page: Path) -> list[str]:
+    """The YAML that a page shows: specs, parts of specs, studies, files of Compose."""
+    return re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("text", [text for page in PAGES for text in yaml_blocks(page)])
+def test_yaml_on_the_pages_can_be_submitted(text: str) -> None:
+    document = load_yaml(text)
+    if "services" in document:  # a file of Compose
+        return
+    if "base" in document:
+        specs = [cell.spec for cell in cells_of(StudySpec.model_validate_json(json.dumps(document)))]
+    else:
+        specs = [spec_from({"dataset": "digits"} | document)]
+    assert [problem for spec in specs for problem in unsupported(spec, Site(data_roots=["/data"]))] == []
+
+
+def shown_commands(page: Path) -> Iterator[list[str]]:
+    """The words behind `hora` of each command line in the code of a page: indented, or behind a prompt."""
+    for line in re.findall(r"^(?:    |\$ )(?:\.venv/bin/)?hora (.*)$", page.read_text(), re.MULTILINE):
+        words = shlex.split(line.partition(" | ")[0], comments=True)
+        yield words[2:] if words[0] == "--profile" else words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_on_the_pages_exist(page: Path) -> None:
+    known = dict(commands())
+    for words in shown_commands(page):
+        if words[0] in ("--install-completion", "--show-completion"):
+            continue
+        path = next((path for path in (tuple(words[:2]), tuple(words[:1])) if path in known), None)
+        assert path is not None, words
+        options = {text for option in known[path].params for text in (*option.opts, *option.secondary_opts)}
+        assert {word for word in words if re.fullmatch(r"--[a-z-]+|-[a-z]", word)} <= options | {"--help"}, words
