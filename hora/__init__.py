@@ -25,10 +25,11 @@ if TYPE_CHECKING:
         UnexpectedAnswer,
         WaitTimeout,
     )
+    from jobs.model.spec import Spec
 
 __all__ = [
     "Client", "Conflict", "HoraError", "Job", "JobFailed", "NotAuthorized", "NotFound", "ProblemError", "QuotaExceeded",
-    "RateLimited", "ServiceUnavailable", "Study", "UnexpectedAnswer", "WaitTimeout",
+    "RateLimited", "ServiceUnavailable", "Spec", "Study", "UnexpectedAnswer", "WaitTimeout",
 ]  # fmt: skip
 
 _OF_CLIENT = frozenset({"Client", "Job", "Study"})
@@ -39,6 +40,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _OF_CLIENT:
         from hora import client as home
+    elif name == "Spec":
+        from jobs.model import spec as home  # type: ignore[no-redef]
     else:
         from hora import errors as home  # type: ignore[no-redef]
     return getattr(home, name)
