@@ -17,6 +17,7 @@ from api.broker import Broker
 from api.deps import Services, only_known_parameters
 from api.entity_tags import installed_version
 from api.limits import Limits
+from api.lingering import Lingering
 from api.live.hub import Hub
 from api.live.topics import LIVE_READS
 from api.live_metrics import LiveGauges
@@ -121,6 +122,7 @@ def app_for(configuration: Settings) -> FastAPI:
     app.add_middleware(BodyLimit, limit=MAX_BYTES)
     app.add_middleware(ShortAnswers, polled=lookups.JOB_POLLED)
     app.add_middleware(Requests, durations_s=metrics.request_durations(registry))
+    app.add_middleware(Lingering)  # outside of `Requests`: a request is done when it is answered
     return app
 
 
