@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.dependencies.models import Dependant
-from pydantic import BaseModel, StringConstraints
+from pydantic import AfterValidator, BaseModel, StringConstraints
 from sqlalchemy import Engine
 
 from api.broker import Broker
@@ -20,6 +20,7 @@ from api.waiting import Polls
 from jobs.admission import Site
 from jobs.database import Sessions
 from jobs.hints import Hints
+from jobs.printable import one_form
 from jobs.settings import Settings
 from jobs.spec import FieldProblem
 
@@ -60,6 +61,7 @@ HostName = Annotated[
 ]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
 SearchText = Annotated[SafeText, StringConstraints(min_length=1, max_length=200)]
+NameText = Annotated[SafeText, AfterValidator(one_form)]  # of a job: stored names and labels are in this form
 
 
 IfNoneMatch = Annotated[

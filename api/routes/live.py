@@ -15,6 +15,7 @@ from api.openapi import NO_SUCH_JOB
 from api.problems import Unavailable, invalid
 from jobs import history, versions
 from jobs.cursors import InvalidCursor
+from jobs.printable import one_form
 from jobs.spec import FieldProblem
 from jobs.store import get_job
 from jobs.views.base import Listed
@@ -146,4 +147,4 @@ def _label(text: str) -> tuple[str, str]:
     key, colon, value = text.partition(":")
     if not colon:
         raise invalid([FieldProblem("label", "write it as key:value", text[:80])])
-    return key, value
+    return key, one_form(value)

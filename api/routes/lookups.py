@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
 
 from api.access import router
-from api.deps import Cursor, IfNoneMatch, JobId, PageLimit, SafeText, SearchText, Services, ServicesHere
+from api.deps import Cursor, IfNoneMatch, JobId, NameText, PageLimit, SafeText, SearchText, Services, ServicesHere
 from api.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
 from api.openapi import NO_SUCH_JOB
 from api.problems import invalid
@@ -17,6 +17,7 @@ from api.short_answers import Polled
 from api.waiting import Polls, page_tag, standings_of
 from jobs import store
 from jobs.listing import JobFilter, Wanted, list_jobs
+from jobs.printable import one_form
 from jobs.sorting import Order
 from jobs.spec import FieldProblem
 from jobs.states import Status
@@ -44,7 +45,7 @@ Statuses = Annotated[
 Labels = Annotated[
     list[SafeText], Query(description="`key:value`; all of these", max_length=20, examples=[["team:vision"]])
 ]
-Name = Annotated[SafeText | None, Query(description="Jobs of this name")]
+Name = Annotated[NameText | None, Query(description="Jobs of this name")]
 Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
 Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
 Paused = Annotated[bool | None, Query(description="Jobs that a person asked to wait, or all others")]
@@ -124,7 +125,7 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
     wrong = [text for text in given if not text.partition(":")[1]]
     if wrong:
         raise invalid([FieldProblem("label", "write it as key:value", text[:80]) for text in wrong])
-    return tuple((key, value) for key, _, value in (text.partition(":") for text in given))
+    return tuple((key, one_form(value)) for key, _, value in (text.partition(":") for text in given))
 
 
 @routes.get("/jobs/{job_id}", response_model=JobView, responses=UNCHANGED | NO_SUCH_JOB)

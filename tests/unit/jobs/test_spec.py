@@ -176,8 +176,8 @@ def test_null_turns_early_stopping_off() -> None:
         ("name", smallest(name="two\nlines")),  # characters that no name, path or database holds
         ("name", smallest(name="ends\n")),
         ("name", smallest(name="")),
-        ("name", smallest(name="../../etc")),
-        ("name", smallest(name="x; touch y")),
+        ("name", smallest(name="   ")),
+        ("name", smallest(name="a\u202eb")),
         ("project", smallest(project="-x")),
         ("dataset.source", smallest(dataset="digits\u0000")),
         ("dataset.label", smallest(dataset={"source": "d", "label": "a\u0000b"})),
@@ -211,6 +211,12 @@ def test_null_turns_early_stopping_off() -> None:
 )
 def test_a_wrong_field_is_refused_by_its_path(field: str, document: Any) -> None:
     assert fields_of(document) == [field]
+
+
+@pytest.mark.parametrize("name", ["Zoë 訓練", "it's <ok>", "👩\u200d🔬", "../../etc", "x; touch y"])
+def test_a_name_and_a_label_hold_any_printable_text(name: str) -> None:
+    spec = parse_spec(json.dumps(smallest(name=name, labels={"k": name})))
+    assert (spec.name, spec.labels) == (name, {"k": name})
 
 
 def kinds_of(annotation: Any) -> Iterator[Any]:
