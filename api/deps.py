@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.dependencies.models import Dependant
-from pydantic import BaseModel, StringConstraints
+from pydantic import AfterValidator, BaseModel, StringConstraints
 from sqlalchemy import Engine
 
 from api.access.rate_limits import Limits
@@ -21,6 +21,7 @@ from api.polling.job_polls import Polls
 from api.problems import UnsupportedBody, invalid
 from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import Site
+from jobs.model.printable import one_form
 from jobs.model.spec import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
@@ -62,6 +63,7 @@ HostName = Annotated[
 ]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
 SearchText = Annotated[SafeText, StringConstraints(min_length=1, max_length=200)]
+NameText = Annotated[SafeText, AfterValidator(one_form)]  # of a job: stored names and labels are in this form
 
 
 IfNoneMatch = Annotated[

@@ -17,6 +17,7 @@ from api.access.rate_limits import Limits
 from api.access.token_cache import Tokens
 from api.broker import Broker
 from api.deps import Services, only_known_parameters
+from api.lingering import Lingering
 from api.live.hub import Hub
 from api.live.topics import LIVE_READS
 from api.metrics import cluster
@@ -122,6 +123,7 @@ def app_for(configuration: Settings) -> FastAPI:
     app.add_middleware(BodyLimit, limit=MAX_BYTES)
     app.add_middleware(ShortAnswers, polled=lookups.JOB_POLLED)
     app.add_middleware(Requests, durations_s=cluster.request_durations(registry))
+    app.add_middleware(Lingering)  # outside of `Requests`: a request is done when it is answered
     return app
 
 

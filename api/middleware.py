@@ -1,6 +1,6 @@
 """What surrounds every request, as plain ASGI: its id, its log line, its duration, and the limit of its body.
 
-`Requests` is the outermost layer and lets no exception out: what nothing else caught is answered with 500 here.
+`Requests` lets no exception out: what nothing else caught is answered with 500 here. Around it is only `api.lingering`.
 """
 
 import re

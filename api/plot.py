@@ -4,6 +4,7 @@ A process of its own, started by `api.drawing`: matplotlib takes 100 MB that the
 """
 
 import sys
+import warnings
 from typing import Any
 
 import matplotlib as mpl
@@ -13,9 +14,14 @@ mpl.rcParams["text.parse_math"] = False  # a $ in a name is a $
 mpl.rcParams["svg.fonttype"] = "none"
 
 from matplotlib.figure import Figure  # noqa: E402 - after the choice of the renderer
+from matplotlib.font_manager import get_font_names  # noqa: E402
 from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: E402
 
 from jobs.insight.studies.plots import Line, Panel, Plot  # noqa: E402
+
+# Matplotlib's own font has Latin, Greek, Cyrillic and Arabic. These have more scripts, where they are installed.
+_MORE_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Droid Sans Fallback", "WenQuanYi Zen Hei", "Unifont")
+mpl.rcParams["font.family"] = ["DejaVu Sans", *(name for name in _MORE_FONTS if name in get_font_names())]
 
 _MOST_IN_LEGEND = 10
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]  # Okabe and Ito: for all eyes
@@ -26,6 +32,8 @@ def main() -> None:
     """Read the plot, write the picture."""
     plot = Plot.model_validate_json(sys.stdin.buffer.read())
     figure = drawn(plot)
+    # What no font has is drawn as a box.
+    warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
     figure.savefig(sys.stdout.buffer, format="png", dpi=120)
 
 
@@ -33,7 +41,8 @@ def drawn(plot: Plot) -> Figure:
     """The figure of a plot, with its panels side by side."""
     count = max(1, len(plot.panels))
     figure = Figure(figsize=(1 + 5.5 * count, 4.6), layout="constrained")
-    figure.suptitle(plot.title if plot.panels else f"{plot.title}: no results yet")
+    title = _cut(plot.title, 128)
+    figure.suptitle(title if plot.panels else f"{title}: no results yet", wrap=True)
     axes = figure.subplots(1, count, squeeze=False)[0]
     for panel, here in zip(plot.panels, axes, strict=False):
         _draw(panel, here)
@@ -44,7 +53,7 @@ def drawn(plot: Plot) -> Figure:
 
 def _draw(panel: Panel, axes: Any) -> None:
     for number, line in enumerate(panel.lines):
-        label = (line.label or None) if number < _MOST_IN_LEGEND else None
+        label = (_cut(line.label, 40) or None) if number < _MOST_IN_LEGEND else None
         colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
         x, style = line.x, "-"
         if panel.ticks is not None:  # nothing lies between two texts; lines side by side stay apart
@@ -80,7 +89,7 @@ def _set_axes(panel: Panel, axes: Any) -> None:
     xs = sorted({x for line in panel.lines for x in line.x})
     if panel.ticks is not None:
         axes.set_xlim(-0.5, len(panel.ticks) - 0.5)
-        axes.set_xticks(range(len(panel.ticks)), [tick[:24] for tick in panel.ticks])
+        axes.set_xticks(range(len(panel.ticks)), [_cut(tick, 24) for tick in panel.ticks])
         if sum(map(len, panel.ticks)) > 60:
             axes.tick_params(axis="x", labelrotation=30)
     elif len(xs) <= 8:
@@ -96,6 +105,10 @@ def _set_axes(panel: Panel, axes: Any) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(8))
     if panel.ideal is not None and axes.get_yscale() == "linear":
         axes.set_ylim(bottom=0)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _left_out(panel: Panel) -> str | None:

@@ -105,8 +105,9 @@ def _of_parameters(error: RequestValidationError) -> Problem:
 
 
 def _of_status(error: HTTPException) -> Problem:
-    if error.status_code == 400:  # FastAPI's, for bytes that are no text
-        return invalid([FieldProblem("", "Invalid JSON: the body is not text in UTF-8")])
+    if error.status_code == 400:  # FastAPI's, for bytes that are no text and for numbers of thousands of digits
+        message = "Invalid JSON: the body is not text in UTF-8, or has a number with too many digits"
+        return invalid([FieldProblem("", message)])
     title = http.HTTPStatus(error.status_code).phrase
     detail = error.detail if error.detail != title else ""
     slug = re.sub(r"[^a-z]+", "-", title.lower())

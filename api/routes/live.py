@@ -17,6 +17,7 @@ from api.problems import Unavailable, invalid
 from jobs.db.cursors import InvalidCursor
 from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job
+from jobs.model.printable import one_form
 from jobs.model.spec import FieldProblem
 from jobs.views.base import Listed
 from jobs.views.jobs import EventView
@@ -147,4 +148,4 @@ def _label(text: str) -> tuple[str, str]:
     key, colon, value = text.partition(":")
     if not colon:
         raise invalid([FieldProblem("label", "write it as key:value", text[:80])])
-    return key, value
+    return key, one_form(value)

@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
 
 from api.callers import router
-from api.deps import Cursor, IfNoneMatch, JobId, PageLimit, SafeText, SearchText, Services, ServicesHere
+from api.deps import Cursor, IfNoneMatch, JobId, NameText, PageLimit, SafeText, SearchText, Services, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
 from api.polling.job_polls import Polls, page_tag, standings_of
@@ -18,6 +18,7 @@ from api.unchanged_polls import Polled
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
+from jobs.model.printable import one_form
 from jobs.model.spec import FieldProblem
 from jobs.model.states import Status
 from jobs.views.base import Listed
@@ -44,7 +45,7 @@ Statuses = Annotated[
 Labels = Annotated[
     list[SafeText], Query(description="`key:value`; all of these", max_length=20, examples=[["team:vision"]])
 ]
-Name = Annotated[SafeText | None, Query(description="Jobs of this name")]
+Name = Annotated[NameText | None, Query(description="Jobs of this name")]
 Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
 Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
 Paused = Annotated[bool | None, Query(description="Jobs that a person asked to wait, or all others")]
@@ -124,7 +125,7 @@ def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
     wrong = [text for text in given if not text.partition(":")[1]]
     if wrong:
         raise invalid([FieldProblem("label", "write it as key:value", text[:80]) for text in wrong])
-    return tuple((key, value) for key, _, value in (text.partition(":") for text in given))
+    return tuple((key, one_form(value)) for key, _, value in (text.partition(":") for text in given))
 
 
 @routes.get("/jobs/{job_id}", response_model=JobView, responses=UNCHANGED | NO_SUCH_JOB)

@@ -1,6 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, bytes, counted, duration, number, percent, secondsBetween, short, UNKNOWN, words } from "./format.ts";
+import {
+  ago,
+  bytes,
+  counted,
+  duration,
+  fileStem,
+  number,
+  percent,
+  secondsBetween,
+  short,
+  UNKNOWN,
+  words,
+} from "./format.ts";
 
 test("figures have four significant digits", () => {
   assert.equal(number(0.931249), "0.9312");
@@ -54,4 +66,13 @@ test("what has no end yet lasts until now", () => {
 
 test("words of the api are words", () => {
   assert.equal(words("rank_failed"), "rank failed");
+});
+
+test("a file is named after any name, in any script, and in no other folder", () => {
+  assert.equal(fileStem("chips 8 gpu"), "chips-8-gpu");
+  assert.equal(fileStem("Zoë 訓練"), "Zoë-訓練");
+  assert.equal(fileStem("../../etc/passwd"), "etc-passwd");
+  assert.equal(fileStem('it\'s <ok>: "a|b"?'), "it-s-ok-a-b");
+  assert.equal(fileStem("👩‍🔬"), "unnamed");
+  assert.equal([...fileStem("訓".repeat(128))].length, 60);
 });

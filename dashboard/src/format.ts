@@ -101,3 +101,14 @@ export function secondsBetween(
 export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
+
+/** The beginning of a file's name, from a name that people gave: letters, digits, dots and hyphens, at most 60. */
+export function fileStem(name: string): string {
+  const safe = name.replace(/[^\p{L}\p{M}\p{N}._-]+/gu, "-");
+  return (
+    [...safe]
+      .slice(0, 60)
+      .join("")
+      .replace(/^[.-]+|[.-]+$/g, "") || "unnamed"
+  );
+}

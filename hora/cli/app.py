@@ -8,6 +8,7 @@ JSON and nothing else. An output that nobody reads any more ends the command wit
 of their own, `hora.cli_*`, which import what they use when they run.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -79,6 +80,8 @@ def everywhere(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding lacks
     try:
         code = _run(arguments)
         sys.stdout.flush()

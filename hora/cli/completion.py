@@ -1,5 +1,6 @@
 """What a shell proposes when a person presses Tab: ids and names that the service knows. Used by `hora.cli.options`."""
 
+import re
 from collections.abc import Callable, Iterable
 from itertools import islice
 from threading import Thread
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 Proposal = tuple[str, str]  # a name, and what a shell that can shows beside it
 PATIENCE_S = 1.0  # a person at a prompt waits no longer
 _MOST = 100  # of the newest, one page
+# zsh evaluates what it is told as a command, within quotes that a backslash in a job's name would take apart.
+_FOR_SHELLS = re.compile(r"[\\`$\"']")
 
 
 def names(ask: "Callable[[Service], Iterable[Proposal]]") -> Callable[[typer.Context, str], list[Proposal]]:
@@ -46,7 +49,7 @@ def _proposed(known: Iterable[Proposal], incomplete: str) -> Iterable[Proposal]:
 
     for text, about in islice(known, _MOST):
         if text.startswith(incomplete) and text == plain(text) and " " not in text:
-            yield text, escape(plain(about))
+            yield text, escape(_FOR_SHELLS.sub("_", plain(about)))
 
 
 def _jobs(service: "Service") -> Iterable[Proposal]:

@@ -59,7 +59,7 @@ def with_options(
             names = [names[0], *filter(None, [".".join(names[1:])])]
         if not equals or not all(names):
             raise InvalidSpec([FieldProblem("--set", "is FIELD=VALUE, such as dataset.validation=0.2", change)])
-        set_field(result, names, _value(text, path))
+        set_field(result, names, text if _is_plain_text(names, text) else _value(text, path))
     return result
 
 
@@ -83,6 +83,13 @@ def validated_study(document: Json) -> Json:
     except ValidationError as error:
         raise InvalidSpec(field_problems(error)) from None
     return document
+
+
+def _is_plain_text(names: Sequence[str], text: str) -> bool:
+    """Whether a value is what was typed, and no YAML: `run #5` and `8: a` are names. Quotes around one are YAML's."""
+    field = list(names[1:] if names[0] == "base" else names)
+    is_text = field == ["name"] or (field[0] == "labels" and len(field) == 2)
+    return is_text and not text.startswith(("'", '"'))
 
 
 def _value(text: str, path: str) -> Any:

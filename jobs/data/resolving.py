@@ -46,7 +46,7 @@ class Registry:
             return self._refused(spec, "only registered datasets have versions, written as NAME@N")
         found = self._versions(reference.name) if reference is not None else []
         if reference is None or (not found and reference.version is None):
-            return Resolved(spec, sizes_of(spec))
+            return Resolved(spec, _sizes_by_name(spec))
         if not found:
             return self._refused(spec, f"no dataset {reference.name} is registered{self.told()}")
         row = _named(reference, found)
@@ -69,6 +69,14 @@ class Registry:
 
     def _refused(self, spec: Spec, why: str) -> Resolved:
         return Resolved(spec, None, problems=[FieldProblem(_FIELD, why, spec.dataset.source)])
+
+
+def _sizes_by_name(spec: Spec) -> DatasetSizes | None:
+    """The sizes that the source's text tells; None too where its options are wrong, which `jobs.admission` refuses."""
+    try:
+        return sizes_of(spec)
+    except ValueError:
+        return None
 
 
 def _named(reference: Reference, found: Sequence[DatasetVersion]) -> DatasetVersion | str:

@@ -38,7 +38,8 @@ class Page(Generic[Item]):
 
 def encode(position: Position, *, of: str) -> str:
     """The cursor for `position` in the list that `of` identifies (its name, sort and filters)."""
-    payload = json.dumps(list(position), separators=(",", ":")).encode()
+    # Not escaped: an emoji of a name would take twelve characters, and a cursor may have a thousand.
+    payload = json.dumps(list(position), separators=(",", ":"), ensure_ascii=False).encode()
     return urlsafe_b64encode(_checksum(payload, of) + payload).decode().rstrip("=")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVarTuple
+from unicodedata import normalize
 
 from sqlalchemy import (
     ARRAY,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     any_,
     bindparam,
     literal,
+    or_,
     select,
     tuple_,
     union_all,
@@ -136,7 +138,9 @@ def _with_few(session: Session, wanted: Wanted) -> Wanted:
 
 
 def _with_text(search: str) -> Select[str]:
-    return select(JobText.job_id).where(contains(JobText.text, search))
+    """As it was typed, for sources are kept as they are; and composed, as names and labels are."""
+    typed = {search, normalize("NFC", search)}
+    return select(JobText.job_id).where(or_(*(contains(JobText.text, text) for text in sorted(typed))))
 
 
 class Seen(NamedTuple):

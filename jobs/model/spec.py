@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,19 +22,27 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$", max_length=128)]
+from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
+
+# The functions check the lengths, once the text is composed: a typed letter may be two characters before.
+Name = Annotated[
+    str, AfterValidator(name_text), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MOST_IN_NAME})
+]
 DEFAULT_PROJECT = "default"  # open to everybody, and always there
 DEFAULT_MODEL = "lenet5"
 ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
+LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
 Source = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)]
 Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=255)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
+MAX_SECONDS = 365 * 24 * 3600  # longer than any job, and a time that far away is still one that a timestamp holds
+Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
 EpochMetric = Literal[
     "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
@@ -160,8 +169,8 @@ class Spec(_Part):
     priority: Annotated[int, Field(ge=0, le=100)] = 50  # higher first
     project: ProjectName = DEFAULT_PROJECT
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
-    time_limit_s: Annotated[float | None, Field(gt=0)] = None
-    stall_timeout_s: Annotated[float, Field(gt=0)] = 600
+    time_limit_s: Seconds | None = None
+    stall_timeout_s: Seconds = 600
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=64)] = {}
     probe: ProbeSpec | None = None  # a batch probe instead of a training

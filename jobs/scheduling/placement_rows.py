@@ -29,12 +29,16 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, RunTime, Slot
+from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
 from jobs.scheduling.fitting import HostSlots, Wish
 from jobs.scheduling.placement import Live, Order, Waiting
 
 PASS = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
 _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
+# Specs of before limits were bounded may say 1e300: `placing` makes a time of it, and no timestamp goes that far.
+_STORED_LIMIT_S = cast(Job.spec["time_limit_s"].astext, Float(53))
+_TIME_LIMIT_S = case((_STORED_LIMIT_S > MAX_SECONDS, MAX_SECONDS), else_=_STORED_LIMIT_S).label("time_limit_s")
 QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
 READY = func.coalesce(Job.not_before, func.now()) <= func.now()  # it waits out no back-off
 IN_QUEUE = and_(Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
@@ -96,7 +100,7 @@ def waiting_jobs() -> Select[Any]:
         Job.id, Job.priority, Job.created_at, _CREATED_S.label("created_s"), Job.gpus, Job.project,
         Job.spec["device"].astext.label("device"),
         Job.spec["placement"].astext.label("placement"),
-        cast(Job.spec["time_limit_s"].astext, Float(53)).label("time_limit_s"),
+        _TIME_LIMIT_S,
         case((again, Job.spec["min_gpus"].as_integer())).label("fewest_gpus"),  # it starts with all that it asks for
         case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer())).label("global_batch"),
         case((again, last), else_=null()).label("last_shares"),
@@ -186,7 +190,7 @@ def _holding() -> Select[Any]:
         select(
             Attempt.id.label("attempt_id"), Job.priority, Job.id, _CREATED_S.label("created_s"),
             age_s.label("age_s"), eta_s.label("eta_s"),
-            cast(Job.spec["time_limit_s"].astext, Float(53)).label("time_limit_s"),
+            _TIME_LIMIT_S,
             RunTime.durations_s,
             leaving.label("leaving"),
             func.coalesce(Attempt.due_at <= func.now(), False).label("overdue"),

@@ -27,7 +27,7 @@ class NewToken(BaseModel):
     expires_in_s: Annotated[int, Field(ge=1, le=TEN_YEARS_S, strict=True)] | None = Field(
         None, description="Null: as long as the token that makes it"
     )
-    rate_limit_per_s: Annotated[float, Field(gt=0, le=1e6, strict=True, allow_inf_nan=False)] | None = Field(
+    rate_limit_per_s: Annotated[float, Field(ge=0.001, le=1e6, strict=True, allow_inf_nan=False)] | None = Field(
         None, description="Requests a second; null: what the settings say for its scope"
     )
 

@@ -171,7 +171,7 @@ class Launcher:
         lease_file.extend(paths.lease_file, claimed_at + settings.ranks_lease_s)
         launch = launch_of(lease, spec, paths, settings, layout, ref)
         launch_file = paths.launch_dir / launch_file_name(layout.lead.address)
-        launch_file.write_text(launch.model_dump_json(indent=2))
+        launch_file.write_text(launch.model_dump_json(indent=2), "utf-8")
         mark, files = mark_of(lease.job_id, lease.number), files_of(settings)
         environment = rank_environment(
             os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank

@@ -17,12 +17,14 @@ _FIGURES = (
     "gpu_hours",
 )  # fmt: skip
 _DIGITS = {"val_accuracy": 4, "samples_per_s": 0}
+# What a formula begins with; in Chinese and Japanese spreadsheets also in full width.
+_FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target"})  # from seconds of one slot to months of many
 
 
 def markdown(report: StudyReport) -> str:
     """The report as a page of Markdown with one table (that of GitHub and of most others)."""
-    parts = [f"# {_markdown(report.name)}", _state(report)]
+    parts = [f"# {_heading(report.name)}", _state(report)]
     if report.findings:
         parts.append("\n".join(f"- {_markdown(finding)}" for finding in report.findings))
     parts.append(_table(report))
@@ -101,8 +103,13 @@ def _number(name: str, value: float) -> str:
 
 def _markdown(text: str) -> str:
     """The text as it is, whatever it holds: nothing of it is markup, and it stays on its line."""
-    escaped = re.sub(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", " ".join(text.split("\n")))
+    escaped = re.sub(r"([\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", " ".join(text.split("\n")))
     return escaped.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _heading(text: str) -> str:
+    """The same as a heading, which may end with hashes of its own."""
+    return re.sub(r"(#+)$", r"\\\1", _markdown(text))
 
 
 def _line(text: str) -> str:
@@ -143,7 +150,7 @@ def _cell(value: Any) -> Any:
     """A text that a spreadsheet would take for a formula gets a quote before it, which makes it a text there."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
 
 
 def _text(value: Any) -> str:

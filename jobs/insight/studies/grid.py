@@ -5,7 +5,6 @@ or `base.FIELD`.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from jobs.model.printable import MOST_IN_NAME, cleaned
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec, set_field, spec_from
 from jobs.views.studies import StudySpec
 
@@ -25,7 +25,6 @@ _NOT_VARIED = {
     "labels": "a label changes nothing that a study could measure",
     "probe": "a study is made of trainings; submit a batch probe by itself",
 }
-_LONGEST_NAME = 128
 _SEEDS = 2**32
 
 
@@ -120,8 +119,7 @@ def _document(study: StudySpec, values: Mapping[str, Any]) -> dict[str, Any]:
 def job_name(study: str, values: Mapping[str, Any]) -> str:
     """What lists show for the jobs of a cell: the study and the cell's values, as far as a name may hold them."""
     text = " ".join([study, *(f"{field.rpartition('.')[2]} {_text(value)}" for field, value in values.items())])
-    longest = _LONGEST_NAME - len(" r100")
-    return re.sub(r"[^A-Za-z0-9._ -]+", "-", text)[:longest].rstrip()
+    return cleaned(text, MOST_IN_NAME - len(" r100"))
 
 
 def _text(value: Any) -> str:

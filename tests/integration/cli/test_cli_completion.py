@@ -48,6 +48,18 @@ def test_ids_come_from_the_service(short_folder: Path, played: Callable[[Answer]
         assert "[/], queued" in told_more
 
 
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_no_name_is_a_command_to_a_shell(short_folder: Path, played: Callable[[Answer], None], shell: str) -> None:
+    names = [r"\$(touch x)", r"\`touch x\`", r"\" ; touch x ; ", "it's", "訓練 ok"]
+    played(lambda _: told(page(*(job(id=f"0a{at}", name=name) for at, name in enumerate(names)))))
+    told_more = "\n".join(proposed(short_folder, "hora show 0a", shell))
+    assert "訓練 ok, queued" in told_more
+    assert "it_s, queued" in told_more
+    for sign in ("\\", "`", "$"):
+        assert sign not in told_more
+    assert "__ ; touch x" in told_more
+
+
 def test_names_of_commands_and_statuses_need_no_service(short_folder: Path) -> None:
     assert proposed(short_folder, "hora stu") == ["study", "studies"]
     assert proposed(short_folder, "hora ls --status r") == ["running"]

@@ -1,16 +1,20 @@
 """Whatever stands in names, labels, lines and messages: no command lets it drive the terminal."""
 
+import io
 import json
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import httpx2 as httpx
 import pytest
 
+from hora.cli.app import main
 from hora.service import Service
 from tests.command_table import commands
 from tests.commands import hora
 from tests.integration.cli.answers import answering
+from tests.unit.hora.played import job, page, told
 
 # Markup, an emoji's name, a title for the window, a bell, a line from the start, C1, the writing turned around, no
 # letter at all, and a line that looks like one of ours.
@@ -80,3 +84,13 @@ def test_a_hostile_problem_drives_no_terminal(short_folder: Path, monkeypatch: p
     done = hora(short_folder, "show", "x")
     assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07" in done.stderr
     assert DRIVES.findall(done.stderr) == []
+
+
+def test_a_name_that_the_output_cannot_encode_is_shown_as_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = httpx.MockTransport(lambda _: told(page(job(id="0abc", name="Zoë 訓練"))))
+    monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    with redirect_stdout(printed):
+        code = main(["ls"])
+    printed.seek(0)
+    assert (code, r"0abc  Zo\xeb \u8a13\u7df4" in printed.read()) == (0, True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import islice
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import insert, text
@@ -54,6 +55,15 @@ def is_heard(sessions: Sessions, job_id: str, reader: Reader) -> bool:
     with sessions.begin() as session:
         note(session, job_id, "again")
     return bool(reader.of("state"))
+
+
+def test_a_label_is_found_however_it_is_typed(service: Service, sessions: Sessions, read: Read) -> None:
+    old = service.submit(SPEC)["id"]
+    everything, labelled = read("/v1/events"), read("/v1/events", "label=" + quote("team:Zoe\u0308 訓練"))
+    until(lambda: is_heard(sessions, old, everything), what="a stream that is told")
+    job = service.submit(SPEC | {"name": "it's <ok>\u3000👩\u200d🔬", "labels": {"team": "Zoë 訓練"}})
+    until(lambda: labelled.of("state"), what="the job")
+    assert labelled.of("state")[0]["name"] == job["name"] == "it's <ok>\u3000👩\u200d🔬"
 
 
 def test_who_comes_back_is_told_of_what_changed_meanwhile(service: Service, sessions: Sessions, read: Read) -> None:

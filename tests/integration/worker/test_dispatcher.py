@@ -143,6 +143,19 @@ def test_a_blocked_job_is_passed_only_by_those_that_end_in_time(sessions: Sessio
     assert given.kept_for(sessions) == {"ha": None}
 
 
+def test_a_limit_from_before_limits_were_bounded_stops_no_pass(sessions: Sessions, make: Make) -> None:
+    given.a_host(sessions, slots=2)
+    given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[0])
+    given.a_job(sessions, gpus=2)
+    short = given.a_job(sessions, gpus=1, time_limit_s=500)
+    with sessions.begin() as session:
+        endless = Job.spec.concat({"time_limit_s": 1e300})
+        session.execute(update(Job).where(Job.id != short).values(spec=endless))
+    assert make().run() == 1
+    assert short in placed(sessions)
+    assert given.the_attempt(sessions, live(sessions)[1]).due_at is not None
+
+
 def test_what_overstays_makes_room_for_the_job_that_it_passed(sessions: Sessions, make: Make) -> None:
     given.a_host(sessions, slots=2)
     busy = given.an_attempt(sessions, given.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])

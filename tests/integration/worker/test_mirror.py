@@ -329,6 +329,15 @@ def test_what_a_run_says_of_its_job(mirror: Mirroring, there: There, sessions: S
     assert params["dataset.source"] == "d" * 500
 
 
+def test_a_name_and_a_label_in_any_script(mirror: Mirroring, there: There, sessions: Sessions) -> None:
+    name = "Zoë 訓練 👩\u200d🔬 it's <ok> `x` = 'y'"
+    lease = a_planned_attempt(sessions, name=name, labels={"team": name})
+    trains(sessions, lease, first=1, last=STEPS_AN_EPOCH)
+    mirror.copy()
+    tags = {tag["key"]: tag["value"] for tag in there.run()["data"]["tags"]}
+    assert (there.run()["info"]["run_name"], tags["mlflow.runName"], tags["label.team"]) == (name, name, name)
+
+
 def test_what_its_gpus_did(mirror: Mirroring, there: There, sessions: Sessions) -> None:
     lease = a_planned_attempt(sessions)
     nothing = dict.fromkeys(SampleRow._fields)

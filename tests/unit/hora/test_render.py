@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from rich.cells import cell_len
 
 from hora.render.jobs import Finding, epoch_line, findings_table, job_details, jobs_table, progress_line, results_table
 from hora.render.text import duration, ordinal, plain, ranges
@@ -195,3 +196,11 @@ def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
 def test_findings_say_what_to_do() -> None:
     text = shown(findings_table([Finding("disk space", "fail", "0.1 GB free", "Make room.")]))
     assert "disk space  fail  0.1 GB free  Make room." in text
+
+
+@pytest.mark.parametrize("name", ["Zoë 訓練", "it's <ok>", "한국어", "=1+1", "e\u0301"])
+def test_the_column_behind_a_name_stands_where_its_head_does(name: str) -> None:
+    head, first, second = shown(jobs_table([JOB | {"name": name}, JOB], NOW)).splitlines()
+    assert name in first
+    place = cell_len(first[: first.index("succeeded")])
+    assert place == cell_len(second[: second.index("succeeded")]) == cell_len(head[: head.index("STATUS")])

@@ -82,6 +82,19 @@ def test_a_yaml_date_is_text_and_not_an_error_of_ours() -> None:
     assert validated(document)["name"] == "2024-01-01"
 
 
+@pytest.mark.parametrize(
+    "name", ["[red]x[/red] :a:", "run #5", "a: b", "8", "null", "it's <ok>", "{x}", "Zoë 訓練", "- x"]
+)
+def test_a_name_is_what_was_typed_and_no_yaml(name: str) -> None:
+    changes = [f"name={name}", f"labels.k={name}", f"base.name={name}", f"base.labels.k={name}"]
+    texts = {"name": name, "labels": {"k": name}}
+    assert with_options({}, {}, changes) == texts | {"base": texts}
+
+
+def test_a_name_in_quotes_is_what_they_hold() -> None:
+    assert with_options({}, {}, ['name="a: b"', "labels.k='x'"]) == {"name": "a: b", "labels": {"k": "x"}}
+
+
 def test_a_change_that_is_no_finite_number_is_refused() -> None:
     with pytest.raises(InvalidSpec, match=r"learning_rate: is not a finite number"):
         with_options({}, {}, ["learning_rate=.nan"])

@@ -1,12 +1,17 @@
 """A spec is read whole or refused with every wrong field named."""
 
 import json
-from typing import Any
+import math
+import re
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
-from jobs.model.spec import FieldProblem, InvalidSpec, Spec, load_yaml, parse_spec, spec_from
+from jobs.model.spec import MAX_SECONDS, FieldProblem, InvalidSpec, Spec, load_yaml, parse_spec, set_field, spec_from
 
 SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
@@ -171,8 +176,8 @@ def test_null_turns_early_stopping_off() -> None:
         ("name", smallest(name="two\nlines")),  # characters that no name, path or database holds
         ("name", smallest(name="ends\n")),
         ("name", smallest(name="")),
-        ("name", smallest(name="../../etc")),
-        ("name", smallest(name="x; touch y")),
+        ("name", smallest(name="   ")),
+        ("name", smallest(name="a\u202eb")),
         ("project", smallest(project="-x")),
         ("dataset.source", smallest(dataset="digits\u0000")),
         ("dataset.label", smallest(dataset={"source": "d", "label": "a\u0000b"})),
@@ -206,6 +211,66 @@ def test_null_turns_early_stopping_off() -> None:
 )
 def test_a_wrong_field_is_refused_by_its_path(field: str, document: Any) -> None:
     assert fields_of(document) == [field]
+
+
+@pytest.mark.parametrize("name", ["Zoë 訓練", "it's <ok>", "👩\u200d🔬", "../../etc", "x; touch y"])
+def test_a_name_and_a_label_hold_any_printable_text(name: str) -> None:
+    spec = parse_spec(json.dumps(smallest(name=name, labels={"k": name})))
+    assert (spec.name, spec.labels) == (name, {"k": name})
+
+
+def kinds_of(annotation: Any) -> Iterator[Any]:
+    """The types that a field's values may be of."""
+    if get_origin(annotation) is Annotated:
+        yield from kinds_of(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for kind in get_args(annotation):
+            yield from kinds_of(kind)
+    else:
+        yield annotation
+
+
+def numbers_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The path of each field of a model that takes a number, with those of its parts."""
+    for name, field in model.model_fields.items():
+        kinds = set(kinds_of(field.annotation))
+        if kinds & {int, float}:
+            yield f"{prefix}{name}"
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from numbers_of(kind, f"{prefix}{name}.")
+
+
+NUMBERS = sorted(set(numbers_of(Spec)) - {"early_stopping.min_delta"})  # which is compared with, and nothing else
+
+
+def test_the_numbers_are_found() -> None:
+    assert {"time_limit_s", "seed", "min_gpus", "dataset.validation", "probe.seconds"} <= set(NUMBERS)
+    assert len(NUMBERS) > 20
+
+
+@pytest.mark.parametrize(
+    "number", [1e300, math.inf, -math.inf, math.nan, 2**63, 10**400], ids=lambda number: f"{number}"[:20]
+)
+@pytest.mark.parametrize("field", NUMBERS)
+def test_a_number_beyond_what_it_is_kept_in_is_refused_at_its_field(field: str, number: float) -> None:
+    document = smallest(dataset={"source": "d"}, model={"name": "mlp"}, early_stopping={}, checkpoint={}, probe={})
+    set_field(document, field.split("."), number)
+    found = [problem for problem in problems_of(document) if problem.field == field]
+    assert found
+    for problem in found:
+        assert problem.received is not None
+        assert re.search("(less|greater) than|finite number|valid (integer|number|string)", problem.message)
+
+
+def test_a_limit_of_time_is_a_year_at_most() -> None:
+    longest = {"time_limit_s": MAX_SECONDS, "stall_timeout_s": MAX_SECONDS}
+    spec = parse_spec(json.dumps(smallest(**longest)))
+    assert (spec.time_limit_s, spec.stall_timeout_s) == (31_536_000, 31_536_000)
+    told = problems_of(smallest(**dict.fromkeys(longest, 1e300)))
+    assert [(problem.field, problem.message, problem.received) for problem in told] == [
+        (field, "Input should be less than or equal to 31536000", "1e+300") for field in longest
+    ]
 
 
 def test_two_branches_of_a_field_name_the_field_itself() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.model.printable import cleaned
 from jobs.model.spec import InvalidSpec, Spec, parse_spec, spec_from
 
 JSON = st.recursive(
@@ -26,8 +27,9 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     gpus = draw(st.integers(1, 64))
     share = st.floats(0.01, 0.99)
     printable = st.text(st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"]), max_size=20)
+    label = printable.map(lambda text: cleaned(f"a{text}", 20))
     return {
-        "name": draw(st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._ -]{0,20}\Z")),
+        "name": draw(label),
         "dataset": {
             "source": draw(printable.filter(bool)),
             "validation": draw(share | printable.filter(bool)),
@@ -42,7 +44,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
         "learning_rate": draw(st.floats(1e-12, 1000)),
         "early_stopping": draw(st.none() | st.fixed_dictionaries({"min_delta": st.floats(0, 1e300)})),
         "seed": draw(st.integers(0, 2**32 - 1)),
-        "labels": draw(st.dictionaries(st.from_regex(r"\A[a-z][a-z0-9._/-]{0,20}\Z"), printable, max_size=3)),
+        "labels": draw(st.dictionaries(st.from_regex(r"\A[a-z][a-z0-9._/-]{0,20}\Z"), label, max_size=3)),
     }
 
 

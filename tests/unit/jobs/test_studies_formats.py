@@ -48,6 +48,12 @@ def test_the_table_has_a_row_for_each_cell() -> None:
     assert len({line.count("|") for line in table}) == 1
 
 
+def heading(name: str) -> str:
+    """How the page begins for a study of this name."""
+    page = markdown(report(({"gpus": 1}, [1.0])).model_copy(update={"name": name}))
+    return page.partition("\n")[0]
+
+
 def test_what_people_wrote_is_no_markup() -> None:
     note = NoteView(
         id=1, at=datetime(2030, 1, 1, tzinfo=UTC), author="a_b", text="# no heading\n1. *x* <script>\n\nend"
@@ -56,15 +62,19 @@ def test_what_people_wrote_is_no_markup() -> None:
 
     assert "\n- \\_x\\_ &amp; \\[y\\](z)\n" in page
     assert "| a\\|b\\`c | 1 |" in page
+    assert heading("$x$ | <b> [y](z) C#") == "# \\$x\\$ \\| &lt;b> \\[y\\](z) C\\#"
+    assert heading("it's 訓練 =1+1") == "# it's 訓練 =1+1"
     assert page.endswith("a_b, 2030-01-01 00:00 UTC:\n\n> \\# no heading\n> 1\\. \\*x\\* &lt;script>\n>\n> end\n")
 
 
 def test_no_text_of_the_table_is_a_formula() -> None:
-    texts = ["=1+1", "+1", "-1", "@x", "plain", 'a,"b"', ""]
+    texts = ["=1+1", "+1", "-1", "@x", "plain", 'a,"b"', "", "\uff1d1+1"]  # the last one in full width
     cells = [({"dataset.label": text, "learning_rate": -0.5}, [2.0, 4.0]) for text in texts]
     rows = list(csv.DictReader(io.StringIO(comma_separated(report(*cells)))))
 
-    assert [row["dataset.label"] for row in rows] == ["'=1+1", "'+1", "'-1", "'@x", "plain", 'a,"b"', ""]
+    assert [row["dataset.label"] for row in rows] == [
+        "'=1+1", "'+1", "'-1", "'@x", "plain", 'a,"b"', "", "'\uff1d1+1",
+    ]  # fmt: skip
     assert {row["learning_rate"] for row in rows} == {"-0.5"}, "a number is no text"
     assert {float(row["wall_s"]) for row in rows} == {3.0}
     assert float(rows[0]["wall_s_low"]) < 0 < float(rows[0]["wall_s_high"])

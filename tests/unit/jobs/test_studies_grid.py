@@ -78,10 +78,12 @@ def test_repeats_differ_in_seed_and_name_alone() -> None:
 
 
 def test_the_name_of_a_job_is_one_whatever_the_values_are() -> None:
-    values = {"dataset.source": "/data/a|b$", "model": {"name": "mlp", "dropout": 0.5}, "early_stopping": None}
-    assert job_name("s", values) == "s source -data-a-b- model mlp early_stopping null"
+    values = {"dataset.source": "/data/a|b$\u202e", "model": {"name": "mlp", "dropout": 0.5}, "early_stopping": None}
+    assert job_name("s", values) == "s source /data/a|b$- model mlp early_stopping null"
+    assert job_name("Zoë 訓練", {"dataset.image_size": [8, 8]}) == "Zoë 訓練 image_size [8, 8]"
     assert len(job_name("s" * 120, values)) <= 123
-    for name in (job_name("s", values), job_name("s" * 128, values) + " r100"):
+    family = "👨\u200d👩\u200d👧" * 25  # 125 characters: the cut is behind a joiner
+    for name in (job_name("s", values), job_name("s" * 128, values) + " r100", job_name(family, values) + " r100"):
         spec_from(BASE | {"name": name})
 
 

@@ -97,7 +97,7 @@ function Question({ live, ended, onAnswer }: QuestionProps) {
       <ul class={styles["names"]}>
         {live.slice(0, NAMED).map((row) => (
           <li key={row.id}>
-            {row.name} <span class="muted mono">{row.id}</span>
+            <bdi>{row.name}</bdi> <span class="muted mono">{row.id}</span>
           </li>
         ))}
         {live.length > NAMED && <li class="muted">and {live.length - NAMED} more</li>}
@@ -143,7 +143,10 @@ export function Outcomes({
       <ul class={styles["names"]}>
         {refused.map(({ row, refusal }) => (
           <li key={row.id}>
-            <a href={`/jobs/${row.id}`}>{row.name}</a> <span class="mono">{row.id}</span>: {refusal}
+            <a href={`/jobs/${row.id}`}>
+              <bdi>{row.name}</bdi>
+            </a>{" "}
+            <span class="mono">{row.id}</span>: {refusal}
           </li>
         ))}
       </ul>

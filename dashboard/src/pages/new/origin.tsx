@@ -16,7 +16,7 @@ export function Origin({ start: { job, advice, advised }, number }: Props) {
   if (job === undefined) return null;
   const link = (
     <a href={`/jobs/${job.id}`}>
-      {job.name} <span class="mono">({job.id})</span>
+      <bdi>{job.name}</bdi> <span class="mono">({job.id})</span>
     </a>
   );
   if (advice === undefined) {

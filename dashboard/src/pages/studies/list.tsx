@@ -80,7 +80,10 @@ function Row({ study }: { study: StudyLine }) {
   return (
     <tr>
       <th scope="row" class={styles["name"]}>
-        <a href={`/studies/${study.id}`}>{study.name}</a> <span class="mono muted">{study.id}</span>
+        <a href={`/studies/${study.id}`}>
+          <bdi>{study.name}</bdi>
+        </a>{" "}
+        <span class="mono muted">{study.id}</span>
       </th>
       <td>
         <StatusBadge status={statusOf(study)} pausedAt={isPaused(study) ? study.created_at : null} />

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { get } from "../../../api/client.ts";
 import { Problem } from "../../../api/problem.ts";
 import type { Job, LogView } from "../../../api/types.ts";
+import { fileStem } from "../../../format.ts";
 import type { Source } from "./feed.ts";
 import { wholeLog } from "./whole.ts";
 
@@ -13,7 +14,7 @@ export function DownloadLog({ job, source }: { job: Job; source: Source }) {
     setState("Reading…");
     try {
       const text = await wholeLog(source, get<LogView>, (count) => setState(`${count.toLocaleString("en")} lines…`));
-      saveAs(`${job.name.replaceAll(" ", "-")}-${job.id}.log`, text);
+      saveAs(`${fileStem(job.name)}-${job.id}.log`, text);
       setState(undefined);
     } catch (error) {
       setState(error instanceof Problem ? error.title : "The download failed");

@@ -1,0 +1,71 @@
+"""Names and labels: any printable Unicode text, on one line and in one form. Pure; used by `jobs.spec` and the api.
+
+name_text       the text of a name, checked
+label_text      the same of a label's value, which may be empty
+one_form        a text as it would be stored: a filter and the name that it looks for compare equal
+cleaned         a name made from any text
+"""
+
+import re
+import unicodedata
+
+MOST_IN_NAME = 128
+MOST_IN_LABEL = 255
+
+_JOINERS = "\u200c\u200d"  # emoji, Persian and Indic scripts need these two of all format characters
+_MARGIN = f" \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000{_JOINERS}"  # what cannot be seen at either end
+_AT_EITHER_END = re.compile(f"^[{_MARGIN}]+|[{_MARGIN}]+$")
+# Control and format characters (those that reorder text are among these), halves of surrogate pairs, private use, ends
+# of lines and of paragraphs.
+_REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+# An emoji newer than this Python's tables is unassigned here and welcome; these will never be anything to see.
+_NEVER_SEEN = re.compile("[\u2065\ufdd0-\ufdef\ufff0-\ufff8\U000e0000-\U000e0fff]")
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and a symbol that are drawn as nothing
+
+
+def name_text(text: str) -> str:
+    """The name in its one form. Raises `ValueError` where it is empty, too long or not printable."""
+    return _checked(text, MOST_IN_NAME, may_be_empty=False)
+
+
+def label_text(text: str) -> str:
+    """The label's value in its one form. Raises `ValueError` where it is too long or not printable."""
+    return _checked(text, MOST_IN_LABEL, may_be_empty=True)
+
+
+def one_form(text: str) -> str:
+    """The text composed (NFC) and without white space at its ends: equal for all ways to type one name."""
+    return _AT_EITHER_END.sub("", unicodedata.normalize("NFC", text))
+
+
+def cleaned(text: str, most: int) -> str:
+    """The first `most` characters of the text in its one form, with a hyphen for what no name may hold."""
+    printable = "".join("-" if _is_refused(character) else character for character in text)
+    return one_form(one_form(printable)[:most])
+
+
+def _checked(text: str, most: int, *, may_be_empty: bool) -> str:
+    for position, character in enumerate(text, 1):
+        if _is_refused(character):
+            name = unicodedata.name(character, "")
+            code = f"U+{ord(character):04X}" + (f" ({name})" if name else "")
+            raise ValueError(f"character {position} is {code}, which cannot be printed")
+    text = one_form(text)
+    if len(text) > most:
+        raise ValueError(f"has {len(text)} characters; {most} are allowed")
+    if text and unicodedata.category(text[0]).startswith("M"):
+        raise ValueError("begins with a mark that belongs on the character before it")
+    if not any(map(_is_seen, text)) and not (may_be_empty and not text):
+        raise ValueError("has nothing to see; write at least one letter, digit or symbol")
+    return text
+
+
+def _is_refused(character: str) -> bool:
+    category = unicodedata.category(character)
+    if category == "Cn":
+        return _NEVER_SEEN.match(character) is not None or ord(character) & 0xFFFE == 0xFFFE
+    return category in _REFUSED and character not in _JOINERS
+
+
+def _is_seen(character: str) -> bool:
+    return unicodedata.category(character)[0] not in "ZM" and character not in _JOINERS and character not in _BLANK

@@ -1,0 +1,96 @@
+"""Numbers and times that no column, float or timestamp holds: refused at their field, or harmless; never a fault."""
+
+import json
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.integration.api.given import SPEC
+
+DIGITS = "9" * 5000  # more than Python makes an int of
+NUMBERS = ["1e300", "1e400", "-1e400", "NaN", "Infinity", "9223372036854775808", DIGITS]
+LONGEST_DATES = ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "99999-01-01T00:00:00Z"]
+
+BODIES = [
+    ("/v1/jobs", SPEC, "time_limit_s"),
+    ("/v1/jobs", SPEC, "stall_timeout_s"),
+    ("/v1/jobs", SPEC, "gpus"),
+    ("/v1/studies", {"base": SPEC}, "repeats"),
+    ("/v1/studies", {"base": SPEC}, "max_jobs"),
+    ("/v1/studies", {"base": SPEC}, "target"),
+    ("/v1/projects", {"name": "p"}, "max_slots"),
+    ("/v1/projects", {"name": "p"}, "max_queued"),
+    ("/v1/projects", {"name": "p"}, "max_gpu_hours"),
+    ("/v1/tokens", {"name": "t", "scope": "read"}, "expires_in_s"),
+    ("/v1/tokens", {"name": "t", "scope": "read"}, "rate_limit_per_s"),
+    ("/v1/uploads", {"filename": "x.zip"}, "size_bytes"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "field"), BODIES, ids=[f"{path} {field}" for path, _, field in BODIES])
+def test_a_number_of_a_body_is_refused_at_its_field(
+    api: TestClient, path: str, body: dict[str, object], field: str, subtests: pytest.Subtests
+) -> None:
+    for number in NUMBERS:
+        with subtests.test(number[:20]):
+            text = f'{json.dumps(body)[:-1]}, "{field}": {number}}}'
+            answer = api.post(path, content=text, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 422, answer.text
+            [error] = answer.json()["errors"]
+            # JSON is read before its fields are: a number of 5,000 digits is one of no field.
+            assert error["field"] == ("" if number == DIGITS else field)
+            assert error["message"]
+            assert len(answer.content) < 2_000
+
+
+def test_what_came_and_what_is_allowed_is_told(api: TestClient) -> None:
+    answer = api.post("/v1/jobs", json=SPEC | {"time_limit_s": 1e300})
+    assert answer.json()["errors"] == [
+        {"field": "time_limit_s", "message": "Input should be less than or equal to 31536000", "received": "1e+300"}
+    ]
+    grid = api.post("/v1/studies", json={"base": SPEC, "grid": {"time_limit_s": [60, 1e300]}})
+    assert [error["field"] for error in grid.json()["errors"]] == ["grid.time_limit_s[1]"]
+
+
+def test_the_least_numbers_are_stored(api: TestClient) -> None:
+    least = {"time_limit_s": 5e-324, "stall_timeout_s": 5e-324, "learning_rate": 5e-324}
+    answer = api.post("/v1/jobs", json=SPEC | least)
+    assert answer.status_code == 201, answer.text
+    assert api.get("/v1/jobs", params={"sort": "learning_rate"}).json()["items"][0]["spec"]["time_limit_s"] == 5e-324
+
+
+@pytest.mark.parametrize(
+    "options", ["samples=5", "samples=9999999999", f"samples={DIGITS[:900]}", "shape=4x4x1", "classes=0", "classes=x"]
+)
+def test_wrong_options_of_made_up_data_are_refused(api: TestClient, options: str) -> None:
+    answer = api.post("/v1/jobs", json=SPEC | {"dataset": f"synthetic:{options}"})
+    assert answer.status_code == 422, answer.text
+    assert [error["field"] for error in answer.json()["errors"]] == ["dataset.source"]
+
+
+def test_numbers_and_times_of_a_query_are_no_fault_of_ours(api: TestClient, submitted: object) -> None:
+    job_id = submitted()  # type: ignore[operator]
+    numbers = {
+        f"/v1/jobs/{job_id}/metrics": ("from", "to", "points", "bands"),
+        f"/v1/jobs/{job_id}/utilization": ("from", "to", "points"),
+        f"/v1/jobs/{job_id}/logs": ("after", "before", "tail", "rank", "limit", "attempt"),
+        f"/v1/jobs/{job_id}/events": ("limit",),
+        "/v1/jobs": ("limit",),
+        "/v1/hosts/ha/utilization": ("minutes", "points"),
+        "/v1/studies": ("limit",),
+        "/v1/webhooks/x/deliveries": ("limit",),
+    }
+    asked = [
+        (path, name, number) for path, names in numbers.items() for name in names for number in [*NUMBERS, "1e-320"]
+    ]
+    asked += [
+        (path, name, date)
+        for path in ("/v1/jobs", "/v1/audit")
+        for name in ("since", "until")
+        for date in LONGEST_DATES
+    ]
+    for path, name, value in asked:
+        answer = api.get(path, params={name: value})
+        assert answer.status_code in (200, 404, 422), f"{path} {name}={value[:30]}: {answer.status_code}"
+    ranged = api.get(f"/v1/jobs/{job_id}/artifacts/model.keras", headers={"Range": f"bytes={DIGITS}-"})
+    assert ranged.status_code < 500

@@ -1,0 +1,130 @@
+"""Names and labels in any script, with signs that mean something where they are shown: found, and harmless."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Webhook
+from jobs.insight.studies.plots import Line, Panel, Plot
+from jobs.model.states import Status
+from jobs.outward.webhooks import outbox
+from jobs.outward.webhooks.messages import body_of
+from tests.integration.api.given import SPEC
+from tests.integration.api.test_studies import ends, ids, succeeds
+
+Json = dict[str, Any]
+
+NAMES = {
+    "scripts": "Zoë 訓練 ελληνικά",
+    "right to left": "اسم התרגיל 3",
+    "emoji": "👩‍🔬 run ❤️ 🇩🇪",
+    "quotes": 'it\'s "<ok>" & `x`',
+    "formula": "=HYPERLINK(1)|$x^2$ _a_ \\frac{x",
+    "path": "../../etc/passwd",
+    "markup": "[red]x[/red]</script><!-- {{x}} %s",
+    "longest": "訓" * 128,
+    "query": "a&b=c;d?e#f%20+,g:h",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_job_is_found_by_what_it_is_called(api: TestClient, submitted: Callable[..., str], name: str) -> None:
+    other = submitted(name="other", labels={"k": "other"})
+    job_id = submitted(name=name, labels={"k": name})
+    for typed in (name, unicodedata.normalize("NFD", name), f"  {name}\u3000"):
+        assert [job["id"] for job in listed(api, name=typed)] == [job_id]
+        if len(typed) < 250:
+            assert [job["id"] for job in listed(api, label=f"k:{typed}")] == [job_id]
+    for typed in (name, unicodedata.normalize("NFD", name), name.upper(), name[:5]):
+        assert job_id in [job["id"] for job in listed(api, search=typed[:200])]
+    job = api.get(f"/v1/jobs/{job_id}").json()
+    assert job["name"] == job["spec"]["name"] == job["spec"]["labels"]["k"] == name
+    assert other != job_id
+    assert name not in api.get("/metrics").text
+
+
+def listed(api: TestClient, **query: Any) -> list[Json]:
+    answer = api.get("/v1/jobs", params=query)
+    assert answer.status_code == 200, answer.text
+    items: list[Json] = answer.json()["items"]
+    return items
+
+
+def test_a_list_by_name_goes_page_by_page(api: TestClient, submitted: Callable[..., str]) -> None:
+    for name in [*NAMES.values(), *NAMES.values()]:
+        submitted(name=name)
+    for sort in ("name", "-name"):
+        seen, cursor = [], None
+        while True:
+            answer = api.get(
+                "/v1/jobs", params={"sort": sort, "limit": 4} | ({"cursor": cursor} if cursor else {})
+            ).json()
+            seen += [job["name"] for job in answer["items"]]
+            cursor = answer["next_cursor"]
+            if cursor is None:
+                break
+        assert sorted(seen) == sorted([*NAMES.values()] * 2)
+        assert seen == [job["name"] for job in listed(api, sort=sort, limit=100)]
+
+
+def test_one_key_one_answer_and_two_ways_to_type_a_name_are_two_bodies(api: TestClient) -> None:
+    key = {"Idempotency-Key": "k"}
+    first, again = (api.post("/v1/jobs", json=SPEC | {"name": "Zoë"}, headers=key) for _ in range(2))
+    assert (first.json()["id"], again.headers["Idempotency-Replayed"]) == (again.json()["id"], "true")
+    assert api.post("/v1/jobs", json=SPEC | {"name": "Zoe\u0308"}, headers=key).status_code == 409
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_study_is_reported_in_every_form(api: TestClient, sessions: Sessions, name: str) -> None:
+    study = api.post(
+        "/v1/studies",
+        json={"name": name, "base": SPEC | {"gpus": 1}, "grid": {"dataset.label": [name, "b"]}, "repeats": 2},
+    ).json()
+    for job_id in ids(study):
+        succeeds(sessions, job_id, 2.0, accuracies=[0.5, 0.9], gpus=1)
+        job = api.get(f"/v1/jobs/{job_id}").json()
+        assert len(job["name"]) <= 128
+        assert job["name"].startswith(name[:120])
+    path = f"/v1/studies/{study['id']}/report"
+
+    assert api.get(path).json()["name"] == name
+    page = api.get(path, params={"format": "markdown"})
+    assert len({line.count("|") - line.count("\\|") for line in page.text.splitlines() if line.startswith("| ")}) == 1
+    assert "<" not in page.text.replace("&lt;", "")
+    table = api.get(path, params={"format": "csv"})
+    assert table.headers["content-disposition"] == f'inline; filename="study-{study["id"]}.csv"'
+    [row, _] = csv.DictReader(io.StringIO(table.text))
+    assert row["dataset.label"] == (f"'{name}" if name.startswith("=") else name)
+
+
+def test_a_picture_shows_any_name_without_a_warning() -> None:
+    lines = [Line(label=name, x=[0, 1], y=[1, 2], low=[None] * 2, high=[None] * 2) for name in NAMES.values()]
+    panel = Panel(title="t", x_label="$a", y_label="_b", lines=lines, ticks=["訓練", "$\\frac{"])
+    plot = Plot(title=NAMES["longest"], panels=[panel])
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "api.plot"],
+        input=plot.model_dump_json().encode(), capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"\x89PNG")
+
+
+def test_a_webhook_is_told_the_name(api: TestClient, sessions: Sessions, submitted: Callable[..., str]) -> None:
+    asked = {"url": "https://example.org/x", "events": ["job.ended"]}
+    assert api.post("/v1/webhooks", json=asked).status_code == 201
+    for name in NAMES.values():
+        ends(sessions, submitted(name=name, labels={"k": name}), Status.CANCELLED)
+    with sessions.begin() as session:
+        assert session.query(Webhook).count() == 1
+        claimed = [outbox.claim(session, lease_s=60) for _ in NAMES]
+    told = [json.loads(body_of(one.payload))["job"] for one in claimed if one is not None]
+    assert {job["name"] for job in told} == {job["labels"]["k"] for job in told} == set(NAMES.values())

@@ -1,0 +1,107 @@
+"""A body over the limit is answered with 413, also to who goes on sending it, over real sockets."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from api import lingering
+from jobs.model.spec import MAX_BYTES
+from tests.integration.live.conftest import TOKEN
+from tests.waiting import until
+
+PIECE = b"x" * 65536
+CHUNK = b"10000\r\n" + PIECE + b"\r\n"
+PIECES = 80  # 5 MiB
+HEAD = f"POST /v1/jobs HTTP/1.1\r\nHost: hora\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+LENGTH = f"Content-Length: {PIECES * len(PIECE)}\r\n"
+CHUNKED = "Transfer-Encoding: chunked\r\n"
+
+
+def connected(url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=20)
+
+
+def answer_on(connection: socket.socket) -> bytes:
+    """All that comes until the server closes, which it has to do without a reset."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize(
+    "said", ["", "Connection: close\r\n", "Expect: 100-continue\r\n"], ids=["plain", "close", "expect"]
+)
+@pytest.mark.parametrize("framing", [LENGTH, CHUNKED], ids=["length", "chunked"])
+def test_who_sends_all_before_reading_gets_the_answer(url: str, framing: str, said: str) -> None:
+    with connected(url) as connection:
+        connection.sendall(f"{HEAD}{said}{framing}\r\n".encode())
+        for _ in range(PIECES):
+            connection.sendall(PIECE if framing == LENGTH else CHUNK)
+        if framing == CHUNKED:
+            connection.sendall(b"0\r\n\r\n")
+        answer = answer_on(connection).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 413 ")
+    assert b"\r\nconnection: close" in head.lower()
+    assert b'"type": "urn:hora:problem:body-too-large"' in body
+    assert str(MAX_BYTES).encode() in body
+
+
+def test_who_waits_to_be_told_to_continue_is_told_not_to(url: str) -> None:
+    with connected(url) as connection:
+        connection.sendall(f"{HEAD}Expect: 100-continue\r\n{LENGTH}\r\n".encode())
+        assert answer_on(connection).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_refusal_for_another_reason_arrives_too(url: str) -> None:
+    with connected(url) as connection:
+        half = f"Content-Length: {MAX_BYTES}\r\n"
+        connection.sendall(f"{HEAD.replace(TOKEN, 'hora_wrong')}Connection: close\r\n{half}\r\n".encode())
+        for _ in range(MAX_BYTES // len(PIECE)):
+            connection.sendall(PIECE)
+        assert answer_on(connection).startswith(b"HTTP/1.1 401 ")
+
+
+def pieces() -> Iterator[bytes]:
+    for _ in range(PIECES):
+        yield PIECE
+
+
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
+def test_an_ordinary_client_sees_it_and_its_next_request_works(url: str, is_chunked: bool) -> None:
+    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        content = pieces() if is_chunked else PIECE * PIECES
+        refused = client.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"})
+        assert (refused.status_code, refused.json()["title"]) == (413, "Body too large")
+        assert client.get("/v1/jobs").status_code == 200
+
+
+def test_who_sends_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lingering, "MOST_BYTES", 4 * MAX_BYTES)
+    sent = 0
+    with connected(url) as connection:
+        connection.sendall(f"{HEAD}{CHUNKED}\r\n".encode())
+        with suppress(ConnectionError):
+            while sent < 100 * MAX_BYTES:
+                sent += connection.send(CHUNK)
+    assert 4 * MAX_BYTES < sent < 100 * MAX_BYTES
+
+
+def test_who_sends_slowly_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lingering, "LONGEST_S", 0.5)
+    begun = time.monotonic()
+    with connected(url) as connection:
+        connection.sendall(f"{HEAD}Content-Length: {2**40}\r\n\r\n".encode())
+
+        def is_cut() -> bool:
+            try:
+                connection.send(b"x")
+            except OSError:
+                return True
+            return False
+
+        until(is_cut, what="the end of the connection")
+    assert time.monotonic() - begun > 0.5

@@ -1,0 +1,101 @@
+"""A name is any printable text, in one form; nothing of it is unseen, reorders what stands beside it or ends a line."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, cleaned, label_text, name_text, one_form
+
+FREE = st.text(st.characters(exclude_categories=[]), max_size=40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Zoë 訓練",
+        "it's <ok>",
+        "مرحبا 3",
+        "می‌خواهم",  # with a ZWNJ
+        "क्‍ष",  # with a ZWJ
+        "👩‍🔬 run",
+        "🇩🇪 1️⃣ ❤️",
+        "🫩",  # of Unicode 16, which this Python need not know
+        "=1+1",
+        "$(touch x); `y` | z",
+        "../../etc/passwd",
+        "訓" * MOST_IN_NAME,
+    ],
+)
+def test_any_printable_text_is_a_name_as_it_is(text: str) -> None:
+    assert name_text(text) == label_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("Zoe\u0308", "Zoë"),  # what a Mac types
+        ("\u1112\u1161\u11ab", "한"),
+        (" \u00a0a b\u3000\u200d", "a b"),
+        ("e\u0301" * MOST_IN_NAME, "é" * MOST_IN_NAME),  # the length is that of the one form
+    ],
+)
+def test_ways_to_type_a_name_are_one_name(typed: str, name: str) -> None:
+    assert name_text(typed) == label_text(typed) == one_form(typed) == name
+
+
+@pytest.mark.parametrize(
+    "character",
+    "\0\n\r\t\x1b\x7f\x85\x9b\u2028\u2029"  # controls and ends of lines
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"  # what reorders text
+    "\u200b\ufeff\u00ad\u2060\U000e0041"  # what is not seen
+    "\ud800\udfff\ue000\U0010ffff\ufdd0\U000e0fff",  # what is no character
+)
+def test_what_cannot_be_printed_is_named_with_its_place(character: str) -> None:
+    for check in (name_text, label_text):
+        with pytest.raises(ValueError, match=rf"character 2 is U\+{ord(character):04X}.*, which cannot be printed"):
+            check(f"a{character}b")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "nothing to see"),
+        (" \u3000", "nothing to see"),
+        ("\u200d", "nothing to see"),
+        ("\u3164", "nothing to see"),  # a letter, drawn as nothing
+        ("\u0301a", "begins with a mark"),
+        ("x" * (MOST_IN_NAME + 1), "has 129 characters; 128 are allowed"),
+    ],
+)
+def test_other_refusals_of_names(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        name_text(text)
+
+
+def test_a_label_may_be_empty_and_longer() -> None:
+    assert (label_text(""), label_text("  ")) == ("", "")
+    assert label_text("x" * MOST_IN_LABEL) == "x" * MOST_IN_LABEL
+    with pytest.raises(ValueError, match="has 256 characters; 255 are allowed"):
+        label_text("x" * (MOST_IN_LABEL + 1))
+
+
+@given(FREE)
+def test_what_is_taken_is_in_its_one_form_and_stays_so(text: str) -> None:
+    try:
+        name = name_text(text)
+    except ValueError:
+        return
+    assert name == name_text(name) == one_form(name) == unicodedata.normalize("NFC", name)
+    assert name == name.strip() != ""
+    assert name.encode().decode() == name
+    assert len(name.splitlines()) == 1
+    assert name_text(unicodedata.normalize("NFD", text)) == name
+
+
+@given(FREE, st.integers(1, 20))
+def test_any_text_behind_a_name_can_be_cleaned(text: str, most: int) -> None:
+    name = cleaned(f"a{text}", most)
+    assert name_text(name) == name
+    assert len(name) <= most
