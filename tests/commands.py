@@ -70,7 +70,7 @@ def in_terminal(home: Path, *arguments: str) -> tuple[int, str]:
             try:
                 drawn += os.read(ours, 65536)
             except OSError:  # the other end is closed
-                return process.wait(30), drawn.decode()
+                return process.wait(120), drawn.decode()
     finally:
         process.kill()
         process.wait()

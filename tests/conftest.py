@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine
 
 import migrations
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 _TEMPLATE = "hora_template"
 _numbers = count(1)
+
+# How long an example takes says more about the machine than about what is tested.
+settings.register_profile("hora", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hora")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -13,7 +13,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.telemetry.blocks import unpacked
-from tests.waiting import until
+from tests.waiting import slowdown, until
 from worker.attempt.processes import marked
 
 Json = dict[str, Any]
@@ -39,7 +39,7 @@ def operator(breakable: Stack) -> Iterator[Service]:
         yield client
 
 
-def trains(client: Service, job_id: str, *, epochs: int, attempt: int = 1, within_s: float = 90) -> Json:
+def trains(client: Service, job_id: str, *, epochs: int, attempt: int = 1) -> Json:
     """Wait until the job has trained `epochs` epochs, and is in that attempt."""
 
     def far_enough() -> Json | None:
@@ -47,7 +47,7 @@ def trains(client: Service, job_id: str, *, epochs: int, attempt: int = 1, withi
         assert job["status"] in ("queued", "launching", "running"), job
         return job if job["attempt"] >= attempt and (job["progress"] or {}).get("epoch", 0) > epochs else None
 
-    return until(far_enough, within_s=within_s, what=f"epoch {epochs} of {job_id}")
+    return until(far_enough, what=f"epoch {epochs} of {job_id}")
 
 
 def kinds(client: Service, job_id: str) -> list[str]:
@@ -67,12 +67,16 @@ def supervisor_pids(client: Service, job_id: str) -> list[int]:
 
 
 def no_process_left(client: Service, job_id: str) -> None:
-    """Wait until no process of the job is left: none that carries its mark, and no supervisor of it."""
+    """Wait until no process of the job is left: none that carries its mark, and no supervisor of it.
+
+    The limit is short: later they would go by themselves, with their lease.
+    """
+    within_s = 10 * slowdown()
     for attempt in client.attempts(job_id):
         mark = mark_of(job_id, attempt["number"])
-        until(lambda mark=mark: not marked(mark), within_s=10, what=f"the end of {mark}")
+        until(lambda mark=mark: not marked(mark), within_s=within_s, what=f"the end of {mark}")
     for pid in supervisor_pids(client, job_id):
-        until(lambda pid=pid: ProcessId.of(pid) is None, within_s=10, what=f"the end of supervisor {pid}")
+        until(lambda pid=pid: ProcessId.of(pid) is None, within_s=within_s, what=f"the end of supervisor {pid}")
 
 
 def points(client: Service, job_id: str, name: str, *, axis: str = "epoch", rank: int = -1) -> dict[float, float]:

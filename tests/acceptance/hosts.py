@@ -151,7 +151,7 @@ class Hosts:
                 self._hosts[name] = opened.enter_context(self._host(name, f"10.77.0.{number}", hub))
             for host in self._hosts.values():
                 host.start_worker()
-            until(self._all_known, within_s=60, what="the hosts")
+            until(self._all_known, what="the hosts")
             self._open = opened.pop_all()
         return self
 
@@ -212,7 +212,7 @@ class Hosts:
             finally:
                 os.kill(pid, signal.SIGKILL)
                 if host.worker is not None:
-                    host.worker.wait(10)
+                    host.worker.wait(120)
 
     def _environment(self, name: str) -> dict[str, str]:
         return {

@@ -13,11 +13,9 @@ import pytest
 from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, Json, trains
 from tests.acceptance.hosts import Host, Hosts, why_not
-from tests.waiting import until
+from tests.waiting import slowdown, until
 
-SHORT_LEASES = {
-    "HORA_LEASE_S": "11", "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1", "HORA_HOST_TIMEOUT_S": "6",
-}  # fmt: skip
+LEASE_S, HOST_TIMEOUT_S = 11, 6
 OF_AN_ATTEMPT = ("metric_points", "metric_blocks", "log_lines", "samples")
 
 
@@ -30,7 +28,7 @@ def whole_again(hosts: Hosts) -> Iterator[None]:
     for job in hosts.client.jobs():
         if job["status"] not in ("succeeded", "failed", "cancelled"):
             hosts.client.cancel(job["id"])
-            hosts.client.wait(job["id"], timeout_s=60)
+            hosts.client.wait(job["id"], timeout_s=240)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +36,12 @@ def hosts(session_folder: Path) -> Iterator[Hosts]:
     """Two hosts with a slot each, which share the files of the jobs."""
     if reason := why_not():
         pytest.skip(reason)
-    with Hosts(session_folder / "parted", ("ha", "hb"), SHORT_LEASES, shared_runs=True) as hosts:
+    factor = min(slowdown(), 5)  # short leases, but long enough to be kept; at most about the usual ones
+    times = {
+        "HORA_LEASE_S": f"{LEASE_S * factor:.1f}", "HORA_HOST_TIMEOUT_S": f"{HOST_TIMEOUT_S * factor:.1f}",
+        "HORA_LEASE_RENEWAL_S": "1", "HORA_HEARTBEAT_PERIOD_S": "1",
+    }  # fmt: skip
+    with Hosts(session_folder / "parted", ("ha", "hb"), times, shared_runs=True) as hosts:
         yield hosts
 
 
@@ -62,7 +65,7 @@ def cut_until_given_up(hosts: Hosts, host: Host, job_id: str, number: int) -> No
     mark = mark_of(job_id, number)
     assert host.marked(mark), "no rank to see the end of"
     host.cut()
-    until(lambda: attempt_of(hosts, job_id, number)["ended_at"], within_s=90, what="an end")
+    until(lambda: attempt_of(hosts, job_id, number)["ended_at"], what="an end")
     left = {one.name: one.marked(mark) for one in hosts if one.marked(mark)}
     assert not left, f"the attempt was given up while its ranks ran: {left}"
     assert attempt_of(hosts, job_id, number)["end_reason"] in ("host_lost", "lease_expired")
@@ -71,8 +74,8 @@ def cut_until_given_up(hosts: Hosts, host: Host, job_id: str, number: int) -> No
 def goes_on(hosts: Hosts, job_id: str, number: int) -> Json:
     """Wait until an attempt after that one trains; returns it."""
     epoch = hosts.client.job(job_id)["progress"]["epoch"]
-    until(lambda: hosts.client.job(job_id)["attempt"] > number, within_s=60, what="another attempt")
-    trains(hosts.client, job_id, epochs=epoch + 1, within_s=150)
+    until(lambda: hosts.client.job(job_id)["attempt"] > number, what="another attempt")
+    trains(hosts.client, job_id, epochs=epoch + 1)
     return hosts.client.attempts(job_id)[-1]
 
 
@@ -86,8 +89,8 @@ def come_back(hosts: Hosts, host: Host, job_id: str, number: int) -> None:
     before = rows_of(hosts, job_id, number), events_of(hosts, job_id, number)
     host.mend()
     # It gives up by itself, or the agent ends it, whichever of the two has the database back first.
-    until(lambda: not host.running("worker.supervisor"), within_s=60, what="the end of the supervisor")
-    until(lambda: "leased" not in slot_states(hosts, host), within_s=60, what="free slots")
+    until(lambda: not host.running("worker.supervisor"), what="the end of the supervisor")
+    until(lambda: "leased" not in slot_states(hosts, host), what="free slots")
     assert (rows_of(hosts, job_id, number), events_of(hosts, job_id, number)) == before
 
 
@@ -100,7 +103,7 @@ def test_a_job_on_two_hosts_loses_its_lead_and_then_the_host_that_was_left(hosts
     """First the lead of two hosts is cut off; then, once that one is back, the one host on which the job went on."""
     client = hosts.client
     job = client.submit({**ENDLESS, "min_gpus": 1})
-    trains(client, job["id"], epochs=2, within_s=150)
+    trains(client, job["id"], epochs=2)
     attempt = client.attempts(job["id"])[-1]
     (lead, other), number = (hosts[share["host"]] for share in attempt["shares"]), attempt["number"]
     assert other.marked(mark_of(job["id"], number))

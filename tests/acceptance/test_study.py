@@ -24,14 +24,14 @@ STUDY = {
     "grid": {"gpus": list(RANKS), "batch_size": list(BATCHES)},
     "repeats": REPEATS,
 }  # fmt: skip
-pytestmark = pytest.mark.timeout(600)  # twelve starts of TensorFlow, one after the other where the machine is busy
+pytestmark = pytest.mark.timeout(1800)  # twelve starts of TensorFlow, one after the other where the machine is busy
 T_1 = 12.7062  # Student's t of one degree of freedom: two repeats
 
 
 @pytest.fixture(scope="module")
 def study(client: Service) -> Json:
     """The study, when all of its jobs have ended."""
-    return client.wait_study(client.submit_study(STUDY)["id"], timeout_s=500)
+    return client.wait_study(client.submit_study(STUDY)["id"], timeout_s=1700)
 
 
 @pytest.fixture(scope="module")

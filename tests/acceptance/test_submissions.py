@@ -96,7 +96,7 @@ def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
         with sessions() as session:
             return session.scalar(select(func.count()).select_from(Job).where(Job.attempt > 0)) == JOBS
 
-    until(placed, within_s=30, what="the placement of all jobs with the broker away")
+    until(placed, what="the placement of all jobs with the broker away")
     with sessions() as session:
         jobs = session.scalars(select(Job)).all()
         attempts = Counter(session.scalars(select(Attempt.job_id)))

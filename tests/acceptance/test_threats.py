@@ -60,7 +60,7 @@ def running(trap: Trap) -> Iterator[Json]:
     job = trap.client.submit(spec)
     yield trains(trap.client, job["id"], epochs=1)
     trap.client.cancel(job["id"])
-    assert trap.client.wait(job["id"], timeout_s=60)["status"] == "cancelled"
+    assert trap.client.wait(job["id"], timeout_s=240)["status"] == "cancelled"
 
 
 def processes_of(job: Json) -> list[psutil.Process]:

@@ -23,7 +23,7 @@ def followed(client: Service) -> tuple[str, list[LiveEvent]]:
 @pytest.fixture(scope="module")
 def two_ranks(client: Service, followed: tuple[str, list[LiveEvent]]) -> Json:
     """The job."""
-    return client.wait(followed[0], timeout_s=10)
+    return client.wait(followed[0], timeout_s=240)
 
 
 def test_it_told_everything_while_it_ran(client: Service, followed: tuple[str, list[LiveEvent]]) -> None:
@@ -117,7 +117,7 @@ def test_nothing_is_left_running(client: Service, two_ranks: Json) -> None:
 
 
 def test_a_loss_that_is_no_number_ends_the_job_with_a_sentence(client: Service) -> None:
-    job = client.wait(client.submit({**SMALLEST, "optimizer": "sgd", "learning_rate": 1000.0})["id"], timeout_s=120)
+    job = client.wait(client.submit({**SMALLEST, "optimizer": "sgd", "learning_rate": 1000.0})["id"], timeout_s=240)
     assert (job["status"], job["end_reason"]) == ("failed", "internal_error")
     assert "step" in job["error"]
     assert job["attempt"] == 1, "a diverged job is not tried again"

@@ -33,7 +33,7 @@ def test_a_job_trains_on_what_was_uploaded_and_says_which_version(stack: Stack, 
     assert added.returncode == 0, added.stderr
     version = json.loads(added.stdout)
     assert (version["status"], version["facts"]["class_counts"]) == ("ready", {"cracked": 20, "whole": 20})
-    job = client.wait(client.submit(TRAINING)["id"], timeout_s=120)
+    job = client.wait(client.submit(TRAINING)["id"], timeout_s=240)
     assert (job["status"], job["error"]) == ("succeeded", None)
     assert job["dataset_version"] == {"name": "chips", "version": 1, "fingerprint": version["fingerprint"]}
     assert (job["dataset"]["classes"], job["dataset"]["shape"]) == (["cracked", "whole"], [32, 32, 3])
@@ -41,7 +41,7 @@ def test_a_job_trains_on_what_was_uploaded_and_says_which_version(stack: Stack, 
     assert job["spec"]["dataset"]["source"] == "chips@1"
     place = stack.home / "datasets" / "chips" / "1"
     (place / "whole" / "0.png").unlink()  # as nobody should
-    again = client.wait(client.clone(job["id"])["id"], timeout_s=120)
+    again = client.wait(client.clone(job["id"])["id"], timeout_s=240)
     assert (again["status"], again["end_reason"]) == ("failed", "bad_data")
     assert "the files of chips@1 have changed" in again["error"]
     shown = hora_process(stack.home, "dataset", "show", "chips@1")

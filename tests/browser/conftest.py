@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, StorageState
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, StorageState, expect
 
 from bench import chromium
 from hora.service import Service
 from hora.stack.control import Stack
 
 WIDE = {"width": 1440, "height": 900}
+PATIENCE_MS = 50_000  # on a busy machine; less than the minute after which a page without news asks by itself
+STARTED_MS = 240_000  # a process: TensorFlow starts in 5 s on a core of its own
 _GIVEN_UP = "net::ERR_ABORTED"  # the page went elsewhere before the answer came
 
 
@@ -53,6 +55,7 @@ class Troubles:
 def browser() -> Iterator[Browser]:
     if chromium.PATH is None:
         pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
+    expect.set_options(timeout=PATIENCE_MS)
     with chromium.chromium() as browser:
         yield browser
 

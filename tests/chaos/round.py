@@ -20,6 +20,7 @@ from tests.chaos.people import Person
 from tests.chaos.script import Script
 from tests.chaos.stage import Stage, connect
 from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
+from tests.waiting import slowdown
 
 LEASE_S = 15.0
 HEALS_WITHIN_S = 300.0  # all jobs are over then, after the last disturbance
@@ -126,8 +127,9 @@ def _healed(stage: Stage, people: Sequence[Person]) -> list[str]:
 def _judged(stack: Stack, client: Service, people: Sequence[Person]) -> list[str]:
     home = stack.home.resolve()
     wrong = [trouble for person in people for trouble in person.troubles]
-    wrong += _gone_within(_RELEASED_WITHIN_S, lambda: verdict.not_free(client.hosts()))
-    wrong += _gone_within(_RELEASED_WITHIN_S, lambda: verdict.left_over(home))
+    limit_s = _RELEASED_WITHIN_S * slowdown()
+    wrong += _gone_within(limit_s, lambda: verdict.not_free(client.hosts()))
+    wrong += _gone_within(limit_s, lambda: verdict.left_over(home))
     jobs = {job["id"]: job for job in client.jobs()}
     wrong += verdict.lost(people, list(jobs.values()))
     for person in people:

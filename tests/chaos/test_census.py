@@ -66,7 +66,7 @@ def test_it_notes_two_attempts_of_a_job_that_train_at_once_but_not_one_that_is_s
         census.look()
         return bool(census.found)
 
-    until(noted, within_s=5, what="the note, once it is awake for long enough")
+    until(noted, what="the note, once it is awake for long enough")
     assert ["two attempts of one job train at once" in what for what in census.found] == [True]
 
 

@@ -35,7 +35,7 @@ def peak_mib(stack: Stack, *, anew: bool = False) -> float:
 def send_without_end(stack: Stack, method: str, path: str, media_type: str) -> int:
     """Send a body that never says how long it is; the status of the answer, which comes before its end."""
     host, _, port = stack.url.removeprefix("http://").partition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    connection = http.client.HTTPConnection(host, int(port), timeout=120)
     connection.putrequest(method, path)
     for name, value in {
         "Authorization": f"Bearer {stack.token}", "Content-Type": media_type, "Transfer-Encoding": "chunked",

@@ -336,7 +336,7 @@ def test_no_command_line_and_no_log_has_a_token(stack: Stack, client: Service) -
 def test_an_address_that_no_server_reads_is_answered_as_the_document_says(
     stack: Stack, length: int, status: int
 ) -> None:
-    with closing(HTTPConnection(stack.url.removeprefix("http://"), timeout=30)) as connection:
+    with closing(HTTPConnection(stack.url.removeprefix("http://"), timeout=120)) as connection:
         connection.request("GET", f"/v1/jobs?name={'x' * length}")
         answer = connection.getresponse()
         assert answer.status == status

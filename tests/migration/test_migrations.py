@@ -143,9 +143,9 @@ def test_two_upgrades_at_once_take_turns(empty: str) -> None:
             for _ in range(2)
         ]
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        until(lambda: connection.execute(waiting).fetchone() == (2,), within_s=60, what="two that wait")
+        until(lambda: connection.execute(waiting).fetchone() == (2,), what="two that wait")
         assert "jobs" not in relations(empty)
     for one in running:
-        _, said = one.communicate(timeout=60)
+        _, said = one.communicate(timeout=120)
         assert one.returncode == 0, said.decode()
     migrations.check(empty)

@@ -172,12 +172,12 @@ def server(configuration: Settings) -> Iterator[int]:
         until(lambda: server.started, what="the server")
         yield listening.getsockname()[1]
         server.should_exit = True
-        thread.join(10)
+        thread.join(120)
 
 
 def raw(port: int, target: bytes) -> tuple[int, bytes]:
     """The status and the body of an answer to exactly this target."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
         head = b"GET " + target + b" HTTP/1.1\r\nHost: hora\r\nConnection: close\r\n"
         connection.sendall(head + f"Authorization: Bearer {TOKEN}\r\n\r\n".encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))

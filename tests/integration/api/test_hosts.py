@@ -118,7 +118,7 @@ def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
             placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
             drained = pool.submit(api.post, "/v1/hosts/ha/drain", json={"requeue": True})
             until(lambda: _waits_for_a_lock(sessions), what="the drain that waits for the pass")
-        assert drained.result(10).status_code == 200
+        assert drained.result(120).status_code == 200
     assert preempted(sessions) == {job_id: "host ha is drained"}
 
 

@@ -201,7 +201,7 @@ def test_two_admins_do_not_lock_each_other_out(sessions: Sessions, client_of: Cl
     together = Barrier(2)
 
     def shut_out(name: str) -> bool:
-        together.wait(10)
+        together.wait(120)
         try:
             with sessions.begin() as session:
                 rights.set_disabled(session, name, disabled=True)

@@ -128,7 +128,7 @@ def test_a_pipe_that_is_closed_ends_it_quietly(short_folder: Path, argument: str
     more = environment(short_folder, PYTHONUNBUFFERED="")
     with subprocess.Popen([*HORA, argument], env=more, stdout=writer, stderr=subprocess.PIPE, text=True) as process:
         os.close(writer)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (1, "")
 
 
@@ -149,7 +149,7 @@ def test_ctrl_c_on_a_terminal_leaves_the_job(stack: Stack, client: Service) -> N
                     drawn += os.read(ours, 65536).decode(errors="replace")
                 except OSError:  # the other end is closed
                     break
-            process.wait(30)
+            process.wait(120)
         finally:
             process.kill()
             os.close(ours)
@@ -159,4 +159,4 @@ def test_ctrl_c_on_a_terminal_leaves_the_job(stack: Stack, client: Service) -> N
     assert drawn.rindex("\x1b[?25h") > drawn.index("\x1b[?25l")  # the cursor is there again
     assert left["ended_at"] is None
     client.cancel(left["id"])
-    client.wait(left["id"], timeout_s=60)
+    client.wait(left["id"], timeout_s=240)

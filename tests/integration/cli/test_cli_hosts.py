@@ -38,7 +38,7 @@ def test_a_job_on_a_drained_host_waits_and_says_why(stack: Stack, client: Servic
             assert watching.stdout.readline().startswith("queued, 1st: needs 1 slot")
             client.cancel(job_id)
             assert "cancelled" in watching.stdout.read()
-            assert watching.wait(30) == 103
+            assert watching.wait(120) == 103
     finally:
         undrained = hora(stack.home, "hosts", "undrain", name, "--json")
     assert json.loads(undrained.stdout)["drained_at"] is None

@@ -119,7 +119,7 @@ def test_clone_changes_what_it_is_told(stack: Stack, client: Service, job: Mappi
     copy = client.cancel(done.stdout.strip())
     assert (copy["spec"]["epochs"], copy["spec"]["dataset"]["validation"]) == (1, 0.2)
     assert copy["spec"]["gpus"] == 2
-    client.wait(copy["id"], timeout_s=60)
+    client.wait(copy["id"], timeout_s=240)
 
 
 ADVICE = {
@@ -138,7 +138,7 @@ def test_clone_applies_an_advice_and_then_what_it_is_told(
     assert (done.returncode, done.stderr) == (0, "Turn early stopping on.\n")
     copy = client.cancel(done.stdout.strip())
     assert (copy["spec"]["early_stopping"]["patience"], copy["spec"]["epochs"]) == (7, 4)
-    client.wait(copy["id"], timeout_s=60)
+    client.wait(copy["id"], timeout_s=240)
 
     wrong = hora(stack.home, "clone", job["id"], "--advice", "1")
     assert (wrong.returncode, wrong.stdout) == (2, "")
@@ -193,7 +193,7 @@ def test_a_wait_has_a_limit(stack: Stack, client: Service) -> None:
     (left,) = client.jobs(name="limited")
     assert f"hora show {left['id']} --wait" in done.stderr
     client.cancel(left["id"])
-    client.wait(left["id"], timeout_s=60)
+    client.wait(left["id"], timeout_s=240)
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
@@ -206,14 +206,14 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
             assert process.stdout is not None
             assert process.stdout.readline().startswith(("queued", "launching"))
             process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=30)
+            _, told = process.communicate(timeout=120)
         finally:
             process.kill()
     (left,) = client.jobs(name="detached")
     assert process.returncode == 101
     assert f"The job goes on. Come back with `hora show {left['id']} --wait`" in told
     client.cancel(left["id"])
-    client.wait(left["id"], timeout_s=60)
+    client.wait(left["id"], timeout_s=240)
 
 
 def test_a_spec_from_standard_input(stack: Stack, client: Service) -> None:
@@ -224,4 +224,4 @@ def test_a_spec_from_standard_input(stack: Stack, client: Service) -> None:
     made = json.loads(done.stdout)
     assert (made["spec"]["learning_rate"], made["spec"]["epochs"]) == (0.001, 1)
     client.cancel(made["id"])
-    client.wait(made["id"], timeout_s=60)
+    client.wait(made["id"], timeout_s=240)

@@ -67,7 +67,7 @@ def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
         assert "code=hora_" not in "".join(file.read_text() for file in (home / "logs").iterdir())
         job_id = hora_process(home, "submit", *LONG).stdout.strip()
         with Service(url, Stack(home).token) as client:
-            until(lambda: (client.job(job_id)["progress"]["step"] or 0) > 20, within_s=90, what="a trained step")
+            until(lambda: (client.job(job_id)["progress"]["step"] or 0) > 20, what="a trained step")
     finally:
         stopped = hora_process(home, "down")
     assert stopped.returncode == 0

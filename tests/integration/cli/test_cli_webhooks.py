@@ -25,7 +25,7 @@ def test_a_webhook_from_its_beginning_to_its_end(stack: Stack) -> None:
         items = json.loads(hora(stack.home, "webhook", "deliveries", webhook["id"], "--json").stdout)["items"]
         return any(delivery["error"] and delivery["id"] == ping["id"] for delivery in items)  # others' jobs end too
 
-    until(tried, within_s=30, what="a try of the worker")
+    until(tried, what="a try of the worker")
     assert "its name cannot be resolved" in hora(stack.home, "webhook", "deliveries", webhook["id"]).stdout
     assert hora(stack.home, "webhook", "redeliver", webhook["id"], str(ping["id"])).returncode == 0
 

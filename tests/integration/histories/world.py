@@ -113,7 +113,7 @@ class World:
 
     def at_once(self, *actions: Callable[[], object]) -> list[Any]:
         """Run the actions at the same time, each in a thread and a connection of its own."""
-        return [future.result(30) for future in [self.pool.submit(action) for action in actions]]
+        return [future.result(120) for future in [self.pool.submit(action) for action in actions]]
 
     def register(self, name: str, slots: int) -> None:
         """A host's worker starts, or is back."""

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from jobs.runtime.hints import DISPATCH_QUEUE, Hints, host_queue
-from tests.waiting import until
+from tests.waiting import slowdown, until
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def deaf(short_folder: Path) -> Iterator[str]:
 
 
 def test_dispatch_hints_that_wait_are_merged(broker: str, connection: redis.Redis, hints: Hints) -> None:
-    connection.execute_command("CLIENT", "PAUSE", "1000", "ALL")
+    connection.execute_command("CLIENT", "PAUSE", f"{1000 * slowdown():.0f}", "ALL")
     for _ in range(1000):
         hints.dispatch()
     hints.launch(1, host="ha")
@@ -67,10 +67,10 @@ def test_a_broker_that_is_away_delays_and_fails_nobody(request: pytest.FixtureRe
     for attempt in range(200):
         hints.dispatch()
         hints.launch(attempt, host="ha")
-    assert time.monotonic() - before < 10  # one that waited for the broker each time would need minutes
+    assert time.monotonic() - before < 10 * slowdown()  # one that waited for the broker each time would need minutes
     before = time.monotonic()
     hints.close(0.2)
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 10 * slowdown()
 
 
 def test_a_broker_that_refuses_costs_only_the_hints_of_that_time(connection: redis.Redis, hints: Hints) -> None:

@@ -161,10 +161,10 @@ def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> Non
     def end(job_id: str) -> None:
         with sessions.begin() as session:
             request_cancel(session, job_id)
-            at_once.wait(10)
+            at_once.wait(120)
 
     def look() -> None:
-        at_once.wait(10)
+        at_once.wait(120)
         for _ in range(20):
             end_studies(sessions)
 

@@ -26,7 +26,7 @@ def at_once(actions: list[Callable[[], T]]) -> list[T]:
     start = Barrier(len(actions))
 
     def run(action: Callable[[], T]) -> T:
-        start.wait(10)
+        start.wait(120)
         return action()
 
     with ThreadPoolExecutor(len(actions)) as pool:

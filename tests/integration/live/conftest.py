@@ -35,7 +35,7 @@ def url(app: FastAPI) -> Iterator[str]:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(120)
     assert not thread.is_alive()
 
 

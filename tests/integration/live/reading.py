@@ -65,7 +65,7 @@ class Reader:
 
     def until_ended(self) -> list[Told]:
         """All that was told, once the server has ended the stream."""
-        until(lambda: self.has_ended, within_s=15, what="the end of the stream")
+        until(lambda: self.has_ended, what="the end of the stream")
         return self.told
 
     def leave(self) -> None:
@@ -74,7 +74,7 @@ class Reader:
         if self._thread.is_alive() and connection is not None:
             with suppress(OSError):  # it is gone already
                 connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
+        self._thread.join(120)
         self._client.close()
 
 

@@ -15,10 +15,16 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from tests.integration.worker.agents import agent_of
+from tests.waiting import until
 from worker.agent import Agent
 from worker.attempt.processes import sweep
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def pid_in(file: Path) -> int:
+    """What a process has written there of itself, once it has."""
+    return int(until(lambda: file.exists() and file.read_text().strip(), what="a pid"))
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
     )
     until(lambda: log.exists() and log.stat().st_size)
     agent.reconcile()
-    assert rank.wait(10) == -signal.SIGKILL
+    assert rank.wait(120) == -signal.SIGKILL
     attempt, job = given.the_attempt(sessions, lease), given.the_job(sessions, lease.job_id)
     assert (attempt.end_reason, job.status, job.restarts) == (EndReason.LEASE_EXPIRED, Status.LAUNCHING, 0)
     assert job.attempt == 2  # and placed again in the same pass, on the slots that are free now
@@ -149,7 +149,7 @@ def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
         leases.end(session, lease, EndReason.CANCELLED)
         leases.quarantine(session, lease.attempt_id, host="ha")
     agent.reconcile()
-    assert left.wait(10) == -signal.SIGKILL
+    assert left.wait(120) == -signal.SIGKILL
     assert [(slot.attempt_id, slot.quarantined_at) for slot in given.the_slots(sessions)] == [(None, None)] * 2
 
 
@@ -170,7 +170,7 @@ def test_slots_below_a_process_that_stays_are_quarantined(sessions: Sessions, ag
     assert given.the_job(sessions, waiting).status is Status.QUEUED
     for process in undying:
         process.kill()
-        process.wait(10)
+        process.wait(120)
     agent.reconcile()
     assert given.the_job(sessions, waiting).status is Status.LAUNCHING
 
@@ -243,7 +243,7 @@ def test_the_thread_goes_on_after_a_pass_that_failed(
         until(lambda: given.the_slots(sessions))
     finally:
         agent.stop()
-        agent.join(10)
+        agent.join(120)
     assert not agent.is_alive()
 
 

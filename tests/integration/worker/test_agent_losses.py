@@ -20,8 +20,8 @@ from jobs.scheduling import hosts, placing
 from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import given
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
-from tests.integration.worker.conftest import Start
-from tests.waiting import until
+from tests.integration.worker.conftest import Start, pid_in
+from tests.waiting import slowdown, until
 from worker.agent import Agent
 from worker.attempt.intake import Intake
 from worker.attempt.paths import paths_of
@@ -89,7 +89,7 @@ def test_of_an_attempt_that_is_led_elsewhere_an_agent_ends_only_what_is_left_her
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     agent.reconcile()
-    assert rank.wait(10) == -signal.SIGKILL
+    assert rank.wait(120) == -signal.SIGKILL
     assert given.holders(sessions, "ha") == [None]
     assert given.holders(sessions, "hb") == [lease.attempt_id]
 
@@ -101,13 +101,13 @@ def test_a_supervisor_over_whose_head_its_attempt_was_ended_goes_with_all_below_
     lease = given.a_running_attempt(sessions)
     hidden = tmp_path / "hidden"
     supervisor = start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60", HORA_ATTEMPT="")
-    pid = int(until(lambda: hidden.exists() and hidden.read_text()))
+    pid = pid_in(hidden)
     supervised_by(sessions, lease, living(supervisor.pid))
     supervisor.send_signal(signal.SIGSTOP)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.LEASE_EXPIRED)
     agent.reconcile()
-    assert supervisor.wait(10) == -signal.SIGKILL
+    assert supervisor.wait(120) == -signal.SIGKILL
     until(lambda: ProcessId.of(pid) is None)
     assert given.the_attempt(sessions, lease).ended_at is not None
     assert lease.attempt_id not in given.holders(sessions)
@@ -131,7 +131,7 @@ def test_an_attempt_whose_supervisor_stands_still_ends_for_what_its_ranks_said(
     given.lease_ran_out(sessions, lease)
     agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
     assert given.the_attempt(sessions, lease).end_reason is EndReason.COMPLETED
-    assert supervisor.wait(10) == -signal.SIGKILL
+    assert supervisor.wait(120) == -signal.SIGKILL
 
 
 def test_a_gpu_on_which_a_process_is_left_is_not_given_back(
@@ -168,7 +168,7 @@ def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
     held, broken, last = leases_of
     path = paths_of(settings.runs_dir, broken.job_id, broken.number).records / rank_records_name(0)
     path.mkdir(parents=True)
-    engine = engine_for(database, patience_s=0.3)
+    engine = engine_for(database, patience_s=0.3 * slowdown())
     agent = agent_of(sessions_for(engine), settings, hints, slots=3)
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == held.attempt_id).values(error="held"))
@@ -184,7 +184,7 @@ def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
 
 def test_whoever_is_stopped_in_a_transaction_does_not_hold_up_the_others(sessions: Sessions, database: str) -> None:
     lease = given.a_running_attempt(sessions)
-    engine = engine_for(database, patience_s=0.5)
+    engine = engine_for(database, patience_s=0.5 * slowdown())
     stopped = sessions_for(engine)()
     leases.fence(stopped, lease)
     with sessions.begin() as session:
@@ -219,7 +219,7 @@ def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: 
     supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
     supervised_by(sessions, lease, living(supervisor.pid))
     assert leave(sessions, settings)
-    assert supervisor.wait(10) == 0
+    assert supervisor.wait(120) == 0
     with sessions() as session:
         (host,) = hosts.hosts(session, host_timeout_s=settings.host_timeout_s, limit=9).items
     assert not host.alive

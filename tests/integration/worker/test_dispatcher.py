@@ -362,7 +362,7 @@ def test_calls_that_come_together_are_merged(sessions: Sessions, make: Make) -> 
         given.a_job(sessions)  # comes after the calls, before the passes
         session.commit()
     for thread in threads:
-        thread.join(10)
+        thread.join(120)
     assert sorted(results) == [0] * 9 + [1]
     assert len(live(sessions)) == 1
 
@@ -376,7 +376,7 @@ def test_calls_in_several_workers_are_merged_too(sessions: Sessions, make: Make)
         until(lambda: sum(run.done() for run in runs) == 5, what="the calls that have nothing to add")
         given.a_job(sessions)
         session.commit()
-        assert sorted(run.result(10) for run in runs) == [0] * 5 + [1]
+        assert sorted(run.result(120) for run in runs) == [0] * 5 + [1]
 
 
 def test_of_many_hosts_each_leaves_turns_to_the_others(

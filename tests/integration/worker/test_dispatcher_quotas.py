@@ -77,7 +77,7 @@ def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, dat
         for _ in range(6):
             runs = [pool.submit(one.run) for one in dispatchers * 2]
             for run in runs:
-                run.result(30)
+                run.result(120)
             running = live(sessions)
             most = max(most, len(running))
             for lease in list(running.values())[:2]:

@@ -43,7 +43,7 @@ NOTHING = GpuReading()
 def looked(folder: Path, letters: str = "") -> dict[str, Any]:
     """What a worker sees whose libraries are searched for in `folder`."""
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": letters}
-    done = subprocess.run([sys.executable, "-c", LOOK], env=environment, capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", LOOK], env=environment, capture_output=True, timeout=120, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

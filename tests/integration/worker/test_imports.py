@@ -17,7 +17,7 @@ TENSORFLOW = ["tensorflow", "keras", "horovod"]
 def imported(module: str, unwanted: list[str]) -> list[str]:
     """Which of `unwanted` a process has imported once it has imported `module`."""
     program = LOOK.format(module=module, unwanted=unwanted)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=True)
     found: list[str] = json.loads(done.stdout)
     return found
 

@@ -53,7 +53,7 @@ def notifying(sessions: Sessions, config: Settings) -> Iterator[None]:
         yield
     finally:
         notifier.stop()
-        notifier.join(10)
+        notifier.join(120)
 
 
 def a_webhook(sessions: Sessions, url: str) -> tuple[str, str]:

@@ -48,13 +48,13 @@ def door(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     door.stop()
     door.join()
     for connection in door.connections:
-        connection.wait(10)
+        connection.wait(120)
 
 
 def ssh(settings: Settings, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run something there as one of the stack's hosts does."""
     argv = [*command(files_of(settings)), *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.usefixtures("door")

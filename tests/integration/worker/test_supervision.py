@@ -27,7 +27,8 @@ from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
 from tests.integration.jobs import given
-from tests.waiting import until
+from tests.integration.worker.conftest import pid_in
+from tests.waiting import slowdown, until
 from worker.attempt import lease_file
 from worker.attempt.launcher import SupervisorOrder
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -91,11 +92,15 @@ class Supervised:
 
     def runs(self) -> None:
         """Wait until steps are stored."""
-        until(lambda: written(self.sessions), within_s=30, what="a step")
+        until(lambda: written(self.sessions), what="a step")
 
-    def ends(self, *, within_s: float = 30) -> EndReason | None:
+    def hidden(self) -> int:
+        """The process of a deaf rank that has neither its mark nor its session, once it has said its pid."""
+        return pid_in(self.paths.root / "hidden")
+
+    def ends(self) -> EndReason | None:
         """Wait for the supervisor's own end; why the attempt ended. Nothing of it is left."""
-        assert self.process.wait(within_s) == 0, self.paths.supervisor_log.read_text()
+        assert self.process.wait(240) == 0, self.paths.supervisor_log.read_text()
         assert marked(self.mark) == []
         assert given.holders(self.sessions) == [None]
         return self.attempt.end_reason
@@ -142,7 +147,7 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
     yield run
     for one in started:
         one.process.kill()
-        one.process.wait(10)
+        one.process.wait(120)
         assert sweep(one.mark)
 
 
@@ -166,13 +171,13 @@ def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
 def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
     one = run("deaf")
     one.runs()
-    hidden = int(until((one.paths.root / "hidden").read_text))
+    hidden = one.hidden()
     assert hidden not in marked(one.mark)
     asked = time.monotonic()
     with one.sessions.begin() as session:
         store.request_cancel(session, one.lease.job_id)
     assert one.ends() is EndReason.CANCELLED
-    assert time.monotonic() - asked < 5
+    assert time.monotonic() - asked < 5 * slowdown()
     assert ProcessId.of(hidden) is None
 
 
@@ -220,24 +225,25 @@ def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run:
 
 
 def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
-    one = run(stall_timeout_s=1.5)
+    stall_s = round(1.5 * slowdown(), 1)
+    one = run(stall_timeout_s=stall_s)
     one.runs()
     os.kill(marked(one.mark)[0], signal.SIGSTOP)
     assert one.ends() is EndReason.STALLED
-    assert one.attempt.error == "no step from any rank for 1.5 s; stopped by a signal: rank 0"
+    assert one.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
 
 
 def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ranks(run: Run) -> None:
-    one = run("deaf", lease_s=2)
+    one = run("deaf", lease_s=2 * slowdown())
     one.runs()
-    hidden = int(until((one.paths.root / "hidden").read_text))
+    hidden = one.hidden()
     one.process.send_signal(signal.SIGSTOP)
     expires = one.attempt.lease_expires_at
     with one.sessions() as session:
         until(lambda: session.scalar(func.now()) > expires or session.rollback())
     before = written(one.sessions), given.count(one.sessions, JobEvent)
     one.process.send_signal(signal.SIGCONT)
-    assert one.process.wait(30) == 1
+    assert one.process.wait(120) == 1
     assert (written(one.sessions), given.count(one.sessions, JobEvent)) == before
     assert one.attempt.ended_at is None  # whoever watches over the leases ends it
     assert marked(one.mark) == []
@@ -245,16 +251,17 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
 
 
 def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, database: str) -> None:
-    one = run("deaf", lease_s=3)
+    lease_s = 3 * slowdown()
+    one = run("deaf", lease_s=lease_s)
     one.runs()
     with unreachable(database):
-        until(lambda: not marked(one.mark), within_s=3, what="the end of the ranks")
-        assert one.process.wait(30) == 1
+        until(lambda: not marked(one.mark), within_s=lease_s, what="the end of the ranks")
+        assert one.process.wait(120) == 1
     assert one.attempt.ended_at is None
 
 
 def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database: str) -> None:
-    one = run(lease_s=10)
+    one = run(lease_s=10 * slowdown())
     one.runs()
     with unreachable(database):
         time.sleep(1)
@@ -267,15 +274,17 @@ def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database:
 
 
 def test_a_row_that_somebody_holds_does_not_keep_the_ranks_alive(run: Run) -> None:
-    one = run("deaf", lease_s=3)
+    lease_s = 3 * slowdown()
+    one = run("deaf", lease_s=lease_s)
     one.runs()
     with one.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
         session.execute(update(Attempt).where(Attempt.id == one.lease.attempt_id).values(error="held"))
-        until(lambda: not marked(one.mark), within_s=3.5, what="the end of the ranks")
+        until(lambda: not marked(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
 
 
 def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
-    one = run("deaf", lease_s=3)
+    lease_s = 3 * slowdown()
+    one = run("deaf", lease_s=lease_s)
     one.runs()
     with one.sessions() as session:
         others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -283,8 +292,8 @@ def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
         try:
-            until(lambda: not marked(one.mark), within_s=3.5, what="the end of the ranks")
-            assert one.process.wait(30) == 1
+            until(lambda: not marked(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
+            assert one.process.wait(120) == 1
         finally:
             for pid in backends:
                 os.kill(pid, signal.SIGCONT)
@@ -295,6 +304,6 @@ def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
     one.runs()
     with one.sessions.begin() as session:
         leases.end(session, one.lease, EndReason.LEASE_EXPIRED)
-    assert one.process.wait(10) == 1
+    assert one.process.wait(10 * slowdown()) == 1
     assert marked(one.mark) == []
     assert given.kinds(one.sessions, one.lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]

@@ -66,7 +66,7 @@ class OtherHosts(Members):
 def config(tmp_path: Path, database: str) -> Settings:
     return Settings(
         home=tmp_path, database_url=database, host_name="ha", orders_period_s=0.1, lease_renewal_s=0.1,
-        stop_file_grace_s=0.3, sigterm_grace_s=0.3, sigkill_grace_s=2,
+        stop_file_grace_s=0.3, save_grace_s=240, sigterm_grace_s=30, sigkill_grace_s=2,
     )  # fmt: skip
 
 

@@ -150,7 +150,7 @@ def test_a_worker_tidies_up_again_and_again(sessions: Sessions, runs: Path, conf
         until(lambda: given.count(sessions, Host) == 0)
     finally:
         tidier.stop()
-        tidier.join(10)
+        tidier.join(120)
     assert not tidier.is_alive()
 
 

@@ -273,7 +273,7 @@ def test_a_worker_that_dies_takes_its_process_along_and_another_goes_on(
         (inspector,) = until(lambda: children_of(worker.pid), what="the process that looks")
     finally:
         os.kill(worker.pid, signal.SIGKILL)
-        worker.wait(10)
+        worker.wait(120)
     until(lambda: not Path(f"/proc/{inspector}").exists(), what="the end of that process")
     mine = Validator(sessions, settings)
     assert not mine.validate_one()  # the claim of the dead holds for a while
@@ -308,7 +308,7 @@ def test_a_worker_that_stops_leaves_the_version_to_others(
     validator.start()
     until(lambda: row_of(sessions, row_id).claimed_by, what="the claim")
     validator.stop()
-    validator.join(10)
+    validator.join(120)
     assert not validator.is_alive()
     row = row_of(sessions, row_id)
     assert (row.status, row.claimed_by, row.attempts) == ("validating", None, 0)

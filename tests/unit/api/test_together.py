@@ -21,7 +21,7 @@ class Reads:
     def __call__(self, keys: Sequence[str]) -> Mapping[str, str]:
         self.asked.append(sorted(keys))
         number = len(self.asked)
-        assert self._go_on.acquire(timeout=30)
+        assert self._go_on.acquire(timeout=120)
         if self.error is not None:
             raise self.error
         return {key: f"{key}{number}" for key in keys if key != "nothing"}
@@ -30,7 +30,7 @@ class Reads:
         self._go_on.release(count)
 
     async def begun(self, count: int) -> None:
-        await asyncio.to_thread(until, lambda: len(self.asked) == count, within_s=30, what=f"{count} reads")
+        await asyncio.to_thread(until, lambda: len(self.asked) == count, what=f"{count} reads")
 
 
 def play(story: Callable[[Reads, Together[str, str]], Awaitable[None]]) -> None:

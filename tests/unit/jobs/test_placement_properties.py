@@ -72,7 +72,6 @@ def holds(wish: Wish, hosts: Sequence[HostSlots], free: Mapping[str, int]) -> bo
     return False
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_no_slot_is_given_twice_and_no_job_half(given_: tuple[list[Waiting], list[HostSlots], list[Live]]) -> None:
     queue, hosts, attempts = given_
@@ -94,7 +93,6 @@ def test_no_slot_is_given_twice_and_no_job_half(given_: tuple[list[Waiting], lis
         assert len(used) == 1 or used[0].peers is not None
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_what_could_go_first_goes(given_: tuple[list[Waiting], list[HostSlots], list[Live]]) -> None:
     """The head of the queue is placed whenever it fits, and blocked only where it could fit one day."""
@@ -108,7 +106,7 @@ def test_what_could_go_first_goes(given_: tuple[list[Waiting], list[HostSlots], 
     assert bool(decided.placements or decided.reservations) == holds(head.wish, hosts, capacity)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(clusters())
 def test_only_those_make_room_that_must(given_: tuple[list[Waiting], list[HostSlots], list[Live]]) -> None:
     queue, hosts, attempts = given_
@@ -174,7 +172,7 @@ class Cluster:
         return decided
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.lists(

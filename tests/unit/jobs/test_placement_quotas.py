@@ -120,7 +120,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Waiting], list[HostSlots], list[Live
     return draw(JOBS), hosts, live
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(clusters(), QUOTAS)
 def test_no_quota_is_exceeded_and_none_passes_the_first_that_it_keeps(
     given_: tuple[list[Waiting], list[HostSlots], list[Live]], quotas: tuple[Quota, ...]
@@ -145,7 +145,7 @@ def test_no_quota_is_exceeded_and_none_passes_the_first_that_it_keeps(
             assert wanted <= left or one.job_id not in given_out
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(clusters(), QUOTAS)
 def test_what_a_quota_keeps_is_to_all_others_as_if_it_were_not_there(
     given_: tuple[list[Waiting], list[HostSlots], list[Live]], quotas: tuple[Quota, ...]

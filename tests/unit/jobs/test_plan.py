@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan, split_sizes
@@ -104,7 +104,6 @@ def test_a_split_loses_no_sample() -> None:
     assert split_sizes(3, 0.1) == (3, 0)
 
 
-@settings(deadline=None)
 @given(
     gpus=st.integers(1, 64),
     batch=st.integers(1, 512),

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.model.plan import resolve_plan
@@ -131,13 +131,11 @@ def test_what_is_no_record_is_none(line: bytes) -> None:
     assert parse_record(line) is None
 
 
-@settings(deadline=None)
 @given(st.text() | st.binary())
 def test_no_line_raises(line: str | bytes) -> None:
     assert parse_record(line) is None
 
 
-@settings(deadline=None)
 @given(st.integers(0, 400))
 def test_a_line_torn_anywhere_is_none(length: int) -> None:
     line = STEP.model_dump_json()

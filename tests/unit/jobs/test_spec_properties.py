@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.model.printable import cleaned
@@ -48,7 +48,6 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None)
 @given(specs())
 def test_a_valid_spec_dumps_to_what_parses_to_itself(document: dict[str, Any]) -> None:
     spec = parse_spec(json.dumps(document))
@@ -57,7 +56,6 @@ def test_a_valid_spec_dumps_to_what_parses_to_itself(document: dict[str, Any]) -
     assert parse_spec(json.dumps(spec.model_dump(mode="json")), syntax="yaml") == spec
 
 
-@settings(deadline=None)
 @given(st.text() | st.binary())
 def test_no_text_raises_anything_else(text: str | bytes) -> None:
     for syntax in ("json", "yaml"):
@@ -65,14 +63,12 @@ def test_no_text_raises_anything_else(text: str | bytes) -> None:
             parse_spec(text, syntax=syntax)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(FIELDS, JSON))
 def test_no_document_raises_anything_else(document: dict[str, Any]) -> None:
     with suppress(InvalidSpec):
         parse_spec(json.dumps(document))
 
 
-@settings(deadline=None)
 @given(FIELDS, TAGS, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8))
 def test_no_yaml_tag_raises_anything_else(field: str, tag: str, value: str) -> None:
     with suppress(InvalidSpec):

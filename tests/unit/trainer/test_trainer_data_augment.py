@@ -71,7 +71,7 @@ def test_a_variant_that_is_listed_twice_counts_once() -> None:
 
 
 @given(ranks=st.integers(1, 4), per_rank=st.integers(1, 5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_n_ranks_see_together_what_one_rank_sees(ranks: int, per_rank: int) -> None:
     alone = trained(ALL, per_rank=per_rank * ranks)
     together = [trained(ALL, per_rank=per_rank, rank=rank, ranks=ranks) for rank in range(ranks)]
@@ -79,7 +79,7 @@ def test_n_ranks_see_together_what_one_rank_sees(ranks: int, per_rank: int) -> N
 
 
 @given(gone=st.integers(0, 9))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_run_goes_on_where_it_was_left(gone: int) -> None:
     epochs, first = divmod(gone, 4)
     assert (

@@ -59,7 +59,7 @@ def test_an_image_that_was_cut_is_damaged_or_suspect(kind: str) -> None:
     put=st.binary(min_size=1, max_size=8),
     size=st.integers(0, 4000),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_the_bytes_are_there_is_an_answer(kind: str, at: int, put: bytes, size: int) -> None:
     content = (WHOLE[kind][:at] + put + WHOLE[kind][at + len(put) :])[:size]
     with suppress(Damaged):

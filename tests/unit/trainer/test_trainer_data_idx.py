@@ -144,7 +144,7 @@ def test_no_training_part(tmp_path: Path) -> None:
 
 
 @given(content=st.binary(max_size=40).map(lambda rest: b"\0\0\x08" + rest))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_bytes_are_an_array_or_a_sentence(content: bytes) -> None:
     files = fsspec.filesystem("memory")
     files.pipe_file("/a/x", content)

@@ -226,7 +226,7 @@ def test_damaged_archives(tmp_path: Path, content: bytes) -> None:
 
 
 @given(at=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_an_archive_with_any_wrong_byte_is_read_or_refused(at: int, byte: int) -> None:
     files = fsspec.filesystem("memory")
     files.pipe_file("/a.npz", GOOD[:at] + bytes([byte]) + GOOD[at + 1 :])

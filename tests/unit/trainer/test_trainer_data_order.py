@@ -23,7 +23,7 @@ draws = st.builds(
     seed=st.integers(0, 2**32 - 1),
     sharding=st.sampled_from(["shard", "steps"]),
 )
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 def seen(draw: Draw, steps: int, *, epoch: int = 1, first: int = 0) -> list[list[int]]:

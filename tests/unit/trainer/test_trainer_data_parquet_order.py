@@ -22,7 +22,7 @@ def rows_of(stretch: Stretch, start: int, stop: int) -> list[int]:
 
 
 @given(groups=groups_of, seed=st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_longer_stretch_holds_the_rows_of_a_shorter_one(groups: list[int], seed: int) -> None:
     spread = Spread(np.array(groups), seed)
     counts = [spread.counts(position) for position in range(len(spread) + 1)]
@@ -32,7 +32,7 @@ def test_a_longer_stretch_holds_the_rows_of_a_shorter_one(groups: list[int], see
 
 
 @given(groups=st.lists(st.integers(20, 60), min_size=1, max_size=12), share=st.floats(0.1, 0.9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_stretch_takes_its_share_of_every_row_group(groups: list[int], share: float) -> None:
     spread = Spread(np.array(groups), 1)
     taken = spread.counts(round(share * len(spread)))
@@ -46,7 +46,7 @@ def test_a_short_stretch_takes_of_row_groups_all_over_the_data() -> None:
 
 
 @given(groups=groups_of, share=st.floats(0.01, 0.99), seed=st.integers(0, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_split_is_exact_disjoint_and_whole(groups: list[int], share: float, seed: int) -> None:
     spread = Spread(np.array(groups), seed)
     size = Selection("train", share).size_of(len(spread))
@@ -57,7 +57,7 @@ def test_a_split_is_exact_disjoint_and_whole(groups: list[int], share: float, se
 
 
 @given(groups=groups_of, ranks=st.integers(1, 7), seed=st.integers(0, 9), share=st.floats(0.3, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_pass_gives_every_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
     spread = Spread(np.array(groups), 0)
     stretch = Stretch(spread, 0, round(share * len(spread)))

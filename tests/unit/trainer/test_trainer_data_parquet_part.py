@@ -130,7 +130,7 @@ def test_no_more_files_are_open_than_are_read(tmp_path: Path) -> None:
     ),
     window_rows=st.sampled_from([15, 100_000]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_epoch_goes_on_where_it_was_left(
     tmp_path_factory: pytest.TempPathFactory,
     groups: list[int],

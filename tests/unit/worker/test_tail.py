@@ -120,7 +120,7 @@ def test_bytes_that_are_no_text_do_not_stop_it(file: Path, byte: bytes) -> None:
     assert b"".join(everything(Tail(file))) == byte * (3 * MAX_LINE_BYTES + 1)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(chunks=st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"a", b"\n")), max_size=12))
 def test_every_byte_comes_once_however_the_writes_fall(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes]
