@@ -72,7 +72,7 @@ class Registry:
 
 
 def _sizes_by_name(spec: Spec) -> DatasetSizes | None:
-    """The sizes that the source's text tells; None too where its options are wrong, which `jobs.admission` refuses."""
+    """The sizes that the source's text tells; None too where its options are wrong (`jobs.lifecycle.admission`)."""
     try:
         return sizes_of(spec)
     except ValueError:

@@ -58,7 +58,7 @@ LEASED = """
 import os, signal, sys, time
 from pathlib import Path
 from trainer.stopping import LeaseFile, StopWatch
-from worker.lease_file import extend
+from worker.attempt.lease_file import extend
 
 path = Path(sys.argv[1])
 lease = LeaseFile(path)
