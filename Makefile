@@ -11,7 +11,7 @@ BIN := .venv/bin
 NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard demo test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
+.PHONY: help setup dashboard demo quick test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -31,6 +31,9 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	echo "Stop the stack with: make down"; \
 	echo "Open it in a browser, once and within ten minutes: $$($(BIN)/hora --profile local login)&next=/jobs/$$job"; \
 	exit $$status
+
+quick: .venv/ready ## Run the unit tests, in about a minute
+	$(BIN)/pytest tests/unit --numprocesses $(PROCESSES) --dist loadfile
 
 # PROCESSES share the files in their order: those that train come first, so that none is left alone with one at the end.
 PROCESSES ?= 2
