@@ -9,10 +9,9 @@ UV := .uv/bin/uv
 BIN := .venv/bin
 # Node and npm of the environment, whatever the machine has.
 NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
-export UV_NO_PROGRESS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard demo test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
+.PHONY: help setup dashboard demo quick test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -32,6 +31,9 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	echo "Stop the stack with: make down"; \
 	echo "Open it in a browser, once and within ten minutes: $$($(BIN)/hora --profile local login)&next=/jobs/$$job"; \
 	exit $$status
+
+quick: .venv/ready ## Run the unit tests, in about a minute
+	$(BIN)/pytest tests/unit --numprocesses $(PROCESSES) --dist loadfile
 
 # PROCESSES share the files in their order: those that train come first, so that none is left alone with one at the end.
 PROCESSES ?= 2
@@ -102,21 +104,14 @@ prerequisites:
 	@command -v $(CXX) >/dev/null || { echo 'make: g++ is missing (Debian: apt-get install g++)' >&2; exit 1; }
 
 $(UV): requirements/uv.txt | prerequisites
-	$(PYTHON) -m venv --clear .uv
-	.uv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@$(PYTHON) set_up.py uv
 	@touch $@
 
-# MAKEFLAGS is for Horovod, which would compile eight files at once on any machine.
-# Compiled at once: where Python may not keep what it compiles, each process would do it again, seconds each time.
-# The project itself goes in last, editable, so that an edit needs no new set-up.
 .venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt $(UV)
-	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
-	MAKEFLAGS=-j$$(nproc) $(UV) pip sync --quiet --compile-bytecode --python .venv --require-hashes --build-constraints requirements/build.txt requirements/dev.txt
-	$(UV) pip install --quiet --python .venv --no-deps --no-build-isolation --editable .
+	@$(PYTHON) set_up.py environment
 	@touch $@
 
 # MLflow, to measure beside: its pins are not ours.
 .venv-peers/ready: requirements/peers.txt $(UV)
-	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
-	$(UV) pip sync --quiet --compile-bytecode --python .venv-peers --require-hashes requirements/peers.txt
+	@$(PYTHON) set_up.py peers
 	@touch $@

@@ -82,6 +82,8 @@ def _make(made: Path, sources: Iterable[Path], folder: Path, command: Iterable[s
     made_from = made / MADE_FROM
     if made_from.is_file() and made_from.read_text() == digest.hexdigest():
         return
+    words = [word for word in command if not word.startswith("-")]
+    print(f"Building the dashboard: npm {' '.join(words)}", flush=True)
     _npm(folder, *command, hint=hint)
     made_from.write_text(digest.hexdigest())
 

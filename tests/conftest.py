@@ -16,6 +16,7 @@ in a folder from `short_folder`. Everything also goes when this process is kille
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import count
@@ -46,6 +47,14 @@ settings.load_profile("hora")
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Names bytes by their length: archives hold the time, and every process must give a test the same name."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
+@pytest.fixture(autouse=True)
+def full_precision() -> Iterator[None]:
+    """Each test begins with Keras's own precision: a rank builds one network, a process of tests hundreds."""
+    yield
+    if keras := sys.modules.get("keras"):
+        keras.config.set_dtype_policy("float32")
 
 
 @pytest.fixture(scope="session")

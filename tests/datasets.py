@@ -5,6 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from PIL import Image
+
 from jobs.model.plan import Plan, resolve_plan
 from jobs.model.spec import Spec, spec_from
 from trainer.data.opening import Dataset, find
@@ -39,3 +44,22 @@ def plan_of(dataset: Dataset, spec: Spec) -> Plan:
 def train_batches(dataset: Dataset, spec: Spec, *, rank: int = 0, epoch: int = 1, first: int = 0) -> Iterator[Batch]:
     """A rank's training batches, without end."""
     return dataset.train_batches(spec, plan_of(dataset, spec), rank=rank, epoch=epoch, first=first)
+
+
+def one_of_each(folder: Path) -> Path:
+    """Makes the folder a data root with one of each: `a.npz`, `idx`, `table.parquet`, `tables`, `lake`, `images`."""
+    samples, labels = np.arange(40 * 64, dtype=np.uint8).reshape(40, 8, 8), np.arange(40) % 2
+    np.savez(folder / "a.npz", x=samples, y=labels)
+    (folder / "idx").mkdir()
+    for name, values in (("images-idx3", samples), ("labels-idx1", labels.astype(np.uint8))):
+        header = np.array([0x0800 + values.ndim, *values.shape], ">u4").tobytes()
+        (folder / "idx" / f"train-{name}-ubyte").write_bytes(header + values.tobytes())
+    table = pyarrow.table({"one": np.arange(40.0), "two": np.arange(40.0), "label": labels})
+    for path in ("table.parquet", "tables/part-0.parquet", "tables/part-1.parquet", "lake/day=1/part-0.parquet"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(table, folder / path)
+    for number, sample in enumerate(samples):
+        class_folder = folder / "images" / "train" / ("even" if number % 2 else "odd")
+        class_folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(sample).save(class_folder / f"{number}.png")
+    return folder

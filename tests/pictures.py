@@ -23,6 +23,11 @@ def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
     return file.getvalue()
 
 
+def numbered(count: int, size: int) -> list[bytes]:
+    """Images that tell their number in the grey of their pixels."""
+    return [encoded(Image.new("L", (size, size), number), "PNG") for number in range(count)]
+
+
 def _readable() -> dict[str, tuple[bytes, int]]:
     colour, grey = photo(), photo().convert("L")
     animated = encoded(colour, "GIF", save_all=True, append_images=[photo(seed=1), photo(seed=2)])

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from trainer.data.classes import class_names
 from trainer.data.location import locate
 from trainer.data.parquet import source as parquet
 from trainer.data.parquet.part import ParquetPart
-from trainer.data.parts import Collection, Host, Selection, Survey, Target, merged
+from trainer.data.parts import Collection, Draw, Host, Selection, Survey, Target, merged
 
 
 def numbered(rows: int, *, first: int = 0, classes: int = 4) -> pa.Table:
@@ -60,3 +62,10 @@ def part(source: str, root: Path | str, selection: Selection | None = None, **fi
     opened = collection.part(survey, target, selection or Selection("all"))
     assert isinstance(opened, ParquetPart)
     return opened
+
+
+def seen(source: str, root: str, **fields: Any) -> list[int]:
+    """The first columns of the 500 rows at a source, in the order of an epoch of ten steps."""
+    opened = part(source, root, **fields)
+    with closing(opened.train(Draw(500, 0, 1, 50, 10, 1), epoch=1, first=0)) as batches:
+        return [int(row) for batch in islice(batches, 10) for row in batch.features[:, 0]]

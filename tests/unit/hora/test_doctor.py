@@ -1,19 +1,15 @@
 """What `hora doctor` says of this machine: of the data roots, of keys, of the parts of a stack, of what jobs left."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hora.doctor.machine import data_roots, leftovers, parts, ssh_keys
+from hora.doctor.machine import data_roots, parts, ssh_keys
 from hora.home import Home, State
 from hora.render.jobs import Finding
-from jobs.runtime.processes import MARK, ProcessId
+from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
-from tests.waiting import until
 
 
 def test_data_roots_that_are_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,33 +86,3 @@ def test_a_part_that_does_not_run_is_named_with_its_log(tmp_path: Path) -> None:
     assert failure.found == "The api does not start."
     assert dead.found == "api does not run"
     assert str(tmp_path / "logs" / "api.log") in dead.advice
-
-
-def test_a_supervisor_whose_attempt_is_over_is_named_by_where_it_logs(tmp_path: Path) -> None:
-    log = tmp_path / "runs" / "0abc" / "attempt-3" / "supervisor.log"
-    log.parent.mkdir(parents=True)
-    variables = {**os.environ, "HORA_HOME": str(tmp_path)}
-    argv = [sys.executable, "-c", "input()", "worker.supervisor"]
-    with log.open("wb") as file, subprocess.Popen(argv, env=variables, stdin=subprocess.PIPE, stderr=file) as process:
-        until(lambda: leftovers(tmp_path, lambda *_: False).level == "warn")
-        assert f"of 0abc.3: {process.pid}" in leftovers(tmp_path, lambda *_: False).found
-        assert leftovers(tmp_path, lambda job_id, number: (job_id, number) == ("0abc", 3)).level == "ok"
-        process.kill()
-
-
-@pytest.fixture
-def marked(tmp_path: Path) -> Iterator[ProcessId]:
-    """A process of the second attempt of a job."""
-    variables = {**os.environ, "HORA_HOME": str(tmp_path), MARK: "0abc.2"}
-    with subprocess.Popen([sys.executable, "-c", "input()"], env=variables, stdin=subprocess.PIPE) as process:
-        yield until(lambda: ProcessId.of(process.pid))
-        process.kill()
-
-
-def test_a_process_of_an_attempt_that_is_over_is_named(tmp_path: Path, marked: ProcessId) -> None:
-    asked: list[tuple[str, int]] = []
-    until(lambda: leftovers(tmp_path, lambda job_id, number: bool(asked.append((job_id, number)))).level == "warn")
-    assert set(asked) == {("0abc", 2)}
-    assert f"of 0abc.2: {marked.pid}" in leftovers(tmp_path, lambda *_: False).found
-    assert leftovers(tmp_path, lambda *_: True).level == "ok"
-    assert leftovers(tmp_path / "elsewhere", lambda *_: False).level == "ok"

@@ -2,9 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -176,30 +173,6 @@ def test_files_of_a_store(tmp_path: Path) -> None:
     store.pipe_file("/cached/a", b"here")
     assert [disk_cache(tmp_path).read(store, "/cached/a") for _ in range(2)] == [b"here"] * 2
     assert [path.read_bytes() for path in copies(tmp_path)] == [b"here"]
-
-
-def test_four_processes_at_once_stay_within_the_limit_and_fetch_nothing_twice(tmp_path: Path, source: Path) -> None:
-    script = f"""
-        import random, sys
-        from pathlib import Path
-        from fsspec.implementations.local import LocalFileSystem
-        from trainer.data.cache import DiskCache
-        class Logging(LocalFileSystem):
-            def get_file(self, path, target, **kwargs):
-                print(path, flush=True)
-                super().get_file(path, target, **kwargs)
-        kept, files = DiskCache(Path({str(tmp_path / "cache")!r}), 1250), Logging()
-        names = [str(number) for number in range(20)] * 20
-        random.Random(sys.argv[1]).shuffle(names)
-        for name in names:
-            assert kept.read(files, {str(source)!r} + "/" + name) == bytes([int(name)]) * 100
-    """
-    argv = [sys.executable, "-c", textwrap.dedent(script)]
-    running = [subprocess.Popen([*argv, str(number)], stdout=subprocess.PIPE, text=True) for number in range(4)]
-    fetched = [line for process in running for line in process.communicate()[0].splitlines() if line.startswith("/")]
-    assert [process.returncode for process in running] == [0] * 4
-    assert len(fetched) == len(set(fetched)) == len(copies(tmp_path)) == 12
-    assert int((tmp_path / "cache" / "used").read_text()) == 1200
 
 
 def test_a_use_is_noted_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:

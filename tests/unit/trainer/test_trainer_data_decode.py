@@ -2,9 +2,6 @@
 
 import io
 import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from PIL import Image
 
-from tests.pictures import HEIGHT, READABLE, UNREADABLE, WIDTH, encoded, photo
+from tests.pictures import HEIGHT, READABLE, UNREADABLE, WIDTH, encoded, numbered, photo
 from tests.waiting import until
 from trainer.data.images.decode import Sources, decoded, shape_of
 from trainer.data.images.headers import Damaged, check
@@ -64,11 +61,6 @@ def test_what_is_damaged_is_found_by_its_header_or_by_decoding_it(name: str) -> 
         return
     with pytest.raises(Damaged, match="cannot be decoded"):
         shape_of(content)
-
-
-def numbered(count: int, size: int) -> list[bytes]:
-    """Images that tell their number in the grey of their pixels."""
-    return [encoded(Image.new("L", (size, size), number), "PNG") for number in range(count)]
 
 
 @pytest.mark.parametrize("size", [4, 200], ids=["small", "large"])
@@ -178,36 +170,3 @@ def test_closing_ends_the_threads_and_the_source() -> None:
         read()
     assert len(closed) == 6
     until(lambda: threads() <= before)
-
-
-def test_deterministic_ops_and_one_thread_change_nothing(tmp_path: Path) -> None:
-    """There TensorFlow takes work in advance out of pipelines that it does not trust, and one waits for each image."""
-    for number, content in enumerate(numbered(8, 4)):
-        (tmp_path / f"{number}").write_bytes(content)
-    program = """
-        import sys
-        import numpy as np
-        import tensorflow as tf
-        from tests.waiting import until
-        from trainer.data.images.decode import decoded
-
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-        tf.config.experimental.enable_op_determinism()
-        drawn = []
-
-        def source():
-            for number in range(20):
-                drawn.append(number)
-                yield np.arange(8), [f"{sys.argv[1]}/{image}" for image in range(8)]
-
-        reading = decoded(source(), kind="paths", shape=(6, 6, 1), resize=True, threads=2)
-        tags, pixels = next(reading)
-        assert pixels[:, 0, 0, 0].tolist() == list(range(8)), pixels
-        until(lambda: len(drawn) >= 3)
-        assert len(drawn) < 20
-        assert len(list(reading)) == 19
-    """
-    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

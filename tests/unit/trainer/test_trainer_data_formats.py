@@ -8,34 +8,17 @@ from typing import Any
 
 import fsspec
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 from PIL import Image
 
-from bench.web import served
-from tests.datasets import open_dataset
+from tests.datasets import one_of_each, open_dataset
 from trainer.exits import BadData
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A data root with one of each: `a.npz`, `idx`, `table.parquet`, `tables`, `lake`, `images`."""
-    samples, labels = np.arange(40 * 64, dtype=np.uint8).reshape(40, 8, 8), np.arange(40) % 2
-    np.savez(tmp_path / "a.npz", x=samples, y=labels)
-    (tmp_path / "idx").mkdir()
-    for name, values in (("images-idx3", samples), ("labels-idx1", labels.astype(np.uint8))):
-        header = np.array([0x0800 + values.ndim, *values.shape], ">u4").tobytes()
-        (tmp_path / "idx" / f"train-{name}-ubyte").write_bytes(header + values.tobytes())
-    table = pyarrow.table({"one": np.arange(40.0), "two": np.arange(40.0), "label": labels})
-    for path in ("table.parquet", "tables/part-0.parquet", "tables/part-1.parquet", "lake/day=1/part-0.parquet"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        pyarrow.parquet.write_table(table, tmp_path / path)
-    for number, sample in enumerate(samples):
-        folder = tmp_path / "images" / "train" / ("even" if number % 2 else "odd")
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(sample).save(folder / f"{number}.png")
-    return tmp_path
+    """A data root with one of each format."""
+    return one_of_each(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +89,6 @@ def test_a_dataset_is_decoded_in_colour_when_a_part_of_it_is(root: Path) -> None
         (root / "images" / "test" / name).mkdir(parents=True)
         Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(root / "images" / "test" / name / "1.png")
     assert open_dataset("images", root, data_roots=[str(root)]).facts.shape == (8, 8, 3)
-
-
-@pytest.mark.parametrize("source", ["a.npz", "table.parquet", "tables", "images"])
-def test_formats_behind_a_web_server(root: Path, source: str) -> None:
-    here = open_dataset(source, root, data_roots=[str(root)]).facts
-    with served(root, bytes_per_s=1e9) as url:
-        assert open_dataset(f"{url}/{source}", root, data_roots=[url]).facts == here
 
 
 def test_hidden_files_are_not_looked_at(root: Path) -> None:

@@ -1,13 +1,7 @@
 """Collections of Parquet files: found, surveyed, and refused with a sentence."""
 
 import datetime
-import shutil
-import threading
-from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.tables import collections, numbered, part, surveyed, write
+from tests.tables import collections, numbered, part, seen, surveyed, write
 from trainer.data.parquet import survey as parquet_survey
 from trainer.data.parts import Draw, Selection, Survey, Target
 from trainer.exits import BadData
@@ -270,56 +264,6 @@ def test_links_are_followed_below_the_data_roots_alone(tmp_path: Path) -> None:
     (tmp_path / "root" / "set" / "b.parquet").symlink_to("../../elsewhere.parquet")
     with pytest.raises(BadData, match=r"set: b.parquet is a link to a file outside the data roots"):
         collections("set", tmp_path / "root")
-
-
-class RangeHandler(SimpleHTTPRequestHandler):
-    """Serves files, and parts of them."""
-
-    def do_GET(self) -> None:
-        path = Path(self.translate_path(self.path))
-        wanted = self.headers.get("Range")
-        if not wanted or not path.is_file():
-            super().do_GET()
-            return
-        start, stop = wanted.removeprefix("bytes=").split("-")
-        content = path.read_bytes()[int(start) : int(stop) + 1]
-        self.send_response(206)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-        """Say nothing."""
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[str]:
-    """The address of a server of numbered rows in set/."""
-    folder = tmp_path / "served"
-    write(folder / "set" / "a.parquet", numbered(300), [100, 100, 100])
-    write(folder / "set" / "b.parquet", numbered(200, first=300), [200])
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(RangeHandler, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def seen(source: str, root: str, **fields: Any) -> list[int]:
-    opened = part(source, root, **fields)
-    with closing(opened.train(Draw(500, 0, 1, 50, 10, 1), epoch=1, first=0)) as batches:
-        return [int(row) for batch in islice(batches, 10) for row in batch.features[:, 0]]
-
-
-@pytest.mark.parametrize("cache", ["none", "disk"])
-def test_files_on_a_web_server(served: str, tmp_path: Path, cache: str) -> None:
-    assert sorted(seen(f"{served}/set", served, cache=cache, cache_dir=tmp_path / "cache")) == list(range(500))
-    copies = [path for path in (tmp_path / "cache").glob("*") if path.name not in {"lock", "used"}]
-    assert len(copies) == (2 if cache == "disk" else 0)
-    shutil.rmtree(tmp_path / "served" / "set")
-    with pytest.raises(BadData, match="there is nothing at 'http://"):
-        collections(f"{served}/set/a.parquet", served)
 
 
 def test_files_in_a_store(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 import os
 import resource
-import subprocess
-import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -269,30 +265,3 @@ def test_large_row_groups_that_are_sorted_by_label_come_out_mixed(root: Path) ->
 def test_a_row_group_that_cannot_be_mixed_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ids(part("sorted.parquet", root), draw(4000), steps=1)
     assert "row group 0 of sorted.parquet takes 0 MB in memory: rows are mixed with those" in capsys.readouterr().out
-
-
-def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
-    table = pa.table(
-        {f"x{column}": np.random.default_rng(column).normal(size=100_000).astype(np.float32) for column in range(50)}
-        | {"label": np.arange(100_000) % 2}
-    )  # 20 MB, five times
-    for number in range(5):
-        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=5000)
-    script = f"""
-        import resource
-        from pathlib import Path
-        from tests.tables import part
-        from trainer.data.parquet import windows
-        from trainer.data.parts import Draw
-        windows.WINDOW_BYTES = 4 * 2**20
-        opened = part(".", Path({str(tmp_path)!r}))
-        batches = opened.train(Draw(500_000, 0, 1, 1000, 500, 1), epoch=1, first=0)
-        def peak_mb(steps):
-            for _ in range(steps):
-                next(batches)
-            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        early = peak_mb(150)
-        print(peak_mb(850) - early)
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True)
-    assert float(done.stdout.splitlines()[-1]) < 50

@@ -1,8 +1,5 @@
 """First weights: what fits is taken, to the bit; what does not is refused; nothing else is read or run."""
 
-import socket
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,57 +8,10 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from keras.src.legacy.saving import legacy_h5_format
 
-from jobs.model.plan import DatasetSizes
-from jobs.model.records import Launch
-from jobs.model.spec import Spec, spec_from
-from trainer.data.parts import Facts
+from tests.weights import all_equal, facts, launch, spec, started, values
 from trainer.exits import BadData
 from trainer.models import build_model, load_initial_weights
-from trainer.models.applications import mobilenet_v2_weights
-
-XCEPTION = "xception_weights_tf_dim_ordering_tf_kernels_notop.h5"
-
-
-def facts(*shape: int, classes: int = 10) -> Facts:
-    names = tuple(map(str, range(classes)))
-    return Facts("arrays", shape, "uint8", (0.0, 255.0), None, names, DatasetSizes(train=90, validation=10), {})
-
-
-def spec(name: str, weights: str = "none", *, seed: int = 1, **fields: Any) -> Spec:
-    return spec_from({"dataset": "digits", "seed": seed, "model": {"name": name, "weights": weights, **fields}})
-
-
-def launch(folder: Path, asked: Spec, *, job_weights: Path | None = None) -> Launch:
-    places = ("cache_dir", "records_dir", "logs_dir", "checkpoints_dir", "artifacts_dir", "stop_path")
-    return Launch(
-        job_id="1aagd4bvydha",
-        attempt=1,
-        spec=asked,
-        gpus=1,
-        device="cpu",
-        threads_per_rank=1,
-        data_roots=[str(folder)],
-        weights_dir=str(folder / "weights"),
-        job_weights=str(job_weights) if job_weights else None,
-        **{place: str(folder / place) for place in places},
-    )
-
-
-def started(folder: Path, asked: Spec, data: Facts, **fields: Any) -> keras.Model:
-    model = build_model(asked, data)
-    load_initial_weights(model, asked, launch(folder, asked, **fields))
-    return model
-
-
-def values(model: keras.Model, *, head: bool = True) -> list[np.ndarray]:
-    return [weight.numpy() for weight in model.weights if head or not weight.path.startswith("logits/")]
-
-
-def all_equal(model: keras.Model, other: keras.Model, *, head: bool = True) -> bool:
-    pairs = zip(values(model, head=head), values(other, head=head), strict=True)
-    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 @pytest.fixture
@@ -249,78 +199,6 @@ def test_weights_that_are_not_there_get_a_sentence(tmp_path: Path, weights: str,
     (tmp_path / "secret.weights.h5").touch()
     with pytest.raises(BadData, match=sentence):
         started(root, spec("lenet5", weights), facts(16, 16, 1), job_weights=root / "gone.weights.h5")
-
-
-@pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[socket.socket]:
-    """Stands for the network: what is asked of it arrives here and gets no answer. Keras's own folder is empty."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{listener.getsockname()[1]}")
-        monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.setattr(urllib.request, "_opener", None)  # it remembers the proxies of its first use
-        monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-        yield listener
-
-
-def was_asked(proxy: socket.socket) -> bool:
-    try:
-        connection, _ = proxy.accept()
-    except BlockingIOError:
-        return False
-    connection.close()
-    return True
-
-
-def write_imagenet_weights(path: Path, size: int) -> keras.Model:
-    """A file as Keras publishes them, with weights that no network is born with."""
-    base = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(size, size, 3))
-    for number, weight in enumerate(base.weights):
-        weight.assign(np.random.default_rng(number).random(weight.shape))
-    path.parent.mkdir(parents=True)
-    with h5py.File(path, "w") as file:
-        legacy_h5_format.save_weights_to_hdf5_group(file, base)
-    return base
-
-
-@pytest.mark.parametrize(
-    ("place", "size", "rows", "freeze_base"), [("weights", 32, 224, True), ("keras/models", 96, 96, False)]
-)
-def test_imagenet_weights_on_the_host_are_taken(
-    tmp_path: Path, proxy: socket.socket, place: str, size: int, rows: int, freeze_base: bool
-) -> None:
-    name = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{rows}_no_top.h5"
-    base = write_imagenet_weights(tmp_path / place / name, size)
-    asked = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
-    model = started(tmp_path, asked, facts(size, size, 3, classes=2))
-    assert all_equal(model.get_layer("base"), base)
-    assert not was_asked(proxy)
-
-
-@pytest.mark.parametrize("network", ["refuses", "is silent"])
-def test_imagenet_weights_that_cannot_be_had_are_named_with_their_place(
-    tmp_path: Path, proxy: socket.socket, network: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if network == "refuses":
-        proxy.close()
-    monkeypatch.setattr("trainer.models.imagenet._CONNECT_LIMIT_S", 0.2)
-    with pytest.raises(BadData) as told:
-        started(tmp_path, spec("xception", "imagenet"), facts(71, 71, 3, classes=2))
-    assert str(told.value) == (
-        "model.weights: the ImageNet weights of xception are not on this host and cannot be fetched: "
-        f"place {XCEPTION} in {tmp_path}/weights"
-    )
-    assert network == "refuses" or was_asked(proxy)
-    assert list((tmp_path / "weights").iterdir()) == []
-    assert socket.getdefaulttimeout() is None
-
-
-def test_a_damaged_file_of_imagenet_weights_gets_a_sentence(tmp_path: Path, proxy: socket.socket) -> None:
-    (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / mobilenet_v2_weights((32, 32)).name).write_bytes(b"<html>not found</html>")
-    with pytest.raises(BadData, match=r"_1\.0_224_no_top\.h5 does not hold the ImageNet weights of mobilenet_v2: "):
-        started(tmp_path, spec("mobilenet_v2", "imagenet"), facts(32, 32, 3, classes=2))
-    assert not was_asked(proxy)
 
 
 def test_networks_without_imagenet_weights_say_which_have_them(tmp_path: Path) -> None:

@@ -1,102 +1,10 @@
-"""The stop watch. In a process of its own: it changes the signal mask, and leaving ends the process."""
+"""The lease file of a rank. The stop watch itself is tested in processes of its own, in `tests/integration`."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.waiting import slowdown, until
-from trainer.stopping import POLL_S, LeaseFile
-from worker.attempt.lease_file import extend
-
-PROGRAM = """
-import os, signal, sys, time
-from pathlib import Path
-from trainer.stopping import Stage, StopWatch
-
-watch = StopWatch(Path(sys.argv[1]), on_leave=lambda why: (print(why, flush=True), os._exit(7)))
-watch.stage = Stage[sys.argv[2]]
-watch.start()
-print("watching", flush=True)
-print("requested" if watch.requested.wait(120) else "nothing", watch.asked_by_file, flush=True)
-signal.sigtimedwait({signal.SIGUSR1}, 0.5 if sys.argv[2] == "TRAINING" else 20)
-"""
-
-
-@pytest.mark.parametrize(
-    ("stage", "wish", "code"),
-    [
-        ("SETTING_UP", "file", 7),
-        ("SETTING_UP", "signal", 7),
-        ("TRAINING", "file", 0),
-        ("TRAINING", "signal", 0),
-        ("FINISHING", "signal", 7),
-    ],
-)
-def test_what_a_wish_to_stop_does(tmp_path: Path, stage: str, wish: str, code: int) -> None:
-    stop_path = tmp_path / "stop"
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(stop_path), stage], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "watching\n"
-        stop_path.touch() if wish == "file" else process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=120)
-    assert process.returncode == code
-    if code == 7:
-        assert ("the stop file" if wish == "file" else f"SIGTERM from process {os.getpid()}") in said
-    else:
-        assert said == f"requested {wish == 'file'}\n"
-
-
-# Its lease begins when all is imported; it has been read before the process stops itself.
-LEASED = """
-import os, signal, sys, time
-from pathlib import Path
-from trainer.stopping import LeaseFile, StopWatch
-from worker.attempt.lease_file import extend
-
-path = Path(sys.argv[1])
-lease = LeaseFile(path)
-watch = StopWatch(
-    Path("no-such-file"), on_leave=lambda why: os._exit(1), lease=lease, on_lease_over=lambda: os._exit(7)
-)
-extend(path, time.monotonic() + 1.0)
-assert not lease.is_over()
-watch.start()
-os.kill(os.getpid(), signal.SIGSTOP)
-watch.join()
-"""
-
-
-def runs_on(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether it is still there after it has looked a few times."""
-    time.sleep(5 * POLL_S * slowdown())
-    return process.poll() is None
-
-
-@pytest.mark.parametrize("extended", [True, False])
-def test_a_rank_that_was_stopped_past_its_lease_goes_on_only_where_that_was_extended(
-    tmp_path: Path, extended: bool
-) -> None:
-    lease = tmp_path / "lease"
-    with subprocess.Popen([sys.executable, "-c", LEASED, str(lease)]) as process:
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
-        over_at = float(lease.read_text())
-        until(lambda: time.monotonic() > over_at, what="the end of the lease")
-        if extended:
-            extend(lease, time.monotonic() + 60)
-        process.send_signal(signal.SIGCONT)
-        if extended:
-            assert runs_on(process)
-            process.kill()
-        else:
-            assert process.wait(120) == 7
+from trainer.stopping import LeaseFile
 
 
 @pytest.mark.parametrize("content", [None, "", "soon"], ids=["missing", "empty", "no number"])

@@ -1,0 +1,94 @@
+"""Each network trains: its weights move where they should, and it can be saved and loaded."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.networks import BASES, SMALL, equal, facts, images, spec, values
+from trainer.exits import BadData
+from trainer.models import build_model, moving_statistics
+from trainer.models.zoo import NETWORKS
+
+
+def train_step(model: keras.Model, samples: np.ndarray, *, rate: float = 0.001) -> float:
+    labels = np.arange(len(samples)) % model.output_shape[-1]
+    with tf.GradientTape() as tape:
+        logits = model(samples, training=True)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    for variable, gradient in zip(
+        model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+    ):
+        variable.assign_sub(rate * gradient)
+    return float(loss)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (28, 28, 1), (33, 20, 3)])
+def test_a_small_network_trains_on_every_image(name: str, shape: tuple[int, int, int]) -> None:
+    model = build_model(spec({"name": name, "dropout": 0.5}), facts(*shape))
+    pixels, before = images(3, *shape), values(model.trainable_variables)
+    logits = model(pixels)
+    assert logits.shape == (3, 10)
+    assert logits.dtype == "float32"
+    assert np.isfinite(train_step(model, pixels))
+    assert not all(equal(values(model.trainable_variables), before))
+
+
+@pytest.mark.parametrize(
+    ("name", "weights_of_the_base", "least"),
+    [("resnet50", 23_587_712, 32), ("xception", 20_861_480, 71), ("mobilenet_v2", 2_257_984, 32)],
+)
+def test_a_large_network_trains_from_its_least_size_on(name: str, weights_of_the_base: int, least: int) -> None:
+    model = build_model(spec(name), facts(least, least, 3, classes=2))
+    assert model.get_layer("base").count_params() == weights_of_the_base
+    assert np.isfinite(train_step(model, images(2, least, least, 3)))
+    with pytest.raises(BadData, match=rf"dataset.image_size: {name} .* set it to at least \[{least}, {least}\]"):
+        build_model(spec(name), facts(least, least - 1, 3))
+
+
+def test_a_frozen_base_stays_as_it_is_to_the_bit() -> None:
+    model = build_model(spec({"name": "mobilenet_v2", "weights": "imagenet"}), facts(32, 32, 3, classes=2))
+    base, head = model.get_layer("base"), model.get_layer("logits")
+    for layer in base.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):  # else next to nothing comes out of a drawn base
+            layer.moving_variance.assign(np.full(layer.moving_variance.shape, 0.01))
+    before, head_before, pixels = values(base.variables), values(head.variables), images(3, 32, 32, 3)
+    for _ in range(2):
+        train_step(model, pixels, rate=0.1)
+    assert all(equal(values(base.variables), before))
+    assert not any(equal(values(head.variables), head_before))
+    assert [variable.path for variable in model.trainable_variables] == [variable.path for variable in head.variables]
+    assert moving_statistics(model) == []
+    assert np.array_equal(model(pixels, training=True), model(pixels, training=False))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"weights": "none"}, {"weights": "imagenet", "freeze_base": False}], ids=["scratch", "fine-tuning"]
+)
+def test_a_base_that_is_trained_moves_its_statistics(fields: dict[str, Any]) -> None:
+    model = build_model(spec({"name": "mobilenet_v2", **fields}), facts(32, 32, 3, classes=2))
+    statistics = moving_statistics(model)
+    assert {id(variable) for variable in statistics} == {id(variable) for variable in model.non_trainable_variables}
+    before = values(statistics)
+    train_step(model, images(4, 32, 32, 3))
+    assert not any(equal(values(statistics), before))
+
+
+@pytest.mark.parametrize("name", [*SMALL, *BASES])
+def test_plain_keras_loads_what_was_saved(name: str, tmp_path: Path) -> None:
+    size = max(NETWORKS[name].least_size, 8)
+    weights = "imagenet" if name == "resnet50" else "none"
+    model = build_model(
+        spec({"name": name, "dropout": 0.2, "weights": weights}, precision="mixed_bfloat16"), facts(size, size, 1)
+    )
+    pixels = images(2, size, size, 1)
+    train_step(model, pixels)
+    model.save(tmp_path / "model.keras")
+    keras.config.set_dtype_policy("float32")  # as in another process
+    loaded = keras.models.load_model(tmp_path / "model.keras")  # noqa: TID251 - a file that the test wrote
+    assert np.array_equal(loaded(pixels), model(pixels))
+    assert len(loaded.trainable_variables) == len(model.trainable_variables)

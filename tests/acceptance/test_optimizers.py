@@ -1,0 +1,36 @@
+"""The optimizers learn, in every precision, as the training step uses them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.optimizers import PRECISIONS, made, spec
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", ["adam", "nadam", "sgd"])
+def test_every_optimizer_learns_in_every_precision(name: str, precision: str) -> None:
+    model, optimizer = made(spec(optimizer=name, precision=precision))
+    count = len(optimizer.variables)
+    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    generator = np.random.default_rng(5)
+    pixels, labels = generator.integers(0, 17, (32, 8, 8, 1), np.uint8), np.arange(32) % 10
+
+    @tf.function(autograph=False)
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = loss_of(labels, model(pixels, training=True))
+            scaled_loss = optimizer.scale_loss(loss)
+        optimizer.apply(tape.gradient(scaled_loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    optimizer.learning_rate = 0.0
+    before = [variable.numpy() for variable in model.trainable_variables]
+    step()
+    assert all(np.array_equal(a, b.numpy()) for a, b in zip(before, model.trainable_variables, strict=True))
+    optimizer.learning_rate = 0.002  # as the warm-up sets it, after the step is traced
+    losses = [float(step()) for _ in range(20)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert len(optimizer.variables) == count  # none is made by the first step: all were restored and broadcast
+    assert int(optimizer.iterations) == 21

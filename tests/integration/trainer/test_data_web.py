@@ -1,0 +1,73 @@
+"""Data behind a web server."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import web
+from tests.datasets import one_of_each, open_dataset
+from tests.tables import collections, numbered, seen, write
+from trainer.exits import BadData
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A data root with one of each format."""
+    return one_of_each(tmp_path)
+
+
+@pytest.mark.parametrize("source", ["a.npz", "table.parquet", "tables", "images"])
+def test_formats_behind_a_web_server(root: Path, source: str) -> None:
+    here = open_dataset(source, root, data_roots=[str(root)]).facts
+    with web.served(root, bytes_per_s=1e9) as url:
+        assert open_dataset(f"{url}/{source}", root, data_roots=[url]).facts == here
+
+
+class RangeHandler(SimpleHTTPRequestHandler):
+    """Serves files, and parts of them."""
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        wanted = self.headers.get("Range")
+        if not wanted or not path.is_file():
+            super().do_GET()
+            return
+        start, stop = wanted.removeprefix("bytes=").split("-")
+        content = path.read_bytes()[int(start) : int(stop) + 1]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        """Say nothing."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """The address of a server of numbered rows in set/."""
+    folder = tmp_path / "served"
+    write(folder / "set" / "a.parquet", numbered(300), [100, 100, 100])
+    write(folder / "set" / "b.parquet", numbered(200, first=300), [200])
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(RangeHandler, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("cache", ["none", "disk"])
+def test_files_on_a_web_server(served: str, tmp_path: Path, cache: str) -> None:
+    assert sorted(seen(f"{served}/set", served, cache=cache, cache_dir=tmp_path / "cache")) == list(range(500))
+    copies = [path for path in (tmp_path / "cache").glob("*") if path.name not in {"lock", "used"}]
+    assert len(copies) == (2 if cache == "disk" else 0)
+    shutil.rmtree(tmp_path / "served" / "set")
+    with pytest.raises(BadData, match="there is nothing at 'http://"):
+        collections(f"{served}/set/a.parquet", served)

@@ -1,0 +1,53 @@
+"""Networks that start from given weights, in tests."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from jobs.model.plan import DatasetSizes
+from jobs.model.records import Launch
+from jobs.model.spec import Spec, spec_from
+from trainer.data.parts import Facts
+from trainer.models import build_model, load_initial_weights
+
+
+def facts(*shape: int, classes: int = 10) -> Facts:
+    names = tuple(map(str, range(classes)))
+    return Facts("arrays", shape, "uint8", (0.0, 255.0), None, names, DatasetSizes(train=90, validation=10), {})
+
+
+def spec(name: str, weights: str = "none", *, seed: int = 1, **fields: Any) -> Spec:
+    return spec_from({"dataset": "digits", "seed": seed, "model": {"name": name, "weights": weights, **fields}})
+
+
+def launch(folder: Path, asked: Spec, *, job_weights: Path | None = None) -> Launch:
+    places = ("cache_dir", "records_dir", "logs_dir", "checkpoints_dir", "artifacts_dir", "stop_path")
+    return Launch(
+        job_id="1aagd4bvydha",
+        attempt=1,
+        spec=asked,
+        gpus=1,
+        device="cpu",
+        threads_per_rank=1,
+        data_roots=[str(folder)],
+        weights_dir=str(folder / "weights"),
+        job_weights=str(job_weights) if job_weights else None,
+        **{place: str(folder / place) for place in places},
+    )
+
+
+def started(folder: Path, asked: Spec, data: Facts, **fields: Any) -> keras.Model:
+    model = build_model(asked, data)
+    load_initial_weights(model, asked, launch(folder, asked, **fields))
+    return model
+
+
+def values(model: keras.Model, *, head: bool = True) -> list[np.ndarray]:
+    return [weight.numpy() for weight in model.weights if head or not weight.path.startswith("logits/")]
+
+
+def all_equal(model: keras.Model, other: keras.Model, *, head: bool = True) -> bool:
+    pairs = zip(values(model, head=head), values(other, head=head), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
