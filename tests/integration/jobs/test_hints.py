@@ -14,7 +14,8 @@ from tests.waiting import slowdown, until
 
 @pytest.fixture
 def connection(broker: str) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
+    address = broker.replace("redis+socket://", "unix://")
+    with redis.Redis.from_url(address, socket_timeout=120) as connection:  # a test pauses the broker for seconds
         yield connection
 
 
