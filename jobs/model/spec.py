@@ -114,7 +114,12 @@ class Spec(SpecPart):
         description="Whose batch `batch_size` is: that of each `gpu`, or `global` for all together. A global batch must"
         " divide by `gpus`.",
     )
-    batch_size: int = Field(32, ge=1, le=1_048_576, description="Samples in one step.")
+    batch_size: int = Field(
+        32,
+        ge=1,
+        le=1_048_576,
+        description="Samples in one step: of each GPU, or of all together with `batch_per: global`.",
+    )
     learning_rate: float = Field(0.001, gt=0, le=1000, description="The rate before scaling.")
     lr_scaling: Literal["none", "linear", "sqrt", "two_thirds"] = Field(
         "none",
