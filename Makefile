@@ -57,7 +57,9 @@ check: types ## Lint, check formatting, types and import rules
 	$(BIN)/lint-imports
 	$(NPM) run check
 
-format: setup ## Format, and mend what the linter can mend
+format: setup ## Format, mend what the linter can mend, and write the tables in docs/ that are made from code
+	$(BIN)/python -m tests.command_table
+	$(BIN)/python -m tests.field_tables
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	$(NPM) run format

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from api.callers import scope_of
 from api.problems import MEDIA_TYPE
+from jobs.model.descriptions import without_links
 from jobs.model.spec import Spec
 from jobs.views.data import NewDataset
 from jobs.views.projects import ProjectChanges
@@ -78,6 +79,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         "description": "Some fields of a Spec: objects are merged, every other value replaces the old one.",
     }
     _leave_parts_defaults_to_the_parts(schemas)
+    _take_links_out(schemas)
     for methods in document["paths"].values():
         for operation in methods.values():
             _tell_headers(operation["responses"])
@@ -114,6 +116,14 @@ def _leave_parts_defaults_to_the_parts(schemas: dict[str, Any]) -> None:
             parts = [field, *field.get("anyOf", [])]
             if isinstance(field.get("default"), dict) and any("$ref" in part for part in parts):
                 del field["default"]
+
+
+def _take_links_out(schemas: dict[str, Any]) -> None:
+    """Leave the text alone of links in the descriptions of fields: they lead to pages that the api does not serve."""
+    for schema in schemas.values():
+        for field in schema.get("properties", {}).values():
+            if "description" in field:
+                field["description"] = without_links(field["description"])
 
 
 def _add(schemas: dict[str, Any], name: str, model: type[BaseModel]) -> None:

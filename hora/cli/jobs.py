@@ -10,8 +10,9 @@ import typer
 
 from hora.cli.completion import statuses, study_ids
 from hora.cli.exit_codes import USAGE
-from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Limit, SpecFile, Timeout, Wait
+from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Limit, Model, SpecFile, Timeout, Wait
 from hora.cli.output import display, print_json, say, tell
+from hora.cli.spec_command import SpecCommand
 from hora.cli.times import WHEN
 
 if TYPE_CHECKING:
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command()
+@app.command(cls=SpecCommand)
 def submit(
     file: SpecFile = None,
     dataset: Dataset = None,
-    model: Annotated[str | None, typer.Option(help="The network to train.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Samples in a batch of one GPU.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate.")] = None,
+    model: Model = None,
+    batch_size: Annotated[int | None, typer.Option()] = None,
+    learning_rate: Annotated[float | None, typer.Option()] = None,
     gpus: Gpus = None,
-    epochs: Annotated[int | None, typer.Option(help="How many passes over the data at most.")] = None,
-    project: Annotated[str | None, typer.Option(metavar="NAME", help="The project that it is counted under.")] = None,
+    epochs: Annotated[int | None, typer.Option()] = None,
+    project: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
     dry_run: DryRun = False,
     wait: Wait = False,

@@ -10,10 +10,10 @@ JobId = Annotated[str, typer.Argument(metavar="ID", help="The job.", autocomplet
 StudyId = Annotated[str, typer.Argument(metavar="STUDY", help="The study.", autocompletion=study_ids)]
 HostName = Annotated[str, typer.Argument(metavar="NAME", help="The host.", autocompletion=host_names)]
 SpecFile = Annotated[str | None, typer.Argument(metavar="[FILE]", help="A spec, YAML or JSON; - reads it.")]
-Dataset = Annotated[
-    str | None, typer.Option(help="A registered dataset, or a path or URL below the service's data roots.")
-]
-Gpus = Annotated[int | None, typer.Option(help="How many GPUs, one rank each.")]
+# Fields of the spec, for a `SpecCommand`.
+Dataset = Annotated[str | None, typer.Option()]
+Model = Annotated[str | None, typer.Option()]
+Gpus = Annotated[int | None, typer.Option()]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else; while waiting, an object a line.")]
 Changes = Annotated[
     list[str], typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as dataset.validation=0.2.")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hora.cli.exit_codes import NOT_FINISHED, OUTCOME
-from hora.cli.options import AsJson, Changes, Dataset, Gpus, SpecFile, Timeout
+from hora.cli.options import AsJson, Changes, Dataset, Gpus, Model, SpecFile, Timeout
 from hora.cli.output import console_of, display, print_json, print_line, say, tell
+from hora.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command()
+@app.command(cls=SpecCommand)
 def probe(
     file: SpecFile = None,
     dataset: Dataset = None,
-    model: Annotated[str | None, typer.Option(help="The network.")] = None,
+    model: Model = None,
     batch_size: Annotated[int | None, typer.Option(help="The batch that the rate belongs to.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="The rate that is scaled with the batch.")] = None,
     gpus: Gpus = None,

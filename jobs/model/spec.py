@@ -15,9 +15,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -27,6 +25,26 @@ from pydantic import (
 )
 
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
+from jobs.model.spec_parts import (
+    CheckpointSpec,
+    Column,
+    DatasetSpec,
+    EarlyStopping,
+    EpochMetric,
+    ModelSpec,
+    Pixels,
+    ProbeSpec,
+    Share,
+    Source,
+    SpecPart,
+)
+
+__all__ = [
+    "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "CheckpointSpec", "Column", "DatasetSpec",
+    "EarlyStopping", "EpochMetric", "FieldProblem", "InvalidSpec", "ModelSpec", "Name", "Pixels", "ProbeSpec",
+    "ProjectName", "Share", "Source", "Spec", "field_problems", "is_plain_url", "load_yaml", "merged", "parse_spec",
+    "set_field", "spec_from",
+]  # fmt: skip
 
 # The functions check the lengths, once the text is composed: a typed letter may be two characters before.
 Name = Annotated[
@@ -37,16 +55,8 @@ DEFAULT_MODEL = "lenet5"
 ProjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
-Source = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)]
-Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=255)]
-Share = Annotated[float, Field(gt=0, lt=1)]
-Pixels = Annotated[int, Field(ge=1, le=4096)]
 MAX_SECONDS = 365 * 24 * 3600  # longer than any job, and a time that far away is still one that a timestamp holds
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
-Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
-EpochMetric = Literal[
-    "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
-]
 
 MAX_BYTES = 1024 * 1024
 # What a server or a driver may take for a step up, a query, or a second filesystem around the first.
@@ -54,87 +64,11 @@ _DEVIOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 MAX_GPUS = 4096
 
 
-class _Part(BaseModel):
-    """A piece of a spec: frozen, no unknown fields, no coercion, no NaN or infinity."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
-
-
-class DatasetSpec(_Part):
-    """Which samples to train on, and how the ranks share them."""
-
-    source: Source
-    format: Literal["auto", "images", "parquet", "arrays", "synthetic"] = "auto"
-    label: Column = "label"
-    image_size: Annotated[tuple[Pixels, Pixels] | None, Field(strict=False)] = None  # (height, width)
-    validation: Share | Source = 0.1
-    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    sharding: Literal["shard", "steps"] = "shard"
-    shuffle_buffer: Annotated[int, Field(ge=1, le=10_000_000)] = 4096
-    cache: Literal["none", "memory", "disk"] = "none"
-    cache_limit_gb: Annotated[float, Field(gt=0, le=100_000)] = 20
-    augment: Annotated[list[Augmentation], Field(max_length=5)] = []
-
-
-class ModelSpec(_Part):
-    """Which network to train, and from which weights."""
-
-    name: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$", max_length=255)
-    ]
-    weights: Source = "none"  # none | imagenet | a path | job:ID
-    freeze_base: bool = True
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-
-class EarlyStopping(_Part):
-    """Stop when `monitor` has not improved by `min_delta` for `patience` epochs.
-
-    A loss and a time (`_s`, but not `_per_s`) are better when lower, everything else when higher.
-    """
-
-    monitor: EpochMetric = "val_accuracy"
-    patience: Annotated[int, Field(ge=1, le=10_000)] = 3
-    min_delta: Annotated[float, Field(ge=0)] = 0.001
-    restore_best_weights: bool = True
-
-
-class CheckpointSpec(_Part):
-    """How often to save what a restart goes on from, and how many to keep."""
-
-    every_epochs: Annotated[int, Field(ge=1, le=10_000)] = 1
-    keep: Annotated[int, Field(ge=1, le=1000)] = 2
-
-
-class ProbeSpec(_Part):
-    """Short runs over doubling batches instead of a training: where throughput stops growing, and what fits.
-
-    A batch is one GPU's. The probe ends at `largest`, or sooner where memory, the data or patience is at its end.
-    """
-
-    smallest: Annotated[int, Field(ge=1, le=1_048_576)] = 8
-    largest: Annotated[int, Field(ge=1, le=1_048_576)] = 4096
-    seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0  # of timed steps with each batch; a step may take as long
-
-    @field_validator("largest")
-    @classmethod
-    def _no_less_than_smallest(cls, largest: int, info: ValidationInfo) -> int:
-        smallest = info.data.get("smallest")
-        if smallest is not None and largest < smallest:
-            raise ValueError(f"largest is {largest}, less than smallest ({smallest})")
-        return largest
-
-    @property
-    def batches(self) -> list[int]:
-        """The batches to try, each twice the one before."""
-        return [self.smallest << doublings for doublings in range((self.largest // self.smallest).bit_length())]
-
-
 # A plain string may stand for one of these objects: the field of it that the string is.
 SHORTHAND = {"dataset": "source", "model": "name"}
 
 
-def _named(name: str, part: type[_Part]) -> BeforeValidator:
+def _named(name: str, part: type[SpecPart]) -> BeforeValidator:
     """Let a plain string stand for the `part` of this name."""
     field = SHORTHAND[name]
     return BeforeValidator(
@@ -142,38 +76,139 @@ def _named(name: str, part: type[_Part]) -> BeforeValidator:
     )
 
 
-class Spec(_Part):
+class Spec(SpecPart):
     """A training job as a person asks for it; a field left out has the default written here."""
 
-    name: Name = "job"
-    dataset: Annotated[DatasetSpec, _named("dataset", DatasetSpec)]
-    model: Annotated[
-        ModelSpec, _named("model", ModelSpec), Field(json_schema_extra={"default": DEFAULT_MODEL})
-    ] = ModelSpec(name=DEFAULT_MODEL)  # fmt: skip
-    gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = 1
-    min_gpus: Annotated[int | None, Field(ge=1, le=MAX_GPUS)] = None  # None: `gpus`
-    device: Literal["auto", "gpu", "cpu"] = "auto"
-    batch_per: Literal["gpu", "global"] = "gpu"
-    batch_size: Annotated[int, Field(ge=1, le=1_048_576)] = 32
-    learning_rate: Annotated[float, Field(gt=0, le=1000)] = 0.001
-    lr_scaling: Literal["none", "linear", "sqrt", "two_thirds"] = "none"
-    base_batch: Annotated[int | None, Field(ge=1, le=1_048_576)] = None  # None: the batch of one GPU
-    warmup_epochs: Annotated[int, Field(ge=0, le=10_000)] = 0
-    optimizer: Literal["adam", "nadam", "sgd"] = "adam"
-    epochs: Annotated[int, Field(ge=1, le=100_000)] = 30
-    steps_per_epoch: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
-    early_stopping: EarlyStopping | None = EarlyStopping()
-    checkpoint: CheckpointSpec = CheckpointSpec()
-    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = "float32"
-    placement: Literal["pack", "single_host", "spread"] = "pack"
-    priority: Annotated[int, Field(ge=0, le=100)] = 50  # higher first
-    project: ProjectName = DEFAULT_PROJECT
-    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
-    time_limit_s: Seconds | None = None
-    stall_timeout_s: Seconds = 600
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
-    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=64)] = {}
-    probe: ProbeSpec | None = None  # a batch probe instead of a training
+    name: Name = Field(
+        "job",
+        description="The name in lists: [printable text](spec.md#names-and-labels) of any script on one line, up to 128"
+        " characters.",
+    )
+    dataset: Annotated[DatasetSpec, _named("dataset", DatasetSpec)] = Field(
+        description="A registered name as a plain string, or an object with the fields of a dataset."
+    )
+    model: Annotated[ModelSpec, _named("model", ModelSpec)] = Field(
+        ModelSpec(name=DEFAULT_MODEL),
+        json_schema_extra={"default": DEFAULT_MODEL},
+        description="The name of a network as a plain string, or an object with the fields of a model.",
+    )
+    gpus: int = Field(
+        1,
+        ge=1,
+        le=MAX_GPUS,
+        description="The number of ranks: one per GPU, or one per CPU slot on hosts without GPUs.",
+    )
+    min_gpus: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_GPUS,
+        description="The fewest GPUs that a restart may use when the hosts that are alive cannot hold `gpus` any more."
+        " Batch and rate are then resolved again. `null` means `gpus`.",
+    )
+    device: Literal["auto", "gpu", "cpu"] = Field(
+        "auto",
+        description="`gpu` or `cpu`: use only hosts of that kind. `auto` uses CPU slots only if no host has GPUs.",
+    )
+    batch_per: Literal["gpu", "global"] = Field(
+        "gpu",
+        description="Whose batch `batch_size` is: that of each `gpu`, or `global` for all together. A global batch must"
+        " divide by `gpus`.",
+    )
+    batch_size: int = Field(
+        32,
+        ge=1,
+        le=1_048_576,
+        description="Samples in one step: of each GPU, or of all together with `batch_per: global`.",
+    )
+    learning_rate: float = Field(0.001, gt=0, le=1000, description="The rate before scaling.")
+    lr_scaling: Literal["none", "linear", "sqrt", "two_thirds"] = Field(
+        "none",
+        description="Multiply the rate by (global batch / `base_batch`) to the power 1 (`linear`), 1/2 (`sqrt`), 2/3"
+        " (`two_thirds`).",
+    )
+    base_batch: int | None = Field(
+        None,
+        ge=1,
+        le=1_048_576,
+        description="The batch that `learning_rate` was found with. `null` means the batch of one GPU.",
+    )
+    warmup_epochs: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="The number of epochs in which the rate climbs from `learning_rate` to its scaled value.",
+    )
+    optimizer: Literal["adam", "nadam", "sgd"] = Field(
+        "adam", description="`adam`, `nadam`, or `sgd` with a momentum of 0.9."
+    )
+    epochs: int = Field(
+        30,
+        ge=1,
+        le=100_000,
+        description="The most passes over the data. Early stopping usually ends the job before.",
+    )
+    steps_per_epoch: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="The steps of one epoch. `null`: as many as the data fills with global batches.",
+    )
+    early_stopping: EarlyStopping | None = Field(
+        EarlyStopping(), description="Stop when more epochs do not help. `null` turns it off."
+    )
+    checkpoint: CheckpointSpec = Field(
+        CheckpointSpec(), description="When to save the state from which a restart continues."
+    )
+    precision: Literal["float32", "mixed_float16", "mixed_bfloat16"] = Field(
+        "float32",
+        description="`float32`, `mixed_float16` (the loss is scaled as needed) or `mixed_bfloat16`. Weights stay in"
+        " float32.",
+    )
+    placement: Literal["pack", "single_host", "spread"] = Field(
+        "pack",
+        description="Which hosts to use: `pack` takes the fewest that have room, `single_host` always one, `spread` as"
+        " many as possible. A job on several hosts takes the [same number of slots](spec.md#where-a-job-runs) on each.",
+    )
+    priority: int = Field(
+        50,
+        ge=0,
+        le=100,
+        description="0 to 100. The queue is sorted by priority, highest first, then age. If a job finds no room,"
+        " running jobs of lower priority may be asked to save and wait.",
+    )
+    project: ProjectName = Field(
+        DEFAULT_PROJECT,
+        description="The [project](projects.md) that the job counts under. The project's quotas apply.",
+    )
+    max_restarts: int = Field(
+        3,
+        ge=0,
+        le=1000,
+        description="How many restarts a job may have after its own failures. A lost host, a pause, and making room for"
+        " another job [do not count](states.md).",
+    )
+    time_limit_s: Seconds | None = Field(
+        None,
+        description="The most seconds that an attempt may take, up to a year (31536000). It also says when the slots"
+        " come free at the latest. So a short job may use slots that are kept for a larger one. `null`: no limit.",
+    )
+    stall_timeout_s: Seconds = Field(
+        600,
+        description="An attempt counts as stalled after this many seconds without a step of any rank. At most a year.",
+    )
+    seed: int = Field(
+        42, ge=0, lt=2**32, description="Decides the initial weights, the split, and the sample order of every epoch."
+    )
+    labels: dict[LabelKey, LabelValue] = Field(
+        {},
+        max_length=64,
+        description="Up to 64 [pairs of strings](spec.md#names-and-labels) to find jobs by:"
+        " `hora ls --label purpose:example`.",
+    )
+    probe: ProbeSpec | None = Field(
+        None,
+        description="Makes the job a [batch probe](probe.md) instead of a training. `{}` uses the defaults of a probe.",
+    )
 
     # A rule over two fields is checked at the later one, so that the answer names a field.
     @field_validator("min_gpus")

@@ -65,70 +65,194 @@ def _webhook_targets(text: str) -> str:
 
 
 class Settings(BaseSettings):
-    """One stack's settings. A field `x_y` is read from `HORA_X_Y`."""
+    """One stack's settings. A field `x_y` is read from `HORA_X_Y`.
+
+    The descriptions are Markdown whose links lead from docs/; the table in docs/operations.md is made from them.
+    """
 
     model_config = SettingsConfigDict(env_prefix="HORA_", frozen=True, extra="ignore", env_ignore_empty=True)
 
-    home: Path = Field(default_factory=default_home)
-    database_url: str = "postgresql://hora@localhost/hora"
-    broker_url: Annotated[str, AfterValidator(_guarded)] = "redis://localhost:6379/0"
-    token: str | None = None  # the api stores it as an admin token; the CLI sends it
-    data_roots: str = ""  # folders and URLs, separated by colons
-    models: Annotated[str, AfterValidator(_external_models)] = ""  # module:function of allowed ones, with commas
-    datasets_dir: Path | None = None  # uploads, and the datasets that they become; None: a folder of `home`
-    slots: int | None = Field(default=None, ge=1, le=4096)  # CPU slots; None: the host's cores
-    host_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=255)] = None
-    address: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:_-]*$", max_length=255)] = None
-    ssh_dir: Path | None = None  # keys that the hosts of this stack share; None: no jobs on several hosts here
-    ssh_port: int = Field(default=2222, ge=1, le=65535)
-    network_interface: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = None
-    port: int = Field(default=8400, ge=0, le=65535)
-    rate_limit_per_s: float = Field(default=100.0, gt=0)  # requests of a token that is no admin's and has no limit
-    auth_failures_per_s: float = Field(default=5.0, gt=0)  # tokens that are not known, from one address
+    home: Path = Field(
+        default_factory=default_home,
+        description="The state of a host: checkpoints and logs of jobs, and the embedded database. By default"
+        " `~/.local/share/hora`, for root `/var/lib/hora`.",
+    )
+    database_url: str = Field("postgresql://hora@localhost/hora", description="The PostgreSQL database.")
+    broker_url: Annotated[str, AfterValidator(_guarded)] = Field(
+        "redis://localhost:6379/0", description="The broker. A broker that is not on loopback must have a password."
+    )
+    token: str | None = Field(
+        None,
+        description="The api accepts it as an admin token; the command line sends it. By default the command line"
+        " sends what is in `$HORA_HOME/token`.",
+    )
+    data_roots: str = Field(
+        "",
+        description="Folders and URLs, separated by colons. Jobs may read datasets and weights below these"
+        " [data roots](data.md#data-roots). For workers and api.",
+    )
+    models: Annotated[str, AfterValidator(_external_models)] = Field(
+        "",
+        description="Functions of installed packages that build [networks](models.md#a-network-of-your-own) which jobs"
+        " may train: `module:function`, separated by commas. For workers and api.",
+    )
+    datasets_dir: Path | None = Field(
+        None,
+        description="Uploaded archives and the [datasets](datasets.md) made from them. The api and all workers must"
+        " see the same folder there, and be able to write to it. By default `$HORA_HOME/datasets`.",
+    )
+    slots: int | None = Field(
+        None, ge=1, le=4096, description="Slots of a host without a GPU. By default as many as it has cores."
+    )
+    host_name: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=255,
+        description="The host's name in the service, by default the machine's own name. Do not change it between"
+        " restarts.",
+    )
+    address: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9.:_-]*$",
+        max_length=255,
+        description="The address at which the stack's other hosts reach this one. Without it no job uses this host"
+        " together with another.",
+    )
+    ssh_dir: Path | None = Field(
+        None,
+        description="The folder with the keys that the stack's hosts share, made by `hora keys`. Without them no job"
+        " uses several hosts.",
+    )
+    ssh_port: int = Field(
+        2222, ge=1, le=65535, description="The port on which workers accept ssh connections of the other hosts."
+    )
+    network_interface: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="The interface over which ranks of several hosts talk. It has the same name on all of them.",
+    )
+    port: int = Field(8400, ge=0, le=65535, description="The api's port. 0 takes a free one.")
+    rate_limit_per_s: float = Field(
+        100.0,
+        gt=0,
+        description="Requests a second for a token of the scopes `read` and `submit` without a"
+        " [limit of its own](access.md#rate-limits).",
+    )
+    auth_failures_per_s: float = Field(
+        5.0, gt=0, description="Requests a second from one address with tokens that are unknown, expired or revoked."
+    )
 
-    reconcile_period_s: float = Field(default=1.0, gt=0)  # a lost hint costs at most this
-    sample_period_s: float = Field(default=1.0, gt=0)
-    heartbeat_period_s: float = Field(default=5.0, gt=0)
-    host_timeout_s: float = Field(default=30.0, gt=0)  # without a heartbeat for so long, a host is lost
-    lease_s: float = Field(default=60.0, gt=0)
-    lease_renewal_s: float = Field(default=5.0, gt=0)
-    claim_timeout_s: float = Field(default=60.0, gt=0)  # from placed to a supervisor that took it
-    orders_period_s: float = Field(default=0.5, gt=0)  # how often a supervisor looks for a cancel
-    stop_file_grace_s: float = Field(default=2.5, gt=0)  # ranks see the stop file and leave
-    save_grace_s: float = Field(default=60.0, gt=0)  # the same where the job goes on later: they save first
-    sigterm_grace_s: float = Field(default=1.0, gt=0)
-    sigkill_grace_s: float = Field(default=5.0, gt=0)  # a process that outlives it quarantines its slots
-    stop_jobs_with_worker: bool = False  # where a worker's end takes all processes along, as in a container
-    restart_backoff_s: float = Field(default=1.0, ge=0)  # doubled with each restart that counts
-    restart_backoff_limit_s: float = Field(default=60.0, ge=0)
+    reconcile_period_s: float = Field(
+        1.0,
+        gt=0,
+        description="Time between two passes of a worker over its host and the queue. A lost hint costs at most this.",
+    )
+    sample_period_s: float = Field(1.0, gt=0, description="Time between two samples of utilization.")
+    heartbeat_period_s: float = Field(5.0, gt=0, description="Time between two heartbeats of a host.")
+    host_timeout_s: float = Field(30.0, gt=0, description="A host without a heartbeat for this long counts as lost.")
+    lease_s: float = Field(60.0, gt=0, description="How long a supervisor may be out of touch with the database.")
+    lease_renewal_s: float = Field(5.0, gt=0, description="Time between two renewals of a supervisor's lease.")
+    claim_timeout_s: float = Field(
+        60.0, gt=0, description="Time limit from placing an attempt until a supervisor claims it."
+    )
+    orders_period_s: float = Field(
+        0.5, gt=0, description="Time between two checks of a supervisor for a cancel, a pause or a preemption."
+    )
+    stop_file_grace_s: float = Field(
+        2.5, gt=0, description="Time for ranks to exit when their job ends. SIGTERM follows."
+    )
+    save_grace_s: float = Field(
+        60.0, gt=0, description="Time for ranks to save and exit when their job continues later."
+    )
+    sigterm_grace_s: float = Field(
+        1.0, gt=0, description="Time from SIGTERM to SIGKILL for what is left of an attempt."
+    )
+    sigkill_grace_s: float = Field(
+        5.0, gt=0, description="Time from SIGKILL until a process that stays puts its slots into quarantine."
+    )
+    stop_jobs_with_worker: bool = Field(
+        False,
+        description="With `1`, a worker that is told to stop first lets its jobs save and go elsewhere. For"
+        " containers, where all processes end with the worker.",
+    )
+    restart_backoff_s: float = Field(
+        1.0,
+        ge=0,
+        description="Pause before the first restart. It doubles with each restart that counts, and with each further"
+        " loss of an attempt.",
+    )
+    restart_backoff_limit_s: float = Field(60.0, ge=0, description="The longest pause before a restart.")
 
-    max_upload_gb: float = Field(default=20.0, gt=0)
-    max_unpacked_gb: float = Field(default=100.0, gt=0)
-    max_entries: int = Field(default=2_000_000, ge=1)  # files and folders of an archive
-    max_unpack_ratio: float = Field(default=200.0, ge=1)  # bytes that come of one byte of an archive
-    max_open_uploads: int = Field(default=10, ge=1)  # of one user
-    inspection_timeout_s: float = Field(default=3600.0, gt=0)  # for one dataset: unpacking it, and then looking at it
-    inspection_memory_gb: float = Field(default=16.0, gt=0)  # that this may take of a host
+    max_upload_gb: float = Field(20.0, gt=0, description="The largest archive that may be uploaded.")
+    max_unpacked_gb: float = Field(100.0, gt=0, description="Total size of the files unpacked from one archive.")
+    max_entries: int = Field(2_000_000, ge=1, description="Files and folders in one archive.")
+    max_unpack_ratio: float = Field(200.0, ge=1, description="Unpacked bytes for each byte of an archive.")
+    max_open_uploads: int = Field(10, ge=1, description="Uploads of one user that have not become a dataset yet.")
+    inspection_timeout_s: float = Field(
+        3600.0, gt=0, description="Time limit for unpacking a dataset. Inspecting it has the same limit."
+    )
+    inspection_memory_gb: float = Field(16.0, gt=0, description="Memory that unpacking and inspecting may use.")
 
-    retention_period_s: float = Field(default=60.0, gt=0)
-    keep_uploads_days: float = Field(default=1.0, gt=0)  # since the last piece came
-    keep_logs_days: float = Field(default=30.0, gt=0)  # after a job's end
-    keep_steps_days: float = Field(default=30.0, gt=0)  # then step metrics and samples are thinned
-    keep_files_days: float = Field(default=30.0, gt=0)  # checkpoints, records and logs below `runs_dir`
-    keep_idempotency_days: float = Field(default=7.0, gt=0)  # Idempotency-Keys
-    keep_audit_days: float = Field(default=365.0, gt=0)  # what people did
-    forget_hosts_days: float = Field(default=7.0, gt=0)  # a lost host leaves the list
-    keep_artifacts_days: float = Field(default=365.0, gt=0)  # after a job's end
-    keep_deliveries_days: float = Field(default=30.0, gt=0)  # of webhooks
+    retention_period_s: float = Field(
+        60.0,
+        gt=0,
+        description="Time between two searches of a worker for"
+        " [what can be removed](operations.md#what-is-kept-and-for-how-long).",
+    )
+    keep_uploads_days: float = Field(1.0, gt=0, description="From the last piece of an upload until it is removed.")
+    keep_logs_days: float = Field(30.0, gt=0, description="From a job's end until the lines of its ranks are removed.")
+    keep_steps_days: float = Field(
+        30.0, gt=0, description="From a job's end until its step metrics and samples are thinned."
+    )
+    keep_files_days: float = Field(
+        30.0, gt=0, description="From a job's end until its checkpoints, records and logs are removed from the hosts."
+    )
+    keep_idempotency_days: float = Field(
+        7.0, gt=0, description="For how long a [repeated submission](api.md#idempotency) is recognised by its key."
+    )
+    keep_audit_days: float = Field(
+        365.0, gt=0, description="For how long an entry of the [audit log](access.md#audit-log) is kept."
+    )
+    forget_hosts_days: float = Field(
+        7.0, gt=0, description="A host without a heartbeat for this long is removed from the list."
+    )
+    keep_artifacts_days: float = Field(
+        365.0, gt=0, description="From a job's end until its [artifacts](artifacts.md) are removed."
+    )
+    keep_deliveries_days: float = Field(
+        30.0, gt=0, description="For how long the deliveries of a [webhook](webhooks.md) are listed."
+    )
 
-    webhook_allow: Annotated[str, AfterValidator(_webhook_targets)] = ""  # hosts and networks beside the internet
-    notify_period_s: float = Field(default=1.0, gt=0)  # how often a worker looks for deliveries
-    public_url: Annotated[str | None, Field(pattern=r"^https?://[^\s?#]+$")] = None  # of the api, in deliveries
+    webhook_allow: Annotated[str, AfterValidator(_webhook_targets)] = Field(
+        "",
+        description="Host names, addresses and networks (CIDR), separated by commas. Webhooks may point to them"
+        " although they are not on the internet, and may use http there. For workers and api.",
+    )
+    notify_period_s: float = Field(
+        1.0, gt=0, description="Time between two searches of a worker for deliveries to send."
+    )
+    public_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s?#]+$",
+        description="The public address of the api, such as `https://hora.example.com`. Webhooks use it in their links"
+        " to jobs.",
+    )
 
-    mlflow_url: Annotated[str | None, Field(pattern=r"^https?://[^\s?#]+$")] = None  # None: nothing is mirrored
-    mlflow_token: str | None = None
-    mlflow_experiment: str = Field(default="hora", min_length=1, max_length=500)
-    mlflow_period_s: float = Field(default=10.0, gt=0)
+    mlflow_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s?#]+$",
+        description="The [MLflow](exports.md#mlflow) tracking server to which every job is copied. For workers.",
+    )
+    mlflow_token: str | None = Field(None, description="The bearer token for the MLflow server, if it needs one.")
+    mlflow_experiment: str = Field(
+        "hora",
+        min_length=1,
+        max_length=500,
+        description="The experiment on the MLflow server. It is created if it does not exist.",
+    )
+    mlflow_period_s: float = Field(
+        10.0, gt=0, description="Time between two searches for new points to copy to MLflow."
+    )
 
     @property
     def ranks_lease_s(self) -> float:

@@ -32,13 +32,28 @@ class StudySpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    name: Name = "study"
-    base: dict[str, JsonValue]
-    grid: Annotated[dict[str, list[JsonValue]], Field(description="Values by dotted field of the spec")] = {}
-    repeats: Annotated[int, Field(ge=1, le=100, description="Jobs of each cell; their seeds differ")] = 1
-    max_jobs: Annotated[int, Field(ge=1, le=MAX_JOBS, description="A larger grid is refused")] = 100
-    target: Annotated[float | None, Field(gt=0, le=1, description="A val_accuracy to measure time and cost to")] = None
-    note: Note | None = None
+    name: Name = Field(
+        "study",
+        description="Each job is named after the study and its cell. The `name` of the base has no effect.",
+    )
+    base: dict[str, JsonValue] = Field(description="A [spec](spec.md). Fields that the grid varies may be left out.")
+    grid: dict[str, list[JsonValue]] = Field(
+        {},
+        description="A list of values for each field. Fields of objects are written as `dataset.fraction`. Values may"
+        " be objects: `model: [mlp, {name: lenet5, dropout: 0.5}]`.",
+    )
+    repeats: int = Field(
+        1, ge=1, le=100, description="Jobs of each cell. The second has the seed of the first + 1, and so on."
+    )
+    max_jobs: int = Field(100, ge=1, le=MAX_JOBS, description="A study with more jobs is refused. At most 1,000.")
+    target: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="A `val_accuracy`. The report says the time and GPU-hours until it was reached. With `null` the"
+        " report [chooses one](studies.md#the-report).",
+    )
+    note: Note | None = Field(None, description="The first of the study's notes.")
 
 
 class NoteText(BaseModel):

@@ -5,8 +5,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -18,6 +16,7 @@ from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings
 from jobs.views.studies import StudySpec
 from tests.command_table import commands
+from tests.field_tables import default_of, fields_of, pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -60,31 +59,16 @@ def test_the_events_are_those_of_the_code() -> None:
     assert code(below) == [kind.value for kind in EventKind]
 
 
-def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Each field's dotted path and its default as JSON, with those of the parts below it."""
-    for name, field in model.model_fields.items():
-        parts = [part for part in _types(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
-        yield f"{prefix}{name}", "required" if field.is_required() else _default(field.default)
-        for part in parts:
-            yield from fields_of(part, f"{prefix}{name}.")
+@pytest.mark.parametrize(("path", "page"), pages().items(), ids=lambda one: one.name if isinstance(one, Path) else "")
+def test_the_tables_of_fields_and_settings_are_those_of_the_models(path: Path, page: str) -> None:
+    assert path.read_text() == page, "python -m tests.field_tables writes it anew"
 
 
-def _types(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-
-
-def _default(value: Any) -> str:
-    if not isinstance(value, BaseModel):
-        return f"`{json.dumps(value)}`"
-    changed = value.model_dump(exclude_defaults=True)
-    return f"`{json.dumps(changed['name'])}`" if changed else "on"  # a part is written as its name, or is on
-
-
-def test_the_fields_of_the_spec_are_those_of_the_code() -> None:
-    assert [(code(field)[0], default) for field, default, _ in rows("spec.md", "Fields")] == list(fields_of(Spec))
-    assert [(code(field)[0], default) for field, default, _ in rows("studies.md", "Fields")] == list(
-        fields_of(StudySpec)
-    )
+@pytest.mark.parametrize(("page", "model"), [("spec.md", Spec), ("studies.md", StudySpec)])
+def test_the_fields_of_the_spec_are_those_of_the_code(page: str, model: type[BaseModel]) -> None:
+    assert [(code(field)[0], default, meaning) for field, default, meaning in rows(page, "Fields")] == [
+        (path, default_of(field), field.description) for path, field in fields_of(model)
+    ]
 
 
 def test_the_environment_is_that_of_the_settings() -> None:
@@ -93,7 +77,7 @@ def test_the_environment_is_that_of_the_settings() -> None:
     assert documented.keys() == {f"HORA_{name.upper()}" for name in Settings.model_fields}
     for name, field in Settings.model_fields.items():
         if isinstance(field.default, int | float | str) and field.default != "":
-            shown = field.default if isinstance(field.default, str) else f"{field.default:g}"
+            shown = field.default if isinstance(field.default, str) else f"{field.default:.12g}"
             assert code(documented[f"HORA_{name.upper()}"]) == [shown]
 
 

@@ -43,6 +43,22 @@ def test_every_operation_says_what_it_does_and_what_it_takes(told: dict[str, Any
             assert lacking == []
 
 
+def test_every_field_of_a_spec_and_of_a_study_says_what_it_means(told: dict[str, Any]) -> None:
+    schemas = told["components"]["schemas"]
+    for name in ("Spec", "DatasetSpec", "ModelSpec", "EarlyStopping", "CheckpointSpec", "ProbeSpec", "StudySpec"):
+        fields = schemas[name]["properties"]
+        assert [field for field, schema in fields.items() if not schema.get("description", "").endswith(".")] == []
+
+
+def test_no_field_links_to_a_page_that_the_api_does_not_serve(told: dict[str, Any]) -> None:
+    fields = [
+        field for schema in told["components"]["schemas"].values() for field in schema.get("properties", {}).values()
+    ]
+    assert [field["description"] for field in fields if "](" in field.get("description", "")] == []
+    source = told["components"]["schemas"]["DatasetSpec"]["properties"]["source"]
+    assert source["description"].startswith("A registered name or a version of it, such as `chips@3`.")
+
+
 def test_every_body_has_an_example(told: dict[str, Any], subtests: pytest.Subtests) -> None:
     for method, path, operation in operations(told):
         for media_type, content in operation.get("requestBody", {}).get("content", {}).items():

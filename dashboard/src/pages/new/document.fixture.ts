@@ -14,13 +14,19 @@ export const DOCUMENT: OpenApi = {
           name: { type: "string", default: "job" },
           dataset: { anyOf: [{ type: "string" }, ref("DatasetSpec")] },
           model: { anyOf: [{ type: "string" }, ref("ModelSpec")], default: "lenet5" },
-          batch_size: { type: "integer", default: 32, minimum: 1, maximum: 1048576 },
+          batch_size: {
+            type: "integer",
+            default: 32,
+            minimum: 1,
+            maximum: 1048576,
+            description: "Samples in one step: of each GPU, or of all with `batch_per: global`.",
+          },
           learning_rate: { type: "number", default: 0.001, exclusiveMinimum: 0, maximum: 1000 },
           min_gpus: { anyOf: [{ type: "integer", minimum: 1, maximum: 4096 }, NULL], default: null },
           optimizer: { type: "string", enum: ["adam", "nadam", "sgd"], default: "adam" },
           early_stopping: { anyOf: [ref("EarlyStopping"), NULL] },
           labels: { type: "object", default: {} },
-          probe: { anyOf: [ref("ProbeSpec"), NULL], default: null },
+          probe: { anyOf: [ref("ProbeSpec"), NULL], default: null, description: "Makes the job a batch probe." },
         },
       },
       DatasetSpec: {
@@ -47,7 +53,9 @@ export const DOCUMENT: OpenApi = {
         },
       },
       EarlyStopping: { properties: { patience: { type: "integer", default: 3, minimum: 1, maximum: 10000 } } },
-      ProbeSpec: { properties: { smallest: { type: "integer", default: 8, minimum: 1 } } },
+      ProbeSpec: {
+        properties: { smallest: { type: "integer", default: 8, minimum: 1, description: "The first batch to try." } },
+      },
     },
   },
 };

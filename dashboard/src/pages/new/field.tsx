@@ -1,5 +1,6 @@
 // A field of the form: what it is called, its control, what is wrong with it, and what it means.
 
+import type { ComponentChildren } from "preact";
 import type { Option } from "./combobox.tsx";
 import { Control, isGroup } from "./controls.tsx";
 import styles from "./field.module.css";
@@ -21,7 +22,7 @@ export function idOf(path: string): string {
 }
 
 export function FieldRow({ form, field, isLarge = false, options = [] }: Props) {
-  const { label, unit, says, empty } = wordsOf(field.path);
+  const { label, unit, empty } = wordsOf(field.path);
   const id = idOf(field.path);
   const errors = errorsAt(form, field);
   const value = valueIn(form, field);
@@ -52,11 +53,15 @@ export function FieldRow({ form, field, isLarge = false, options = [] }: Props) 
         {errors.length > 0 && told(errors, field)}
       </p>
       <p id={`${id}-says`} class={styles["says"]}>
-        {chosen?.detail || says}
+        {chosen?.detail || withCode(field.description)}
         <span class={styles["range"]}>{range(field, empty)}</span>
       </p>
     </div>
   );
+}
+
+function withCode(description: string): ComponentChildren {
+  return description.split("`").map((piece, index) => (index % 2 === 1 ? <code key={index}>{piece}</code> : piece));
 }
 
 /** Whether it was changed, by whom, and the way back. */

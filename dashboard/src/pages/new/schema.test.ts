@@ -37,6 +37,14 @@ test("defaults are those of the schema; what has to be given has none", () => {
   assert.equal(FIELDS.get("min_gpus")?.isNullable, true);
 });
 
+test("descriptions are those of the schema", () => {
+  const description = (path: string) => FIELDS.get(path)?.description;
+  assert.equal(description("batch_size"), "Samples in one step: of each GPU, or of all with `batch_per: global`.");
+  assert.equal(description("probe"), "Makes the job a batch probe.");
+  assert.equal(description("probe.smallest"), "The first batch to try.");
+  assert.equal(description("name"), "");
+});
+
 test("limits are said in words", () => {
   assert.equal(FIELDS.get("batch_size")?.limits, "1 to 1,048,576");
   assert.equal(FIELDS.get("learning_rate")?.limits, "above 0, at most 1,000");

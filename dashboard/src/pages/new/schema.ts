@@ -1,4 +1,4 @@
-// The fields of a spec as the api's own schema has them: what kind each is, its default and its limits.
+// The fields of a spec as the api's own schema has them: what each means, its kind, its default and its limits.
 // The form is made from this, so that a new field, range or choice of the api needs no second place to be written.
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
@@ -11,6 +11,7 @@ export interface Schema {
   readonly anyOf?: readonly Schema[];
   readonly enum?: readonly string[];
   readonly default?: Json;
+  readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly items?: Schema;
@@ -42,6 +43,8 @@ export interface Field {
   /** Dotted, as the api names it in errors: dataset.image_size. */
   readonly path: string;
   readonly kind: Kind;
+  /** What it means, in sentences with code between backticks. */
+  readonly description: string;
   /** Undefined where it has to be given. Of a part `{}` is "on". */
   readonly standard: Json | undefined;
   readonly isNullable: boolean;
@@ -62,7 +65,8 @@ export function fieldsOf(document: OpenApi): Field[] {
     if (part === undefined) return [fieldOf(name, property, spec)];
     const isNullable = allows(property, "null");
     const isOn = property.default !== null;
-    const own: Field = { ...PLAIN, path: name, kind: "part", standard: isOn ? {} : null, isNullable };
+    const description = property.description ?? "";
+    const own: Field = { ...PLAIN, path: name, kind: "part", description, standard: isOn ? {} : null, isNullable };
     const inner = Object.entries(part.properties ?? {}).map(([key, each]) => {
       const field = fieldOf(`${name}.${key}`, each, part);
       return key === SHORTHAND[name] ? { ...field, standard: property.default ?? field.standard } : field;
@@ -83,6 +87,7 @@ function fieldOf(path: string, property: Schema, parent: Schema): Field {
   return {
     path,
     kind: kindOf(property),
+    description: property.description ?? "",
     standard: isRequired ? undefined : (property.default ?? null),
     isNullable: allows(property, "null"),
     options: property.enum ?? property.items?.enum ?? [],

@@ -1,0 +1,38 @@
+"""Commands whose options are fields of the spec, such as `hora submit`. Part of the command line."""
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+
+class SpecCommand(TyperCommand):
+    """A command whose options without a help of their own have the description of the spec's field.
+
+    The spec takes long to import, so it is read only when the help is shown.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, for `--help`."""
+        self._describe_options()
+        super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """List what may come next, which a shell shows with its help."""
+        self._describe_options()
+        return super().shell_complete(ctx, incomplete)
+
+    def _describe_options(self) -> None:
+        for option in self.params:
+            if option.param_type_name == "option" and not option.help:  # type: ignore[attr-defined]
+                option.help = _description(str(option.name))  # type: ignore[attr-defined]
+
+
+def _description(name: str) -> str:
+    """What the field of this name means; of an object for which a string may stand, the field that the string is."""
+    from jobs.model.descriptions import without_links
+    from jobs.model.spec import SHORTHAND, Spec
+
+    field = Spec.model_fields[name]
+    if name in SHORTHAND and field.annotation is not None:
+        field = field.annotation.model_fields[SHORTHAND[name]]
+    return without_links(field.description or "")

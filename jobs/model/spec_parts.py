@@ -1,0 +1,158 @@
+"""The parts of a spec: dataset, model, early stopping, checkpoints and probe. Pure; used by `jobs.model.spec`.
+
+A field's description is written here and nowhere else. It is Markdown whose links lead from docs/: the tables there,
+/openapi.json, the dashboard's form and the help of the command line are made from it.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+
+Source = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=1024)]
+Column = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=255)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Pixels = Annotated[int, Field(ge=1, le=4096)]
+Augmentation = Literal["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
+EpochMetric = Literal[
+    "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_s", "epoch_s", "data_wait_s", "allreduce_s"
+]
+
+
+class SpecPart(BaseModel):
+    """A piece of a spec: frozen, no unknown fields, no coercion, no NaN or infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
+
+
+class DatasetSpec(SpecPart):
+    """Which samples to train on, and how the ranks share them."""
+
+    source: Source = Field(
+        description="A [registered name](datasets.md) or a version of it, such as `chips@3`. Generated data"
+        " (`synthetic:samples=5000,classes=4,shape=32x32x3`). Or a path or URL below the"
+        " [data roots](data.md#data-roots)."
+    )
+    format: Literal["auto", "images", "parquet", "arrays", "synthetic"] = Field(
+        "auto",
+        description="How the [data is stored](data.md): `images`, `parquet`, `arrays` or `synthetic`."
+        " `auto` finds out.",
+    )
+    label: Column = Field("label", description="The column of the label, in Parquet.")
+    image_size: tuple[Pixels, Pixels] | None = Field(
+        None,
+        strict=False,
+        description="`[height, width]` to which images are resized, bilinearly. With `null` they keep their size, and"
+        " all must have the same.",
+    )
+    validation: Share | Source = Field(
+        0.1,
+        description="What to validate on: a share of the training data, or another source. If the data has its own"
+        " [validation part](data.md#parts), that is used instead of a share.",
+    )
+    fraction: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="The share of the training part to use. It is the same samples on every rank and after every"
+        " restart.",
+    )
+    sharding: Literal["shard", "steps"] = Field(
+        "shard",
+        description="How ranks divide an epoch. `shard`: all samples are shuffled, each rank takes its part, then makes"
+        " batches. `steps`: each rank draws from all the data, and makes 1/n of the steps.",
+    )
+    shuffle_buffer: int = Field(
+        4096,
+        ge=1,
+        le=10_000_000,
+        description="How many samples are shuffled together when data is streamed (Parquet).",
+    )
+    cache: Literal["none", "memory", "disk"] = Field(
+        "none",
+        description="`disk`: raw files are kept on the host's own disk, for all jobs (`HORA_HOME/cache`). `memory`:"
+        " decoded samples are kept in one file that all ranks of the host map.",
+    )
+    cache_limit_gb: float = Field(
+        20, gt=0, le=100_000, description="The largest size of the cache, in units of 10^9 bytes."
+    )
+    augment: list[Augmentation] = Field(
+        [],
+        max_length=5,
+        description="Variants of the training images: flips and quarter rotations. Each time a sample is used, it is"
+        " itself or one of the listed variants, each with the same chance. Over the epochs it comes in all of them. An"
+        " epoch has no more steps than without.",
+    )
+
+
+class ModelSpec(SpecPart):
+    """Which network to train, and from which weights."""
+
+    name: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$", max_length=255)
+    ] = Field(description="A network of the [zoo](models.md) (`GET /v1/models`), or `module:function`.")
+    weights: Source = Field(
+        "none", description="The [initial weights](models.md#weights): `none`, `imagenet`, a path, or `job:ID`."
+    )
+    freeze_base: bool = Field(
+        True,
+        description="Whether all but the last layer stays as it was loaded. Without loaded weights nothing is frozen.",
+    )
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="The share of activations that training drops before the last layer."
+    )
+
+
+class EarlyStopping(SpecPart):
+    """Stop when `monitor` has not improved by `min_delta` for `patience` epochs.
+
+    A loss and a time (`_s`, but not `_per_s`) are better when lower, everything else when higher.
+    """
+
+    monitor: EpochMetric = Field(
+        "val_accuracy",
+        description="The metric to watch, averaged over all ranks: `loss`, `accuracy`, `val_loss`, `val_accuracy`,"
+        " `samples_per_s`, `epoch_s`, `data_wait_s` or `allreduce_s`. Losses and times are better when lower, the"
+        " others when higher.",
+    )
+    patience: int = Field(3, ge=1, le=10_000, description="How many epochs without an improvement end the training.")
+    min_delta: float = Field(0.001, ge=0, description="The smallest change that counts as an improvement.")
+    restore_best_weights: bool = Field(True, description="Keep the weights of the best epoch instead of the last one.")
+
+
+class CheckpointSpec(SpecPart):
+    """How often to save what a restart goes on from, and how many to keep."""
+
+    every_epochs: int = Field(1, ge=1, le=10_000, description="Epochs from one checkpoint to the next.")
+    keep: int = Field(2, ge=1, le=1000, description="How many complete checkpoints to keep.")
+
+
+class ProbeSpec(SpecPart):
+    """Short runs over doubling batches instead of a training: where throughput stops growing, and what fits.
+
+    A batch is one GPU's. The probe ends at `largest`, or sooner where memory, the data or patience is at its end.
+    """
+
+    smallest: int = Field(
+        8, ge=1, le=1_048_576, description="The first batch of one GPU to try. Each next one is twice as large."
+    )
+    largest: int = Field(4096, ge=1, le=1_048_576, description="The largest batch to try.")
+    seconds: float = Field(
+        3.0,
+        gt=0,
+        le=3600,
+        description="About how long the steps of each batch are timed, in seconds. If a single step takes longer, no"
+        " larger batch is tried.",
+    )
+
+    @field_validator("largest")
+    @classmethod
+    def _no_less_than_smallest(cls, largest: int, info: ValidationInfo) -> int:
+        smallest = info.data.get("smallest")
+        if smallest is not None and largest < smallest:
+            raise ValueError(f"largest is {largest}, less than smallest ({smallest})")
+        return largest
+
+    @property
+    def batches(self) -> list[int]:
+        """The batches to try, each twice the one before."""
+        return [self.smallest << doublings for doublings in range((self.largest // self.smallest).bit_length())]

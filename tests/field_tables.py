@@ -1,0 +1,91 @@
+"""The tables of fields and settings in docs/, made of the models: `python -m tests.field_tables` writes them."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from jobs.model.spec import Spec
+from jobs.runtime.settings import Settings
+from jobs.views.studies import StudySpec
+
+DOCS = Path(__file__).parents[1] / "docs"
+_TABLE = re.compile(r"^\| (?:field|variable) \| default \| meaning \|\n(?:\|.*\n)*", re.MULTILINE)
+# The command line alone reads it, and needs no settings for that.
+_URL = (
+    "HORA_URL",
+    "",
+    "For the command line: where the api is. By default the address that `hora up` wrote to `$HORA_HOME/url`.",
+)
+
+
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Each field with its dotted path, and behind it those of the part that it holds."""
+    for name, field in model.model_fields.items():
+        yield f"{prefix}{name}", field
+        for part in get_args(field.annotation) if isinstance(field.annotation, UnionType) else (field.annotation,):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                yield from fields_of(part, f"{prefix}{name}.")
+
+
+def default_of(field: FieldInfo) -> str:
+    """The default of a field as JSON. A part is written as its name, or is on."""
+    if field.is_required():
+        return "required"
+    if not isinstance(field.default, BaseModel):
+        return f"`{json.dumps(field.default)}`"
+    changed = field.default.model_dump(exclude_defaults=True)
+    return f"`{json.dumps(changed['name'])}`" if changed else "on"
+
+
+def _default_setting(value: Any) -> str:
+    """The default of a setting as one would write it; empty where the description says what holds."""
+    if not isinstance(value, int | float | str) or value == "":
+        return ""
+    return f"`{value}`" if isinstance(value, str) else f"`{value:.12g}`"
+
+
+def _table(first: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    cells = [(first, "default", "meaning"), ("---", "---", "---")]
+    cells += [(f"`{name}`", default, meaning.replace("|", r"\|")) for name, default, meaning in rows]
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in cells)
+    return lines.replace("| --- | --- | --- |", "|---|---|---|").replace("|  |", "| |")
+
+
+def _meaning(path: str, field: FieldInfo) -> str:
+    assert field.description, f"{path} has no description"
+    return field.description
+
+
+def _of_fields(model: type[BaseModel]) -> str:
+    return _table("field", ((path, default_of(field), _meaning(path, field)) for path, field in fields_of(model)))
+
+
+def _of_settings() -> str:
+    settings = (
+        (f"HORA_{name.upper()}", _default_setting(field.default), _meaning(name, field))
+        for name, field in Settings.model_fields.items()
+    )
+    return _table("variable", (*settings, _URL))
+
+
+def pages() -> dict[Path, str]:
+    """Each page that has such a table, with the table as it should be."""
+    tables = {"spec.md": _of_fields(Spec), "studies.md": _of_fields(StudySpec), "operations.md": _of_settings()}
+    return {DOCS / name: _with_table((DOCS / name).read_text(), table) for name, table in tables.items()}
+
+
+def _with_table(page: str, table: str) -> str:
+    written, tables = _TABLE.subn(lambda _: table, page)
+    assert tables == 1, f"{tables} tables of fields"
+    return written
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text)
