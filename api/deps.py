@@ -21,6 +21,7 @@ from api.polling.job_polls import Polls
 from api.problems import UnsupportedBody, invalid
 from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import Site
+from jobs.lifecycle.submission import Idempotency
 from jobs.model.spec import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
@@ -116,6 +117,11 @@ def _require_type(request: Request, *allowed: str) -> None:
 def as_json(view: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A response whose status or headers depend on what happened."""
     return Response(view.model_dump_json(), status, headers, JSON)
+
+
+def idempotency_of(key: str | None, *parts: str | bytes) -> Idempotency | None:
+    """The client's key for a request, bound to the request's route and body (`parts`)."""
+    return Idempotency(key, body_sha256(*parts)) if key else None
 
 
 def body_sha256(*parts: str | bytes) -> str:

@@ -40,6 +40,11 @@ def job_tag(revision: int, standing: Standing | None = None) -> str:
     return f'W/"{revision}-{_digest(*told)}"'
 
 
+def study_tag(study_id: str, version: str) -> str:
+    """The tag of a study's view, from its version (`versions.of_study`)."""
+    return tag_of("study", study_id, version)
+
+
 def _digest(*parts: object) -> str:
     return hashlib.sha256("\n".join(map(str, (_MADE_BY, *parts))).encode()).hexdigest()[:16]
 

@@ -7,6 +7,7 @@ from fastapi import Depends, Header, Query, Response
 from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
+from api import submissions
 from api.callers import Caller, CallerHere, router
 from api.deps import (
     JSON,
@@ -14,22 +15,18 @@ from api.deps import (
     JobId,
     Services,
     ServicesHere,
-    as_json,
-    body_sha256,
+    idempotency_of,
     json_body,
     patch_body,
     schema_body,
 )
-from api.drafts import accepted, applicant_of, draft_of
 from api.openapi import CREATED, problems
 from api.polling.entity_tags import job_tag
 from api.row_views import job_view
-from jobs.data.resolving import Registry, without_options
+from jobs.data.resolving import without_options
 from jobs.db.tables import Job
-from jobs.insight.advice.quote import preview
 from jobs.lifecycle import store
-from jobs.lifecycle.submission import Idempotency, replayed, submit
-from jobs.model.spec import FieldProblem, InvalidSpec, Spec, merged, parse_spec, spec_from
+from jobs.model.spec import FieldProblem, InvalidSpec, merged, parse_spec, spec_from
 from jobs.people import audit
 from jobs.views.jobs import JobView, Preview
 
@@ -85,7 +82,8 @@ def submit_job(
     idempotency_key: Key = None,
 ) -> Response:
     """Submit a training job. It runs as soon as its slots are free."""
-    return _submitted(services, parse_spec(body), caller, dry_run, idempotency_key, body_sha256("submit", body))
+    idempotency = idempotency_of(idempotency_key, "submit", body)
+    return submissions.submit_job(services, caller, parse_spec(body), idempotency=idempotency, dry_run=dry_run)
 
 
 @routes.post(
@@ -110,49 +108,8 @@ def clone_job(
     with services.sessions() as session:
         original = store.get_job(session, job_id)  # anybody's: what is cloned is only read
     spec = spec_from(merged(without_options(original.spec, original.dataset_ref), _changes(body)))
-    request_sha256 = body_sha256("clone", job_id, body)
-    return _submitted(services, spec, caller, dry_run, idempotency_key, request_sha256, clone_of=job_id)
-
-
-def _submitted(
-    services: Services,
-    spec: Spec,
-    caller: Caller,
-    dry_run: bool,
-    key: str | None,
-    request_sha256: str,
-    clone_of: str | None = None,
-) -> Response:
-    draft = draft_of(spec, services.site, Registry(services.sessions))
-    spec = draft.spec
-    if dry_run or draft.plan is None:
-        with services.sessions() as session:
-            plan = accepted(session, draft, applicant_of(caller))
-            outlook = preview(session, spec, plan)
-        return as_json(Preview(spec=spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
-    idempotency = Idempotency(key, request_sha256) if key else None
-    with services.sessions.begin() as session:
-        submission = replayed(session, caller.user, idempotency)
-        if submission is None:  # a replay gets its first answer, whatever became of hosts, data and quotas
-            accepted(session, draft, applicant_of(caller))
-            submission = submit(session, spec=spec, plan=draft.plan, owner=caller.user, idempotency=idempotency)
-            _record_submission(session, caller, submission.job, clone_of)
-        created = submission.created
-        job = job_view(submission.job)
-    headers = {"Location": f"/v1/jobs/{job.id}", "ETag": job_tag(job.revision)}
-    if created:
-        services.hints.dispatch()
-    else:
-        headers["Idempotency-Replayed"] = "true"
-    return as_json(job, 201, headers)
-
-
-def _record_submission(session: Session, caller: Caller, job: Job, clone_of: str | None) -> None:
-    told = {"name": job.name, "project": job.project}
-    if clone_of is None:
-        audit.record(session, caller.actor, "job.submitted", job.id, **told)
-    else:
-        audit.record(session, caller.actor, "job.cloned", job.id, **told, clone_of=clone_of)
+    idempotency = idempotency_of(idempotency_key, "clone", job_id, body)
+    return submissions.submit_job(services, caller, spec, idempotency=idempotency, dry_run=dry_run, clone_of=job_id)
 
 
 def _changes(body: bytes) -> dict[str, Any]:
