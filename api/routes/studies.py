@@ -1,4 +1,4 @@
-"""Studies: submit a grid of jobs, look it up, ask for its end or a rest, and read its scaling report."""
+"""Studies: submit a grid of jobs, look it up, steer it, and read its scaling report."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -63,7 +63,7 @@ Form = Literal["json", "markdown", "csv", "png"]
 _TEXT = {"schema": {"type": "string"}}
 _FORMS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The report in the form that was asked for",
+        "description": "The report in the requested format",
         "content": {
             "text/markdown": _TEXT,
             "text/csv": _TEXT,
@@ -80,7 +80,7 @@ _FORMS: dict[int | str, dict[str, Any]] = {
     responses=CREATED
     | _PREVIEWED
     | problems(
-        s409="The key came before with another body, or the project's queue is full",
+        s409="The Idempotency-Key was used with another body, or the project's queue is full",
         s413="The body is too large",
         s415="The body is not JSON",
     ),
@@ -90,10 +90,12 @@ def submit_study(
     services: ServicesHere,
     caller: CallerHere,
     body: Annotated[bytes, Depends(json_body)],
-    dry_run: Annotated[bool, Query(description="Only say which cells there would be; nothing is stored")] = False,
+    dry_run: Annotated[
+        bool, Query(description="Only check the study and answer with its cells; store nothing")
+    ] = False,
     idempotency_key: Key = None,
 ) -> Response:
-    """Submit a grid of jobs over a base spec. All of them are stored, or none."""
+    """Submit a study: a grid of jobs over a base spec. All of them are stored, or none."""
     study = _study_of(body)
     idempotency = idempotency_of(idempotency_key, "study", body)
     return submissions.submit_study(services, caller, study, idempotency=idempotency, dry_run=dry_run)
@@ -110,10 +112,10 @@ def _study_of(body: bytes) -> StudySpec:
 def list_all_studies(
     services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """List studies, newest first, page by page. With `If-None-Match` an unchanged page is answered with 304."""
+    """List studies, newest first. With `If-None-Match` an unchanged page gets 304."""
     with services.sessions() as session:
-        seen = store.study_ids(session, limit=limit, cursor=cursor)
-        tag = tag_of(limit, cursor, seen, versions.of_studies(session, seen))
+        study_ids = store.study_ids(session, limit=limit, cursor=cursor)
+        tag = tag_of(limit, cursor, study_ids, versions.of_studies(session, study_ids))
         if is_known(tag, if_none_match):
             return unchanged(tag)
         page = store.list_studies(session, limit=limit, cursor=cursor)
@@ -122,7 +124,7 @@ def list_all_studies(
 
 @routes.get("/studies/{study_id}", response_model=StudyView, responses=UNCHANGED | _NO_SUCH_STUDY)
 def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
-    """Look a study up, with its jobs. With `If-None-Match` an unchanged one is answered with 304."""
+    """Get a study with its jobs. With `If-None-Match` an unchanged study gets 304."""
     with services.sessions() as session:
         tag = study_tag(study_id, versions.of_study(session, study_id))
         if is_known(tag, if_none_match):
@@ -133,41 +135,41 @@ def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMa
 
 @routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY)
 def cancel_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
-    """Ask for the end of all jobs that have not ended. Asking again, or after the end, is fine."""
-    return _asked(services, caller, response, study_id, control.request_cancel, "study.cancelled")
+    """Cancel all jobs of a study that have not ended. Cancelling them again is fine."""
+    return _steered(services, caller, response, study_id, control.request_cancel, "study.cancelled")
 
 
 @routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY)
 def pause_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
-    """Let all jobs that have not ended wait: running ones save and go back to the queue. Asking again is fine."""
-    return _asked(services, caller, response, study_id, control.pause, "study.paused")
+    """Pause all jobs of a study that have not ended. Running jobs save and go back to the queue."""
+    return _steered(services, caller, response, study_id, control.pause, "study.paused")
 
 
 @routes.post(
     "/studies/{study_id}/resume",
     status_code=202,
-    responses=_NO_SUCH_STUDY | problems(s409="Its project has no room in the queue for fresh jobs"),
+    responses=_NO_SUCH_STUDY | problems(s409="The project's queue is full"),
 )
 def resume_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
-    """Let paused jobs go on, and put fresh jobs in the place of those that failed or were cancelled."""
-    return _asked(services, caller, response, study_id, control.resume, "study.resumed")
+    """Resume the paused jobs of a study, and submit new jobs for those that failed or were cancelled."""
+    return _steered(services, caller, response, study_id, control.resume, "study.resumed")
 
 
-def _asked(
+def _steered(
     services: Services,
     caller: Caller,
     response: Response,
     study_id: str,
-    ask: Callable[[Session, str], None],
+    change: Callable[[Session, str], None],
     action: str,
 ) -> StudyView:
     with services.sessions.begin() as session:
         caller.require_steering(session, "study", store.get_study(session, study_id))
-        ask(session, study_id)
+        change(session, study_id)
         audit.record(session, caller.actor, action, study_id)
         study = store.view_of(session, study_id)
         response.headers["ETag"] = study_tag(study_id, versions.of_study(session, study_id))
-    services.hints.dispatch()  # its jobs, or what waited behind them, may be placed now
+    services.hints.dispatch()  # its jobs, or those behind them in the queue, may be placed now
     return study
 
 
@@ -180,7 +182,7 @@ def _asked(
 def add_note(
     study_id: StudyId, services: ServicesHere, caller: CallerHere, note: Annotated[NoteText, Body()]
 ) -> NoteView:
-    """Write something down about a study: what came of it, what to try next."""
+    """Add a note to a study."""
     with services.sessions.begin() as session:
         caller.require_steering(session, "study", store.get_study(session, study_id))
         audit.record(session, caller.actor, "study.noted", study_id)
@@ -192,12 +194,17 @@ def get_report(
     study_id: StudyId,
     services: ServicesHere,
     target: Annotated[
-        float | None, Query(gt=0, le=1, description="A val_accuracy; else the study's own, or what most cells reach")
+        float | None,
+        Query(
+            gt=0,
+            le=1,
+            description="The val_accuracy to reach; by default the study's own, or one that most cells reach",
+        ),
     ] = None,
-    form: Annotated[Form, Query(alias="format", description="As data, a page, a table or a picture")] = "json",
+    form: Annotated[Form, Query(alias="format", description="The format: data, a page, a table or a picture")] = "json",
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read how a study came out, at any time: what has not ended yet is left out."""
+    """Get the report of a study, at any time. Jobs that have not ended are left out."""
     with services.sessions() as session:
         tag = tag_of(form, target, versions.of_report(session, study_id))
         if is_known(tag, if_none_match):

@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy import func, update
 
 import migrations
-from api.deps import Tokens
+from api.deps import TokenCache
 from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
@@ -38,8 +38,8 @@ def test_any_other_token_is_refused(api: TestClient, subtests: pytest.Subtests) 
 
 
 def test_a_revoked_token_is_refused_soon(api: TestClient, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Tokens._FRESH_S <= 5
-    monkeypatch.setattr(Tokens, "_FRESH_S", 0)
+    assert TokenCache._FRESH_S <= 5
+    monkeypatch.setattr(TokenCache, "_FRESH_S", 0)
     assert api.get("/v1/jobs").status_code == 200
     with sessions.begin() as session:
         session.execute(update(Token).values(revoked_at=func.now()))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from api.live import feed
-from api.live.feed import FeedTopic, Wanted
+from api.live.feed import FeedFilter, FeedTopic
 from api.live.positions import FeedPosition
 from api.live.topics import Reads
 from jobs.db.engine import Sessions
@@ -26,7 +26,7 @@ def play(sessions: Sessions, story: Story) -> None:
 
         async def tell_next() -> list[str]:
             nonlocal position
-            step = await FeedTopic(reads).step(position, Wanted())
+            step = await FeedTopic(reads).step(position, FeedFilter())
             position = step.position
             return [json.loads(line[6:])["id"] for line in step.chunk.decode().splitlines() if line.startswith("data:")]
 

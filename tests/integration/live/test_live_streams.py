@@ -47,13 +47,13 @@ def test_listeners_of_a_job_share_a_read_and_a_connection(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, job_id: str, read: Read
 ) -> None:
     reads: list[object] = []
-    news = reading.news
+    next_step = reading.next_step
 
     def counted(*given: Any) -> Any:
         reads.append(given[2])
-        return news(*given)
+        return next_step(*given)
 
-    monkeypatch.setattr(reading, "news", counted)
+    monkeypatch.setattr(reading, "next_step", counted)
     readers = [read(f"/v1/jobs/{job_id}/events") for _ in range(10)]
     until(lambda: all(reader.of("progress") for reader in readers), what="a word to everybody")
     reads.clear()
@@ -155,7 +155,7 @@ def test_a_slow_reader_gets_everything_in_the_end(sessions: Sessions, url: str, 
 def test_a_reader_that_takes_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, app: FastAPI, url: str, job_id: str
 ) -> None:
-    monkeypatch.setattr(response, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
     with sessions.begin() as session:
         lines(session, job_id, ["x" * 1000] * 10_000)
     with socket.socket() as stuck:
@@ -192,8 +192,8 @@ def test_a_stream_ends_with_its_token(quick: None, sessions: Sessions, job_id: s
 
 
 def test_a_quiet_stream_says_a_word(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
-    monkeypatch.setattr(hub, "QUIET_S", 0.2)
-    monkeypatch.setattr(response, "QUIET_S", 0.2)
+    monkeypatch.setattr(hub, "KEEPALIVE_AFTER_S", 0.2)
+    monkeypatch.setattr(response, "KEEPALIVE_AFTER_S", 0.2)
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=10) as reader:
         reader.sendall(
             f"GET /v1/jobs/{job_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"

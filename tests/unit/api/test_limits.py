@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.access.rate_limits import Buckets, Limits
+from api.access.rate_limits import Buckets, RateLimits
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
 from jobs.people.tokens import Bearer
@@ -82,7 +82,7 @@ def test_there_are_never_more_buckets_than_may_be() -> None:
 
 
 def test_an_admin_is_limited_by_their_token_alone() -> None:
-    limits = Limits(Settings(rate_limit_per_s=3), clock=Clock())
+    limits = RateLimits(Settings(rate_limit_per_s=3), clock=Clock())
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN)) is None
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN, 2.0)) == 2
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.READ)) == 3
@@ -93,7 +93,7 @@ def test_an_admin_is_limited_by_their_token_alone() -> None:
 def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
     """All are opened at once, and then poll for a minute: docs/access.md says how often."""
     clock = Clock()
-    limits, session = Limits(Settings(), clock=clock), Bearer("a", "1", "session", Scope.READ, limit)
+    limits, session = RateLimits(Settings(), clock=clock), Bearer("a", "1", "session", Scope.READ, limit)
     for _ in range(tabs * 25):
         limits.charge(session)
     for _ in range(60 * tabs * 5):
@@ -115,7 +115,7 @@ def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
     ],
 )
 def test_addresses_of_one_network_share_a_count(one: str, other: str | None, together: bool) -> None:
-    limits = Limits(Settings(auth_failures_per_s=0.01), clock=Clock())
+    limits = RateLimits(Settings(auth_failures_per_s=0.01), clock=Clock())
     limits.charge_attempt(one)
     if together:
         with pytest.raises(TooManyRequests) as raised:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from api.middleware import BodyLimit, Heads
+from api.middleware import BodyLimit, HeadAsGet
 from api.problems import BodyTooLarge
 
 
@@ -66,7 +66,7 @@ def answer_through_heads(method: str) -> list[Message]:
         sent.append(message)
 
     scope = {"type": "http", "method": method, "path": "/v1/jobs/0000/live", "headers": []}
-    asyncio.run(Heads(application)(scope, receive, send))
+    asyncio.run(HeadAsGet(application)(scope, receive, send))
     return sent
 
 

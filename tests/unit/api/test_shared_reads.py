@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
-from api.polling.shared_reads import Together
+from api.polling.shared_reads import SharedReads
 from tests.waiting import until
 
 
@@ -33,16 +33,16 @@ class Reads:
         await asyncio.to_thread(until, lambda: len(self.asked) == count, within_s=30, what=f"{count} reads")
 
 
-def play(story: Callable[[Reads, Together[str, str]], Awaitable[None]]) -> None:
+def play(story: Callable[[Reads, SharedReads[str, str]], Awaitable[None]]) -> None:
     async def told() -> None:
         reads = Reads()
-        await story(reads, Together(reads))
+        await story(reads, SharedReads(reads))
 
     asyncio.run(told())
 
 
 def test_what_is_asked_during_a_read_is_answered_by_the_next_one() -> None:
-    async def story(reads: Reads, together: Together[str, str]) -> None:
+    async def story(reads: Reads, together: SharedReads[str, str]) -> None:
         first = asyncio.create_task(together("a"))
         await reads.begun(1)
         later = [asyncio.create_task(together(key)) for key in ("a", "b", "b", "nothing")]
@@ -60,7 +60,7 @@ def test_what_is_asked_during_a_read_is_answered_by_the_next_one() -> None:
 
 
 def test_an_error_is_the_answer_to_those_who_wait_for_that_read_alone() -> None:
-    async def story(reads: Reads, together: Together[str, str]) -> None:
+    async def story(reads: Reads, together: SharedReads[str, str]) -> None:
         reads.error = ValueError("away")
         failing = [asyncio.create_task(together("a")) for _ in range(2)]
         await reads.begun(1)
@@ -76,7 +76,7 @@ def test_an_error_is_the_answer_to_those_who_wait_for_that_read_alone() -> None:
 
 
 def test_whoever_gives_up_takes_the_answer_from_nobody() -> None:
-    async def story(reads: Reads, together: Together[str, str]) -> None:
+    async def story(reads: Reads, together: SharedReads[str, str]) -> None:
         impatient, patient = (asyncio.create_task(together("a")) for _ in range(2))
         await reads.begun(1)
         impatient.cancel()
@@ -89,10 +89,10 @@ def test_whoever_gives_up_takes_the_answer_from_nobody() -> None:
 
 
 def test_after_a_crowd_the_next_read_waits_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Together, "_EACH_S", 1.0)
-    monkeypatch.setattr(Together, "_MOST_S", 1.0)
+    monkeypatch.setattr(SharedReads, "_EACH_S", 1.0)
+    monkeypatch.setattr(SharedReads, "_MOST_S", 1.0)
 
-    async def story(reads: Reads, together: Together[str, str]) -> None:
+    async def story(reads: Reads, together: SharedReads[str, str]) -> None:
         reads.let_go(2)
         assert await asyncio.gather(*map(together, "abc")) == ["a1", "b1", "c1"]
         first = asyncio.create_task(together("d"))
