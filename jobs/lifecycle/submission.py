@@ -23,7 +23,7 @@ from jobs.model.states import EventKind, Status
 
 
 class IdempotencyConflict(ValueError):
-    """This Idempotency-Key came before with another body."""
+    """This Idempotency-Key was used before with another body."""
 
 
 @dataclass(frozen=True)
