@@ -20,7 +20,7 @@ from jobs.db.tables import Token
 from jobs.model.scopes import Scope
 from jobs.runtime.settings import Settings
 from tests.integration.api.given import TOKEN
-from tests.integration.api.walk import SAFE, Walked, closed_routes
+from tests.integration.api.walk import SAFE, GuardedRoute, closed_routes
 
 Clients = Callable[..., TestClient]
 
@@ -92,7 +92,7 @@ def test_a_body_that_is_broken_does_not_get_by_the_token(api: TestClient, app: F
 def test_no_route_answers_to_less_than_its_scope(app: FastAPI, client_of: Clients) -> None:
     clients = {Scope.READ: client_of("rob", "read"), Scope.SUBMIT: client_of("sue", "submit")}
 
-    def narrower(route: Walked) -> list[TestClient]:
+    def narrower(route: GuardedRoute) -> list[TestClient]:
         return [client for scope, client in clients.items() if not scope.covers(route.needs)]
 
     walked = [(route, client) for route in closed_routes(app) for client in narrower(route)]
