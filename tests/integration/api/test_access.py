@@ -163,11 +163,11 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
     tokens = TokenCache(sessions, None)
     found = tokens_found(sessions, token.sha256)
 
-    def found_before_the_revocation(*_: object) -> Any:
+    def find_before_the_revocation(*_: object) -> Any:
         tokens.forget(token.id)
         return found
 
-    monkeypatch.setattr("jobs.people.tokens.find", found_before_the_revocation)
+    monkeypatch.setattr("jobs.people.tokens.find", find_before_the_revocation)
     assert tokens.look_up(token.sha256) is not None
 
     assert tokens.remembered(token.sha256) is None
@@ -203,13 +203,13 @@ def test_a_use_is_noted_without_a_write_on_each_request(database: str, sessions:
     tina = client_of("tina")
     assert versions()[0][1] is None
     assert tina.get("/v1/me").status_code == 200
-    noted = versions()
-    assert noted[0][1] is not None
+    after_first_use = versions()
+    assert after_first_use[0][1] is not None
     with sessions() as session:
         sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
     for _ in range(3):
         assert TokenCache(sessions, None).look_up(sha256) is not None
-    assert versions() == noted
+    assert versions() == after_first_use
     with sessions.begin() as session:
         session.execute(update(Token).where(Token.sha256 == sha256).values(last_used_at=LONG_AGO))
     assert TokenCache(sessions, None).look_up(sha256) is not None
