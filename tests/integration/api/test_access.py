@@ -250,8 +250,8 @@ def test_guesses_are_counted_and_lock_nobody_out_who_is_in(api: TestClient, app:
 
     assert [guess(number) for number in range(12)] == [401] * 10 + [429] * 2
     assert api.get("/login", params={"code": "hora_guess"}).status_code == 429
-    services.tokens._known = {  # looked up long ago
-        sha256: (bearer, 0.0) for sha256, (bearer, _) in services.tokens._known.items()
+    services.tokens._cached = {  # looked up long ago
+        sha256: (bearer, 0.0) for sha256, (bearer, _) in services.tokens._cached.items()
     }
     assert ann.get("/v1/me").status_code == 200
     assert new.get("/v1/me").status_code == 429

@@ -354,12 +354,12 @@ def test_as_markdown_csv_and_picture(api: TestClient, finished: Json, monkeypatc
 def test_too_many_pictures_at_once_are_refused(
     api: TestClient, finished: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    while drawing._IN_LINE.acquire(blocking=False):
+    while drawing._WAITING_OR_DRAWING.acquire(blocking=False):
         pass
     try:
         answer = api.get(f"/v1/studies/{finished['id']}/report", params={"format": "png"})
     finally:
-        drawing._IN_LINE.release(4)
+        drawing._WAITING_OR_DRAWING.release(4)
     assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
 
 
