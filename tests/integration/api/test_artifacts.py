@@ -110,7 +110,7 @@ def test_a_file_comes_whole_and_says_what_it_is(api: TestClient, job_id: str, ru
     assert page.headers["Content-Disposition"].startswith("attachment;")
 
 
-def test_text_is_not_packed_on_its_way(api: TestClient, job_id: str) -> None:
+def test_text_is_not_compressed_on_its_way(api: TestClient, job_id: str) -> None:
     answer = api.get(at(job_id, "classes.json"), headers={"Accept-Encoding": "gzip"})
     assert answer.headers.get("Content-Encoding", "identity") == "identity"
     assert answer.headers["Content-Length"] == "2010"

@@ -64,7 +64,7 @@ def test_a_broker_that_is_away_is_told_and_keeps_nothing_from_working(configurat
     assert (answer.status_code, answer.json()["broker"]) == (200, "away")
 
 
-@pytest.mark.parametrize(("found", "status"), [("0002", 503), ("9999", 200), (None, 503)])
+@pytest.mark.parametrize(("schema", "status"), [("0002", 503), ("9999", 200), (None, 503)])
 def test_the_version_of_the_schema_is_looked_at(
     api: TestClient, sessions: Sessions, schema: str | None, status: int
 ) -> None:

@@ -62,11 +62,11 @@ def test_each_job_has_the_series_that_it_has_by_itself(
 
 
 def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, trained: list[str]) -> None:
-    packed, whole, restarted = trained
-    asked = [restarted, "0nobody", packed, restarted, whole]
-    jobs = read(api, "/v1/metrics", job=asked, name="loss")["jobs"]
+    in_blocks, uninterrupted, restarted = trained
+    queried_ids = [restarted, "0nobody", in_blocks, restarted, uninterrupted]
+    jobs = read(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
 
-    assert [job["id"] for job in jobs] == [restarted, packed, whole]
+    assert [job["id"] for job in jobs] == [restarted, in_blocks, uninterrupted]
     assert [[(one["name"], one["rank"]) for one in job["series"]] for job in jobs] == 3 * [[("loss", -1)]]
     first = jobs[0]["series"][0]
     assert (first["x"], first["y"]) == ([4, 8], [0.125, 0.125])

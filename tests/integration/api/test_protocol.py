@@ -1,4 +1,4 @@
-"""HTTP to the letter: what is packed, HEAD, request ids, and submissions that come again."""
+"""HTTP to the letter: compression, HEAD, request ids, and submissions that come again."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,22 +17,22 @@ from tests.integration.api.given import SPEC, a_host
 Submit = Callable[..., str]
 
 
-def test_large_answers_are_packed_for_those_who_ask(api: TestClient, submitted: Submit) -> None:
+def test_large_answers_are_compressed_for_those_who_ask(api: TestClient, submitted: Submit) -> None:
     url = f"/v1/jobs/{submitted()}"
     plain = api.get(url, headers={"Accept-Encoding": "identity"})
-    packed = api.get(url, headers={"Accept-Encoding": "gzip"})
+    compressed = api.get(url, headers={"Accept-Encoding": "gzip"})
 
     assert "content-encoding" not in plain.headers
-    assert packed.headers["content-encoding"] == "gzip"
-    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
-    assert packed.json() == plain.json()
-    assert packed.headers["etag"] == plain.headers["etag"]
-    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
-    known = api.get(url, headers={"Accept-Encoding": "gzip", "If-None-Match": packed.headers["etag"]})
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert int(compressed.headers["content-length"]) < int(plain.headers["content-length"])
+    assert compressed.json() == plain.json()
+    assert compressed.headers["etag"] == plain.headers["etag"]
+    assert compressed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    known = api.get(url, headers={"Accept-Encoding": "gzip", "If-None-Match": compressed.headers["etag"]})
     assert (known.status_code, known.content) == (304, b"")
 
 
-def test_small_answers_and_streams_are_not_packed(api: TestClient, app: FastAPI) -> None:
+def test_small_answers_and_streams_are_not_compressed(api: TestClient, app: FastAPI) -> None:
     def stream() -> StreamingResponse:
         return StreamingResponse(iter(["data: x\n\n"] * 1000), media_type="text/event-stream")
 
