@@ -1,4 +1,4 @@
-"""Whether the broker answers, for `GET /readyz`: asked at most every few seconds, and never for long."""
+"""Whether the broker answers, for `GET /readyz`. It is asked at most every few seconds, and never for long."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ import time
 from jobs.runtime.hints import celery_app
 
 _FRESH_S = 3.0
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 
 
 class Broker:
@@ -16,7 +16,7 @@ class Broker:
         self._app = celery_app(url)
         self._app.conf.broker_transport_options |= {
             "max_retries": 0, "interval_start": 0, "interval_max": 0,
-            "socket_timeout": _PATIENCE_S, "socket_connect_timeout": _PATIENCE_S,
+            "socket_timeout": _TIMEOUT_S, "socket_connect_timeout": _TIMEOUT_S,
         }  # fmt: skip
         self._lock = threading.Lock()
         self._answered = False
@@ -33,7 +33,7 @@ class Broker:
     def _ping(self) -> bool:
         try:
             with self._app.connection_for_write() as connection:
-                transport = connection.transport  # by itself: `connect` would try again for seconds
+                transport = connection.transport  # without `connect`, which would try again for seconds
                 transport.close_connection(transport.establish_connection())
         except Exception:  # each transport has errors of its own
             return False

@@ -1,4 +1,4 @@
-"""Who calls, and whether they may: every route below /v1 is made by `router`, which asks for a token and its scope."""
+"""Who calls, and whether they may. `router` makes every route below /v1 and requires a token with its scope."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ from jobs.people import rights, tokens
 from jobs.people.audit import Actor
 from jobs.people.tokens import Bearer
 
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _bearer = HTTPBearer(auto_error=False, description="A token, such as the one in `$HORA_HOME/token`.")
 
 
 class Owned(Protocol):
-    """What is somebody's, and counted under a project: a job, or a study."""
+    """A job or a study: it has an owner and counts under a project."""
 
     id: str
     owner: str
@@ -38,7 +38,7 @@ class Caller:
 
     bearer: Bearer
     actor: Actor
-    sha256: str = field(repr=False)  # of the token: by it `Tokens.live` says whether it is still good
+    sha256: str = field(repr=False)  # of the token; `TokenCache` knows tokens by it
 
     @property
     def user(self) -> str:
@@ -54,23 +54,23 @@ class Caller:
         if not self.may(needed):
             raise InsufficientScope(needed, self.bearer.scope)
 
-    def require_steering(self, session: Session, what: str, thing: Owned) -> None:
-        """Refuse those who may not steer a job or a study (`what`). Raises `NotAllowed`."""
+    def require_steering(self, session: Session, noun: str, owned: Owned) -> None:
+        """Refuse those who may not steer a job or a study (`noun`). Raises `NotAllowed`."""
         if not self.may(Scope.ADMIN):
-            named = f"{what} {thing.id}"
-            rights.require_steering(session, self.user, what=named, owner=thing.owner, project=thing.project)
+            named = f"{noun} {owned.id}"
+            rights.require_steering(session, self.user, what=named, owner=owned.owner, project=owned.project)
 
-    def require_owner(self, what: str, owner: str) -> None:
-        """Refuse all but the owner of something, and admins. Raises `Forbidden`."""
+    def require_owner(self, resource: str, owner: str) -> None:
+        """Refuse all but the owner of a resource, and admins. Raises `Forbidden`."""
         if self.user != owner and not self.may(Scope.ADMIN):
-            raise Forbidden(f"{what} is {owner}'s: they and admins may do this")
+            raise Forbidden(f"{resource} belongs to {owner}: only they and admins may do this")
 
 
 async def caller_of(request: Request, services: Services) -> Caller:
-    """Who calls. Asks the database only for a token that was not seen lately; raises `Problem`."""
-    given = request.headers.get("authorization")
-    if given is not None:
-        scheme, _, text = given.partition(" ")
+    """Who calls. Asks the database only for a token that is not remembered. Raises `Problem`."""
+    authorization = request.headers.get("authorization")
+    if authorization is not None:
+        scheme, _, text = authorization.partition(" ")
         kind: tokens.Kind = "bearer"
         text = text.strip() if scheme.lower() == "bearer" else ""
     else:
@@ -78,22 +78,22 @@ async def caller_of(request: Request, services: Services) -> Caller:
     if not text:
         raise Unauthorized("send a token as `Authorization: Bearer TOKEN`")
     sha256 = tokens.token_sha256(text)
-    bearer = services.tokens.remembered(sha256) or await _looked_up(request, services, sha256)
+    bearer = services.tokens.remembered(sha256) or await _look_up(request, services, sha256)
     if bearer is None or bearer.kind != kind:
         raise Unauthorized("this token is unknown, has expired or was revoked", "invalid_token")
     services.limits.charge(bearer)
-    if kind == "session" and request.method not in _SAFE:
+    if kind == "session" and request.method not in _SAFE_METHODS:
         login_sessions.require_own_page(request, text)
     return Caller(bearer, Actor(bearer.user, bearer.token_id, request.state.request_id, address_of(request)), sha256)
 
 
-async def _looked_up(request: Request, services: Services, sha256: str) -> Bearer | None:
-    """Who holds a token. One that was good before is no guess: whoever guesses locks nobody out who is in already."""
-    if services.tokens.was_let_in(sha256):
-        return await run_in_threadpool(services.tokens.looked_up, sha256)
+async def _look_up(request: Request, services: Services, sha256: str) -> Bearer | None:
+    """Who holds a token. A token that was valid before does not count as a guess: guessing must lock nobody out."""
+    if services.tokens.was_valid(sha256):
+        return await run_in_threadpool(services.tokens.look_up, sha256)
     address = address_of(request)
     services.limits.charge_attempt(address)
-    bearer = await run_in_threadpool(services.tokens.looked_up, sha256)
+    bearer = await run_in_threadpool(services.tokens.look_up, sha256)
     if bearer is not None:
         services.limits.forgive(address)
     return bearer
@@ -107,26 +107,26 @@ def address_of(request: Request) -> str | None:
 async def _caller(
     request: Request,
     services: ServicesHere,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],  # so that OpenAPI names it
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],  # so that OpenAPI has it
 ) -> Caller:
-    return _known_caller(request) or await caller_of(request, services)
+    return _caller_in(request) or await caller_of(request, services)
 
 
-def _known_caller(request: Request) -> Caller | None:
-    """Who calls, if that was found out before for this request."""
-    known: Caller | None = getattr(request.state, "caller", None)
-    return known
+def _caller_in(request: Request) -> Caller | None:
+    """Who calls, if that was looked up before for this request."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    return caller
 
 
 CallerHere = Annotated[Caller, Depends(_caller)]
 
 
 async def _reader_or_submitter(request: Request, caller: CallerHere) -> None:
-    caller.require_scope(Scope.READ if request.method in _SAFE else Scope.SUBMIT)
+    caller.require_scope(Scope.READ if request.method in _SAFE_METHODS else Scope.SUBMIT)
 
 
-async def _anybody(caller: CallerHere) -> None:
-    """Whoever has a token that is let in."""
+async def _any_token(caller: CallerHere) -> None:
+    """Whoever has a valid token."""
 
 
 async def _admin(caller: CallerHere) -> None:
@@ -134,13 +134,13 @@ async def _admin(caller: CallerHere) -> None:
 
 
 class _Guarded(APIRoute):
-    """A route that looks at the token first: FastAPI itself reads a body, and refuses it, before it asks who calls."""
+    """A route that checks the token first. FastAPI by itself would read and check the body before that."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            if _known_caller(request) is None:
+            if _caller_in(request) is None:
                 request.state.caller = await caller_of(request, request.app.state.services)
             return await handler(request)
 
@@ -151,18 +151,18 @@ ADMIN_ONLY = Depends(_admin)  # for `dependencies=` of a route
 
 
 def scope_of(dependant: Dependant, method: str) -> Scope:
-    """The scope that a route of `router` needs, which depends on these."""
-    guards = {each.call for each in dependant.dependencies}
+    """The scope that a route of `router` needs, by the route's dependencies."""
+    guards = {dependency.call for dependency in dependant.dependencies}
     if _admin in guards:
         return Scope.ADMIN
-    return Scope.READ if _anybody in guards or method in _SAFE else Scope.SUBMIT
+    return Scope.READ if _any_token in guards or method in _SAFE_METHODS else Scope.SUBMIT
 
 
 def router(*tags: str, admin: bool = False, own: bool = False) -> APIRouter:
-    """A router of routes below /v1. They need a token: to read, to submit where they change something, or `admin`.
+    """A router of routes below /v1. They need a token with the scope read, or submit if they change something.
 
-    `own` is for what people do with their own tokens: whatever their scope is, they may.
+    With `admin` they need the scope admin. With `own`, for what people do with their own tokens, any scope will do.
     """
-    needed = Depends(_anybody) if own else Depends(_reader_or_submitter)
-    guards = [ADMIN_ONLY if admin else needed]
+    by_scope = Depends(_any_token) if own else Depends(_reader_or_submitter)
+    guards = [ADMIN_ONLY if admin else by_scope]
     return APIRouter(prefix="/v1", tags=list(tags), dependencies=guards, route_class=_Guarded)

@@ -1,6 +1,6 @@
-"""What a route can ask for: the services of the process, the body, and a check of the query.
+"""What routes depend on: the services of the process, the body, common parameters, and a check of the query.
 
-Who calls: `api.callers`.
+`api.callers` says who calls.
 
 Dependencies that do no I/O are `async`: FastAPI runs a plain one in a thread, which costs more than they do.
 """
@@ -14,13 +14,14 @@ from fastapi.dependencies.models import Dependant
 from pydantic import AfterValidator, BaseModel, StringConstraints
 from sqlalchemy import Engine
 
-from api.access.rate_limits import Limits
-from api.access.token_cache import Tokens
+from api.access.rate_limits import RateLimits
+from api.access.token_cache import TokenCache
 from api.broker import Broker
-from api.polling.job_polls import Polls
+from api.polling.job_tags import JobTags
 from api.problems import UnsupportedBody, invalid
 from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import Site
+from jobs.lifecycle.submission import Idempotency
 from jobs.model.printable import one_form
 from jobs.model.spec import FieldProblem
 from jobs.runtime.hints import Hints
@@ -32,16 +33,16 @@ MERGE_PATCH = "application/merge-patch+json"
 
 @dataclass(frozen=True)
 class Services:
-    """What lives as long as the process."""
+    """The objects that live as long as the process."""
 
     settings: Settings
     engine: Engine
     sessions: Sessions
     hints: Hints
-    tokens: Tokens
-    limits: Limits
+    tokens: TokenCache
+    limits: RateLimits
     broker: Broker
-    polls: Polls
+    job_tags: JobTags
 
     @property
     def site(self) -> Site:
@@ -68,20 +69,24 @@ NameText = Annotated[SafeText, AfterValidator(one_form)]  # of a job: stored nam
 
 IfNoneMatch = Annotated[
     str | None,
-    Header(alias="If-None-Match", max_length=10_000, description="Tags of answers that the caller has: 304 for these"),
+    Header(
+        alias="If-None-Match",
+        max_length=10_000,
+        description="ETags of answers that the caller has: 304 for these",
+    ),
 ]
-PageLimit = Annotated[int, Query(ge=1, le=500, description="At most so many on a page")]
-Cursor = Annotated[str | None, Query(max_length=1000, description="`next_cursor` of the page before")]
+PageLimit = Annotated[int, Query(ge=1, le=500, description="The page size")]
+Cursor = Annotated[str | None, Query(max_length=1000, description="The `next_cursor` of the previous page")]
 
 
 async def only_known_parameters(request: Request) -> None:
-    """Refuse query parameters that the route does not know: a misspelt filter must not mean "all"."""
+    """Refuse query parameters that the route does not have: a misspelt filter must not mean "all"."""
     route = request.scope["route"]
-    known = _query_parameters(route.dependant)
-    unknown = [name for name in request.query_params if name not in known]
+    names = _query_parameters(route.dependant)
+    unknown = [name for name in request.query_params if name not in names]
     if unknown:
-        allowed = f"known here: {', '.join(sorted(known))}" if known else "none is known here"
-        raise invalid([FieldProblem(name[:80], f"unknown query parameter; {allowed}") for name in unknown])
+        allowed = f"allowed: {', '.join(sorted(names))}" if names else "this route has none"
+        raise invalid([FieldProblem(name[:80], f"no such query parameter; {allowed}") for name in unknown])
 
 
 def _query_parameters(dependant: Dependant) -> set[str]:
@@ -96,13 +101,13 @@ async def json_body(request: Request) -> bytes:
 
 
 async def only_json(request: Request) -> None:
-    """Refuse a body that does not say it is JSON, where the route takes none as well. Raises `UnsupportedBody`."""
+    """Refuse a body that does not say it is JSON. No body is fine. Raises `UnsupportedBody`."""
     if await request.body():
         _require_type(request, JSON)
 
 
 async def patch_body(request: Request) -> bytes:
-    """The raw body of a request that changes something, or nothing at all. Raises `UnsupportedBody`."""
+    """The raw body of a request with changes; it may be empty. Raises `UnsupportedBody`."""
     body = await request.body()
     if body:
         _require_type(request, JSON, MERGE_PATCH)
@@ -120,8 +125,13 @@ def as_json(view: BaseModel, status: int = 200, headers: dict[str, str] | None =
     return Response(view.model_dump_json(), status, headers, JSON)
 
 
+def idempotency_of(key: str | None, *parts: str | bytes) -> Idempotency | None:
+    """The client's key for a request, bound to the request's route and body (`parts`)."""
+    return Idempotency(key, body_sha256(*parts)) if key else None
+
+
 def body_sha256(*parts: str | bytes) -> str:
-    """What an Idempotency-Key is bound to."""
+    """The hash of a request that an Idempotency-Key is bound to."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode() if isinstance(part, str) else part)
@@ -130,6 +140,6 @@ def body_sha256(*parts: str | bytes) -> str:
 
 
 def schema_body(schema: str, *media_types: str, required: bool, examples: dict[str, Any]) -> dict[str, Any]:
-    """OpenAPI of a body that a route reads by itself, of the component `schema`."""
+    """The OpenAPI of a body of the component `schema` that the route parses by itself."""
     content = {"schema": {"$ref": f"#/components/schemas/{schema}"}, "examples": examples}
     return {"requestBody": {"required": required, "content": dict.fromkeys(media_types, content)}}

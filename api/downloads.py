@@ -1,7 +1,7 @@
 """Files as answers: whole or a range of their bytes, as of RFC 9110. Called by the routes of artifacts.
 
-Starlette's own answer opens the file by its name, after it was looked at, and sends what it has grown by meanwhile.
-This one sends from a file that is open already, and never more than was there when it was opened.
+Starlette's own answer opens the file by name after the checks, and also sends what was appended meanwhile. This one
+sends from a file that is already open, and never more than it had when it was opened.
 """
 
 import os
@@ -20,7 +20,7 @@ from jobs.data.artifact_files import OpenArtifact
 
 _CHUNK_BYTES = 256 * 1024
 _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNORECASE)
-_TYPES = MimeTypes()  # Python's own list, and not that of the machine: every api says the same
+_TYPES = MimeTypes()  # Python's own list, not the machine's, so that every api answers alike
 
 
 def media_type_of(name: str) -> str:
@@ -30,24 +30,25 @@ def media_type_of(name: str) -> str:
 
 
 def byte_range(header: str | None, size: int) -> range | None:
-    """The bytes that a Range header asks for; None for all of them, also where the header is not understood.
+    """The bytes that a Range header asks for; None for all of them, and for a header that is not understood.
 
-    Several ranges are answered with the whole, as is allowed. Raises `Problem` (416) where no byte is in the range.
+    Several ranges are answered with the whole file, as RFC 9110 allows. Raises `Problem` (416) for an empty range.
     """
     match = _RANGE.fullmatch(header or "")
     if match is None or match[1] == match[2] == "":
         return None
     if match[1] == "":
-        wanted = range(max(size - int(match[2]), 0), size)
+        part = range(max(size - int(match[2]), 0), size)
     else:
         first, last = int(match[1]), int(match[2] or size)
         if last < first:
             return None
-        wanted = range(first, min(last + 1, size))
-    if not wanted:
-        told = {"Content-Range": f"bytes */{size}"}
-        raise Problem(416, "range-not-satisfiable", "Range not satisfiable", f"there are {size} bytes", headers=told)
-    return wanted
+        part = range(first, min(last + 1, size))
+    if not part:
+        headers = {"Content-Range": f"bytes */{size}"}
+        detail = f"the file has {size} bytes"
+        raise Problem(416, "range-not-satisfiable", "Range not satisfiable", detail, headers=headers)
+    return part
 
 
 class Download(StreamingResponse):
@@ -64,7 +65,7 @@ class Download(StreamingResponse):
         super().__init__(content, 200 if part is None else 206, headers, media_type_of(file.artifact.path))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; whoever goes away in the middle leaves no file open."""
+        """Send the file, and close it even if the reader goes away."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -75,23 +76,23 @@ class Download(StreamingResponse):
         while position < sent.stop:
             size = min(_CHUNK_BYTES, sent.stop - position)
             chunk = await to_thread.run_sync(os.pread, self._descriptor, size, position)
-            if not chunk:  # it was cut: the server breaks the connection, for less than was promised
+            if not chunk:  # the file was cut: the server breaks the connection, because bytes are missing
                 return
             position += len(chunk)
             yield chunk
 
 
 def download_headers(file: OpenArtifact) -> dict[str, str]:
-    """What is said of a file, whichever part of it is sent."""
+    """The headers of a file, for any part of it."""
     artifact = file.artifact
     return {
         "ETag": artifact.etag,
         "Last-Modified": format_datetime(artifact.modified_at, usegmt=True),
         "Accept-Ranges": "bytes",
         "Cache-Control": "private, no-cache",
-        "Content-Encoding": "identity",  # not to be compressed on its way: ranges are of the bytes of the file
+        "Content-Encoding": "identity",  # do not compress it on its way: ranges count the bytes of the file
         "Content-Disposition": _attachment(artifact.path.rpartition("/")[2]),
-        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",  # a job's HTML is no page
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",  # a job's HTML is not a page
         "X-Content-Type-Options": "nosniff",
     }
 

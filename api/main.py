@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
 from api import drawing, openapi, page, problem_answers
-from api.access.rate_limits import Limits
-from api.access.token_cache import Tokens
+from api.access.rate_limits import RateLimits
+from api.access.token_cache import TokenCache
 from api.broker import Broker
 from api.deps import Services, only_known_parameters
 from api.lingering import Lingering
@@ -22,9 +22,9 @@ from api.live.hub import Hub
 from api.live.topics import LIVE_READS
 from api.metrics import cluster
 from api.metrics.live_gauges import LiveGauges
-from api.middleware import BodyLimit, Heads, Packing, Requests
+from api.middleware import BodyLimit, Compression, HeadAsGet, RequestTracking
 from api.polling.entity_tags import installed_version
-from api.polling.job_polls import Polls
+from api.polling.job_tags import JobTags
 from api.routes import (
     advice,
     analysis,
@@ -44,22 +44,22 @@ from api.routes import (
     uploads,
     webhooks,
 )
-from api.unchanged_polls import ShortAnswers
+from api.unchanged_polls import UnchangedPolls
 from jobs.db.engine import engine_for, sessions_for
 from jobs.model.spec import MAX_BYTES
 from jobs.runtime.hints import Hints
 from jobs.runtime.logs import configure_logging
 from jobs.runtime.settings import Settings, settings
 
-_POOL_SIZE = 8  # connections kept; as many again for a burst
-_STRICT = [Depends(only_known_parameters)]  # the page's own addresses have queries that only it reads
+_POOL_SIZE = 8  # open connections; twice as many in a burst
+_STRICT = [Depends(only_known_parameters)]  # not for the page, which reads its own queries
 _log = structlog.get_logger(__name__)
 
 
 def create_app() -> FastAPI:
     """The service with the settings of the environment, for uvicorn."""
     configure_logging("api")
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):  # their own format would mix with ours
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):  # their own format differs from ours
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
@@ -79,10 +79,10 @@ def app_for(configuration: Settings) -> FastAPI:
         app.state.services = services
         # A thread for each connection: a request never waits for one while it holds a thread.
         current_default_thread_limiter().total_tokens = 2 * _POOL_SIZE - LIVE_READS
-        await run_in_threadpool(_let_the_configured_token_in, services)
+        await run_in_threadpool(_store_configured_token, services)
         hub = Hub(
             services.sessions, configuration.database_url,
-            host_timeout_s=configuration.host_timeout_s, live_tokens=services.tokens.let_in,
+            host_timeout_s=configuration.host_timeout_s, valid_tokens=services.tokens.valid_among,
         )  # fmt: skip
         cluster.register_listeners(registry, lambda: hub.count)
         async with hub.open():
@@ -100,10 +100,10 @@ def app_for(configuration: Settings) -> FastAPI:
         responses=openapi.UNREADABLE
         | openapi.problems(
             s401="No valid token",
-            s403="The token may not",
-            s422="Wrong fields",
+            s403="The token does not allow this",
+            s422="Some fields are wrong",
             s429="Too many requests",
-            s503="The database is away",
+            s503="The database does not answer",
         ),
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
@@ -118,12 +118,12 @@ def app_for(configuration: Settings) -> FastAPI:
     app.include_router(page.routes_for(page.FOLDER, [route.path or "" for route in iter_route_contexts(app.routes)]))
     problem_answers.install(app)
     openapi.describe(app)
-    app.add_middleware(Packing, minimum_size=1024, compresslevel=5)
-    app.add_middleware(Heads)
+    app.add_middleware(Compression, minimum_size=1024, compresslevel=5)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(BodyLimit, limit=MAX_BYTES)
-    app.add_middleware(ShortAnswers, polled=lookups.JOB_POLLED)
-    app.add_middleware(Requests, durations_s=cluster.request_durations(registry))
-    app.add_middleware(Lingering)  # outside of `Requests`: a request is done when it is answered
+    app.add_middleware(UnchangedPolls, polled=lookups.POLLED_JOB)
+    app.add_middleware(RequestTracking, durations_s=cluster.request_durations(registry))
+    app.add_middleware(Lingering)  # outside of `RequestTracking`: a request is done when it is answered
     return app
 
 
@@ -135,15 +135,15 @@ def _services(configuration: Settings) -> Services:
         engine=engine,
         sessions=sessions,
         hints=Hints(configuration.broker_url),
-        tokens=Tokens(sessions, configuration.token),
-        limits=Limits(configuration),
+        tokens=TokenCache(sessions, configuration.token),
+        limits=RateLimits(configuration),
         broker=Broker(configuration.broker_url),
-        polls=Polls(engine, host_timeout_s=configuration.host_timeout_s),
+        job_tags=JobTags(engine, host_timeout_s=configuration.host_timeout_s),
     )
 
 
-def _let_the_configured_token_in(services: Services) -> None:
+def _store_configured_token(services: Services) -> None:
     try:
         services.tokens.store_configured()
-    except SQLAlchemyError as error:  # still starting, or not migrated yet: the token is stored when it first comes
+    except SQLAlchemyError as error:  # still starting, or not migrated yet: its first use stores the token
         _log.warning("token not stored yet", error=str(error).partition("\n")[0])

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI knows, with the spec's schema and the problems that any route can answer with."""
+"""The OpenAPI document: FastAPI's own, with raw bodies, headers, scopes and problems. Used by `api.main`."""
 
 import re
 from typing import Any
@@ -27,10 +27,10 @@ def problems(**why: str) -> dict[int | str, dict[str, Any]]:
 
 _HEADERS = {
     "ETag": "A weak tag of this answer, for `If-None-Match`",
-    "Location": "Where to look it up",
-    "Retry-After": "In how many seconds to ask again",
+    "Location": "The address of what was created",
+    "Retry-After": "Seconds to wait before the next request",
 }
-_TOLD_WITH = {"304": "ETag", "429": "Retry-After", "503": "Retry-After"}
+_HEADER_OF_STATUS = {"304": "ETag", "429": "Retry-After", "503": "Retry-After"}
 
 
 def headers(*names: str) -> dict[str, Any]:
@@ -39,10 +39,10 @@ def headers(*names: str) -> dict[str, Any]:
 
 
 CREATED: dict[int | str, dict[str, Any]] = {201: headers("Location", "ETag")}
-# Before any of this: the server under it cannot read the request, and says so in plain text.
+# The server answers so, in plain text, when it cannot read a request: no route sees it.
 UNREADABLE: dict[int | str, dict[str, Any]] = {
     400: {
-        "description": "It is no HTTP, or its address is longer than 64 KB",
+        "description": "The request is not HTTP, or its address is longer than 64 KB",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
@@ -78,38 +78,40 @@ def _document(app: FastAPI) -> dict[str, Any]:
         "type": "object",
         "description": "Some fields of a Spec: objects are merged, every other value replaces the old one.",
     }
-    _leave_parts_defaults_to_the_parts(schemas)
+    _remove_defaults_of_objects(schemas)
     _take_links_out(schemas)
     for methods in document["paths"].values():
         for operation in methods.values():
-            _tell_headers(operation["responses"])
-    _tell_scopes(document, app)
+            _add_headers(operation["responses"])
+    _add_scopes(document, app)
     return document
 
 
-def _tell_headers(answers: dict[str, Any]) -> None:
-    """Name the headers that every answer of a kind has."""
-    for status in _TOLD_WITH.keys() & answers.keys():
-        answers[status] |= headers(_TOLD_WITH[status])
+def _add_headers(answers: dict[str, Any]) -> None:
+    """Add the headers that every answer with a status has."""
+    for status in _HEADER_OF_STATUS.keys() & answers.keys():
+        answers[status] |= headers(_HEADER_OF_STATUS[status])
     if "304" in answers:
         answers["200"].update(headers("ETag"))
 
 
-def _tell_scopes(document: dict[str, Any], app: FastAPI) -> None:
-    """Name the scope that a token needs: of a bearer's scheme the requirement lists roles."""
+def _add_scopes(document: dict[str, Any], app: FastAPI) -> None:
+    """Add the scope that a token needs. For a bearer scheme, OpenAPI lists it as a role."""
     for route in iter_route_contexts(app.routes):
         path = re.sub(r":[a-z]+}", "}", route.path or "")
         for method in route.methods or ():
             operation = document["paths"].get(path, {}).get(method.lower(), {})
             if "security" in operation:
                 scope = scope_of(route.dependant, method)
-                operation["security"] = [{name: [str(scope)] for name in one} for one in operation["security"]]
+                operation["security"] = [
+                    {scheme: [str(scope)] for scheme in requirement} for requirement in operation["security"]
+                ]
 
 
-def _leave_parts_defaults_to_the_parts(schemas: dict[str, Any]) -> None:
-    """Take away the default of each property that is an object with a schema of its own, where the defaults stand too.
+def _remove_defaults_of_objects(schemas: dict[str, Any]) -> None:
+    """Remove the default of each property that is an object. The object's own schema has the defaults of its fields.
 
-    Generators of clients cannot make such a value, and leave the whole operation out.
+    Generators of clients cannot handle such a default and leave the whole operation out.
     """
     for schema in schemas.values():
         for field in schema.get("properties", {}).values():
@@ -129,4 +131,4 @@ def _take_links_out(schemas: dict[str, Any]) -> None:
 def _add(schemas: dict[str, Any], name: str, model: type[BaseModel]) -> None:
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}", mode="validation")
     schemas.update(schema.pop("$defs", {}))
-    schemas[name] = schema | {"title": name}  # generators name their classes by it
+    schemas[name] = schema | {"title": name}  # generators name their classes after it

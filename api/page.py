@@ -1,8 +1,8 @@
-"""The page in the browser: the built dashboard's files, and what a browser may do with them. Part of `api.main`.
+"""Serves the page: the built dashboard's files, and the headers that restrict them. Called by `api.main`.
 
-Its files come from the folder `dashboard` beside this module, which `hatch_build.py` builds. Routes of the API come
-first; what none of them has is looked for there, and a browser that goes to any other address gets the page itself,
-which reads the address: so `/jobs/3k9v0t2m7x1q` can be opened, reloaded and sent to somebody.
+`hatch_build.py` builds the files into the folder `dashboard` beside this module. Routes of the API come first. Any
+other path is a file of the page. If there is no such file, a browser gets the page itself, which reads the address. So
+`/jobs/3k9v0t2m7x1q` can be opened, reloaded and sent to somebody.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 FOLDER = Path(__file__).parent / "dashboard"
 ASSETS = "/assets"  # files whose names change with what is in them
 
-# Scripts and styles from here alone, and none inside the document: a text that is taken for markup runs nothing.
+# Scripts and styles only from this origin, and none inside the document: text that is taken for markup cannot run.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -23,16 +23,16 @@ CONTENT_SECURITY_POLICY = (
 _NOT_BUILT = "The page is not built here: run `make setup` in the checkout, and start again. /docs describes the API.\n"
 
 
-def routes_for(folder: Path, taken: Collection[str]) -> APIRouter:
-    """The routes of the page whose files are in `folder`; `taken` are paths of the API.
+def routes_for(folder: Path, api_paths: Collection[str]) -> APIRouter:
+    """The routes of the page whose files are in `folder`; `api_paths` are those of the API.
 
-    Nothing below the first part of such a path is a page: a misspelt address of the API stays a problem in JSON.
+    There is no page below the first part of such a path: a misspelt address of the API is answered with a problem.
     """
     routes = APIRouter(include_in_schema=False)
     if not (folder / "index.html").is_file():
-        routes.add_api_route("/", _say_that_it_is_not_built)
+        routes.add_api_route("/", _not_built)
         return routes
-    reserved = {_first_part(path) for path in taken} - {""}
+    reserved = {_first_part(path) for path in api_paths} - {""}
 
     async def as_page(request: Request, response: Response) -> None:
         if _first_part(request.scope["path"]) in reserved:
@@ -51,7 +51,7 @@ async def _as_asset(response: Response) -> None:
     response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
 
 
-async def _say_that_it_is_not_built() -> Response:
+async def _not_built() -> Response:
     return PlainTextResponse(_NOT_BUILT, 404)
 
 

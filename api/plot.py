@@ -31,21 +31,21 @@ _MARKS = "osD^vP*"
 def main() -> None:
     """Read the plot, write the picture."""
     plot = Plot.model_validate_json(sys.stdin.buffer.read())
-    figure = drawn(plot)
+    figure = figure_of(plot)
     # What no font has is drawn as a box.
     warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
     figure.savefig(sys.stdout.buffer, format="png", dpi=120)
 
 
-def drawn(plot: Plot) -> Figure:
+def figure_of(plot: Plot) -> Figure:
     """The figure of a plot, with its panels side by side."""
     count = max(1, len(plot.panels))
     figure = Figure(figsize=(1 + 5.5 * count, 4.6), layout="constrained")
     title = _cut(plot.title, 128)
     figure.suptitle(title if plot.panels else f"{title}: no results yet", wrap=True)
     axes = figure.subplots(1, count, squeeze=False)[0]
-    for panel, here in zip(plot.panels, axes, strict=False):
-        _draw(panel, here)
+    for panel, panel_axes in zip(plot.panels, axes, strict=False):
+        _draw(panel, panel_axes)
     if not plot.panels:
         axes[0].set_axis_off()
     return figure

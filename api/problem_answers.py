@@ -1,6 +1,6 @@
-"""Every error as an answer: what it means in HTTP, and how that is written. The one module that does this.
+"""Turns every error into a problem and writes it as an answer. The only module that does so.
 
-The domain raises its own errors and knows nothing of HTTP; `_MEANINGS` says what each means here.
+The domain raises its own errors and knows nothing of HTTP. `_PROBLEMS` maps each of them to a problem.
 """
 
 import http
@@ -46,13 +46,13 @@ _log = structlog.get_logger(__name__)
 
 
 def problem_of(error: Exception) -> Problem:
-    """What an error means to the one who asked; `Broken` where it means nothing to them."""
-    kinds = [kind for kind in type(error).__mro__ if kind in _MEANINGS]
-    return _MEANINGS[kinds[0]](error) if kinds else Broken()
+    """The problem for an error; `Broken` where the caller can do nothing about it."""
+    kinds = [kind for kind in type(error).__mro__ if kind in _PROBLEMS]
+    return _PROBLEMS[kinds[0]](error) if kinds else Broken()
 
 
 async def answer(request: Request, error: Exception) -> Response:
-    """The response for an error, which is logged where Hora or its database is at fault."""
+    """The response for an error. It is logged if Hora or its database is at fault."""
     problem = problem_of(error)
     if problem.status == 500:
         _log.error("request failed", exc_info=error)
@@ -60,13 +60,13 @@ async def answer(request: Request, error: Exception) -> Response:
         _log.warning("request refused", reason=problem.detail, error=str(error).partition("\n")[0])
     headers = dict(problem.headers)
     if problem.status == 405:
-        headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "GET, HEAD")  # a file of the page
+        headers["Allow"] = ", ".join(_methods_of(request)) or headers.get("Allow", "GET, HEAD")  # of a file of the page
     return Response(_body(problem, request), problem.status, headers, MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` answer with problems. Anything not listed here is caught by `api.middleware`."""
-    for kind in _MEANINGS:
+    """Let `app` answer with problems. `api.middleware` catches every error that is not listed here."""
+    for kind in _PROBLEMS:
         app.add_exception_handler(kind, answer)
 
 
@@ -90,8 +90,8 @@ def _body(problem: Problem, request: Request) -> bytes:
 def _of_parameters(error: RequestValidationError) -> Problem:
     details = error.errors()
     for detail in details:
-        if detail["loc"] in _NAMES:  # a malformed id is the id of no job
-            return problem_of(_NAMES[detail["loc"]](detail["input"]))
+        if detail["loc"] in _NOT_FOUND_BY_PARAMETER:  # a malformed id belongs to no job
+            return problem_of(_NOT_FOUND_BY_PARAMETER[detail["loc"]](detail["input"]))
     return invalid(
         [
             FieldProblem(
@@ -120,12 +120,12 @@ def _of_database(error: SQLAlchemyError) -> Problem:
         return Unavailable("the database is not migrated")
     if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
         return Unavailable("the database does not answer")
-    if isinstance(error, DataError):  # a text or number that no column can hold
+    if isinstance(error, DataError):  # a text or a number that no column can hold
         return Problem(422, "invalid-request", "Invalid request", "a value cannot be stored")
     return Broken()
 
 
-_NAMES: dict[tuple[str, ...], type[LookupError]] = {
+_NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "job_id"): JobNotFound,
     ("path", "study_id"): StudyNotFound,
     ("path", "webhook_id"): WebhookNotFound,
@@ -141,32 +141,32 @@ _NAMES: dict[tuple[str, ...], type[LookupError]] = {
 
 
 def _no_such(noun: str) -> Callable[[Exception], Problem]:
-    """404 for an error whose text is the id or the name that was asked for."""
+    """404, for an error whose text is the id or the name that was not found."""
     slug, title = f"{noun}-not-found", f"{noun.capitalize()} not found"
     return lambda error: Problem(404, slug, title, f"there is no {noun} {error}")
 
 
 def _conflict(slug: str, title: str, status: int = 409) -> Callable[[Exception], Problem]:
-    """409, or another status, with the error's own sentence."""
+    """409 or another status, with the error's own message."""
     return lambda error: Problem(status, slug, title, str(error))
 
 
 def _wrong_field(field: str) -> Callable[[Exception], Problem]:
-    """422 at one field, with the error's own sentence."""
+    """422 at one field, with the error's own message."""
     return lambda error: invalid([FieldProblem(field, str(error))])
 
 
-def _wrong_here(error: UnworkablePlan | DefaultProject) -> Problem:
+def _wrong_named_field(error: UnworkablePlan | DefaultProject) -> Problem:
     """422 at the field that the error names."""
     return invalid([FieldProblem(error.field, str(error))])
 
 
-_USED_LINK = "this link is unknown, was used, or is too old; `hora login` makes another"
-_MEANINGS: dict[type, Callable[[Any], Problem]] = {
+_USED_LINK = "this link is unknown, was used already or has expired; `hora login` makes a new one"
+_PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     Problem: lambda error: error,
     InvalidSpec: lambda error: invalid(error.problems),
-    UnworkablePlan: _wrong_here,
-    DefaultProject: _wrong_here,
+    UnworkablePlan: _wrong_named_field,
+    DefaultProject: _wrong_named_field,
     InvalidCursor: _wrong_field("cursor"),
     TooMuchToSearch: _wrong_field("search"),
     ForbiddenAddress: _wrong_field("url"),
@@ -196,7 +196,7 @@ _MEANINGS: dict[type, Callable[[Any], Problem]] = {
     WebhookDisabled: _conflict("webhook-disabled", "Webhook is disabled"),
     TooManyWebhooks: _conflict("too-many-webhooks", "Too many webhooks"),
     IdempotencyConflict: lambda _: Problem(
-        409, "idempotency-conflict", "Idempotency key in use", "this Idempotency-Key came before with another body"
+        409, "idempotency-conflict", "Idempotency key in use", "this Idempotency-Key was used before with another body"
     ),
     UploadGone: _conflict("upload-gone", "Upload is gone", 410),
     ArtifactsRemoved: _conflict("artifacts-removed", "Artifacts are not kept", 410),
@@ -209,7 +209,7 @@ _MEANINGS: dict[type, Callable[[Any], Problem]] = {
 
 
 def _methods_of(request: Request) -> list[str]:
-    """Methods of every route of the request's path: a router's own answer names those of one route only."""
+    """The methods of all routes with the request's path. The router's own answer names those of one route only."""
     path = request.url.path
     routes = iter_route_contexts(request.app.routes)
     return sorted({method for route in routes if _has_path(route, path) for method in route.methods or ()})

@@ -1,9 +1,9 @@
-"""The answers that are errors, as RFC 9457 `application/problem+json` has them. `api.problem_answers` writes them.
+"""Errors as RFC 9457 problems (`application/problem+json`). `api.problem_answers` writes them.
 
 Problem                 an answer that is an error
 ├── Unauthorized        401
 ├── Forbidden           403
-│   └── InsufficientScope   its token has not the scope
+│   └── InsufficientScope   the token lacks the scope
 ├── BodyTooLarge        413
 ├── UnsupportedBody     415
 ├── TooManyRequests     429
@@ -18,7 +18,7 @@ from jobs.model.spec import MAX_BYTES, FieldProblem
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
-_MOST = 50  # wrong fields that an answer names
+_MOST_FIELDS = 50  # that an answer names
 
 
 class Problem(Exception):
@@ -41,7 +41,7 @@ class Problem(Exception):
 
 
 class Unauthorized(Problem):
-    """The request carries no token that is let in. `error` is RFC 6750's word, for one that carries another."""
+    """The request has no valid token. `error` is RFC 6750's code for a token that is not valid."""
 
     def __init__(self, detail: str, error: str | None = None) -> None:
         challenge = 'Bearer realm="hora"' + (f', error="{error}"' if error else "")
@@ -49,14 +49,14 @@ class Unauthorized(Problem):
 
 
 class Forbidden(Problem):
-    """The token is good, but does not let its user do this."""
+    """The token is valid, but its user may not do this."""
 
     def __init__(self, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(403, "forbidden", "Not allowed", detail, headers=headers)
 
 
 class InsufficientScope(Forbidden):
-    """The token is good, but of a narrower scope than this needs."""
+    """The token is valid, but lacks the scope that this needs."""
 
     def __init__(self, needed: str, own: str) -> None:
         challenge = f'Bearer realm="hora", error="insufficient_scope", scope="{needed}"'
@@ -65,7 +65,7 @@ class InsufficientScope(Forbidden):
 
 
 class TooManyRequests(Problem):
-    """This token, or this address, asks more often than it may."""
+    """This token or this address sends more requests than it may."""
 
     def __init__(self, detail: str, *, retry_after_s: int) -> None:
         retry = {"Retry-After": str(max(retry_after_s, 1))}
@@ -73,22 +73,22 @@ class TooManyRequests(Problem):
 
 
 class BodyTooLarge(Problem):
-    """The request's body has more bytes than any that makes sense."""
+    """The request's body is larger than the limit."""
 
     def __init__(self, limit: int = MAX_BYTES) -> None:
-        super().__init__(413, "body-too-large", "Body too large", f"a body may have {limit} bytes")
+        super().__init__(413, "body-too-large", "Body too large", f"a body may have at most {limit} bytes")
 
 
 class UnsupportedBody(Problem):
-    """The request's body is not of a media type that is read here."""
+    """The request's body has a media type that the route does not read."""
 
     def __init__(self, received: str | None, *allowed: str) -> None:
-        detail = f"the body is {received or 'of no named type'}; send {' or '.join(allowed)}"
+        detail = f"the body is {received or 'without a Content-Type'}; send {' or '.join(allowed)}"
         super().__init__(415, "unsupported-media-type", "Unsupported media type", detail)
 
 
 class Unavailable(Problem):
-    """The database does not answer, or has not got the tables yet."""
+    """The database does not answer, or is not migrated yet."""
 
     def __init__(self, detail: str) -> None:
         retry = {"Retry-After": str(RETRY_AFTER_S)}
@@ -96,21 +96,26 @@ class Unavailable(Problem):
 
 
 class Broken(Problem):
-    """Hora is at fault. The cause is in the log, under the request's id, and never in the answer."""
+    """A fault of Hora. The cause is in the log under the request's id, and never in the answer."""
 
     def __init__(self) -> None:
-        super().__init__(500, "internal-error", "Internal error", "the log has the cause under the request's id")
+        super().__init__(
+            500, "internal-error", "Internal error", "the service's log has the cause under the request_id"
+        )
 
 
 def invalid(errors: Sequence[FieldProblem]) -> Problem:
-    """422: the request is understood and wrong in these fields. Of very many the first ones are told."""
-    told = [replace(error, field=_cut(error.field, 200), message=_cut(error.message, 2000)) for error in errors[:_MOST]]
-    detail = "; ".join(f"{error.field or 'body'}: {error.message}" for error in told)
-    if len(errors) > _MOST:
-        detail += f"; and {len(errors) - _MOST} more"
-    return Problem(422, "invalid-request", "Invalid request", detail, errors=told)
+    """422: these fields are wrong. An answer names the first `_MOST_FIELDS` of them."""
+    named = [
+        replace(error, field=_cut(error.field, 200), message=_cut(error.message, 2000))
+        for error in errors[:_MOST_FIELDS]
+    ]
+    detail = "; ".join(f"{error.field or 'body'}: {error.message}" for error in named)
+    if len(errors) > _MOST_FIELDS:
+        detail += f"; and {len(errors) - _MOST_FIELDS} more"
+    return Problem(422, "invalid-request", "Invalid request", detail, errors=named)
 
 
 def _cut(text: str, limit: int) -> str:
-    """What a request named, at a length that makes no answer larger than what was asked."""
+    """A text of a request, cut so that no answer gets larger than its request."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,16 +1,16 @@
-"""Rows as the API shows them. Called by the routes."""
+"""The views of rows that several routes answer with."""
 
 from jobs.db.tables import Job, Token
 from jobs.scheduling.queue import Standing
 from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView
 from jobs.views.people import TokenView
 
-# Made of what its columns hold.
+# Fields that are not columns, but computed from them.
 _NOT_COLUMNS = frozenset({"progress", "dataset", "dataset_version", "waiting", "study"})
 
 
 def job_view(job: Job, *, with_classes: bool = True, standing: Standing | None = None) -> JobView:
-    """The view of a job's row; the names of the classes are read from the database only now."""
+    """The view of a job's row. With `with_classes` the names of the classes are loaded from the database."""
     fields = {name: getattr(job, name) for name in JobView.model_fields if name not in _NOT_COLUMNS}
     dataset = None
     if job.dataset is not None:
@@ -30,9 +30,9 @@ def token_view(token: Token) -> TokenView:
 
 
 def progress_of(job: Job) -> Progress:
-    """How far a job has come."""
+    """The progress of a job."""
     epochs, steps_per_epoch = job.plan.get("epochs"), job.plan.get("steps_per_epoch")
     steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
-    told = {"per_gpu_batch": None} if job.spec.get("probe") else {"epochs": epochs, "steps": steps}
-    progress = Progress.model_validate({**told, **(job.progress or {})})
+    expected = {"per_gpu_batch": None} if job.spec.get("probe") else {"epochs": epochs, "steps": steps}
+    progress = Progress.model_validate({**expected, **(job.progress or {})})
     return progress if job.ended_at is None else progress.model_copy(update={"eta_s": None})

@@ -1,7 +1,7 @@
-"""The bytes of an upload on disk: written piece by piece, by one request at a time. Called by `api.routes.uploads`.
+"""The bytes of an upload on disk, written piece by piece, one request at a time. Called by `api.routes.uploads`.
 
-What a request has written counts once it is all there and flushed, and the row says so: a request that breaks off in
-the middle leaves bytes behind the end, which the next one writes over.
+A piece counts when it is written and flushed and the row says so. A request that breaks off leaves bytes behind the
+end, and the next one overwrites them.
 """
 
 import errno
@@ -19,7 +19,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class DiskFull(Problem):
-    """There is no room for what is sent."""
+    """The disk has no room."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(507, "disk-full", "The disk is full", detail)
@@ -33,7 +33,7 @@ class UploadBusy(Problem):
 
 
 class UploadFile:
-    """The file of an upload, kept from other requests until it is closed. Raises `UploadBusy`."""
+    """The file of an upload, locked until it is closed. Raises `UploadBusy`."""
 
     def __init__(self, datasets_dir: Path, upload_id: str) -> None:
         path = _path(datasets_dir, upload_id)
@@ -47,11 +47,11 @@ class UploadFile:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes are there, those of broken requests too."""
+        """The size of the file, with the bytes of requests that broke off."""
         return os.fstat(self._file).st_size
 
     def write(self, offset: int, piece: bytes | bytearray) -> None:
-        """Write a piece at its place. Raises `DiskFull`, and leaves nothing of it then."""
+        """Write a piece at its offset. Raises `DiskFull`."""
         view = memoryview(piece)
         try:
             while view:
@@ -59,21 +59,21 @@ class UploadFile:
                 view, offset = view[written:], offset + written
         except OSError as error:
             if error.errno in _FULL:
-                raise DiskFull("there is no room for this piece: delete uploads, or send it again later") from error
+                raise DiskFull("the disk has no room for this piece; delete uploads, or send it again later") from error
             raise
         finally:
             view.release()
 
     def cut(self, size_bytes: int) -> None:
-        """Forget what lies behind so many bytes."""
+        """Cut the file to so many bytes."""
         os.ftruncate(self._file, size_bytes)
 
     def flush(self) -> None:
-        """Have all that was written on the disk."""
+        """Make sure that all bytes are on the disk."""
         os.fsync(self._file)
 
     def close(self) -> None:
-        """Let other requests write."""
+        """Unlock the file for other requests."""
         os.close(self._file)
 
     def __enter__(self) -> Self:
@@ -86,11 +86,11 @@ class UploadFile:
 
 
 def require_room(datasets_dir: Path, size_bytes: int) -> None:
-    """Refuse what the disk has no room for. Raises `DiskFull`."""
+    """Refuse an upload that the disk has no room for. Raises `DiskFull`."""
     datasets_dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(datasets_dir).free
     if size_bytes > free:
-        raise DiskFull(f"the archive has {size_bytes} bytes, and {free} are free")
+        raise DiskFull(f"the archive has {size_bytes} bytes, and the disk has {free} free")
 
 
 def remove(datasets_dir: Path, upload_id: str) -> None:

@@ -40,21 +40,21 @@ _QUERIES = ("", "status=succeeded", "status=succeeded,failed", "owner=user-7", "
 
 @dataclass
 class Server:
-    """A process that serves, and the address to ask it at."""
+    """A server process, and how to reach it."""
 
     pid: int
     port: int
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def put(self, *paths: str, connections: int = 16, **more: Any) -> dict[str, Any]:
-        """Put a load on; what came of it, with the microseconds of processor that a request took, and their share."""
+        """Put a load on the server; returns the figures, with processor microseconds a request and their share."""
         load = {"port": self.port, "paths": paths, "headers": dict(self.headers), "connections": connections}
         before = self._spent_s()
         command = (sys.executable, "-m", "bench.polling", json.dumps({"seconds": _SECONDS, **load, **more}))
-        told = subprocess.run(command, capture_output=True, text=True, check=True)
+        client = subprocess.run(command, capture_output=True, text=True, check=True)
         spent_s = self._spent_s() - before
-        came: dict[str, Any] = json.loads(told.stdout)
-        return came | {"us": 1e6 * spent_s / max(1, came["requests"]), "share": spent_s / _SECONDS}
+        figures: dict[str, Any] = json.loads(client.stdout)
+        return figures | {"us": 1e6 * spent_s / max(1, figures["requests"]), "share": spent_s / _SECONDS}
 
     def _spent_s(self) -> float:
         times = psutil.Process(self.pid).cpu_times()
@@ -96,15 +96,15 @@ def _polls(api: Server, bare: Server, rounds: int) -> Table:
         "50 running jobs listed, unchanged: 304": (api, ["/v1/jobs?status=running"], True),
         "50 running jobs listed, in full": (api, ["/v1/jobs?status=running"], False),
     }
-    came: dict[str, list[dict[str, Any]]] = {what: [] for what in loads}
+    measured: dict[str, list[dict[str, Any]]] = {label: [] for label in loads}
     for _ in range(rounds):
-        for what, (server, paths, tagged) in loads.items():
-            came[what].append(server.put(*paths, tagged=tagged))
+        for label, (server, paths, tagged) in loads.items():
+            measured[label].append(server.put(*paths, tagged=tagged))
     table = Table("", "a second", "p50", "p99", "processor", "status", title="Polls, 16 connections")
-    for what, found in came.items():
-        per_s, p50, p99, us = (median(one[figure] for one in found) for figure in ("per_s", "p50_ms", "p99_ms", "us"))
-        statuses = ", ".join(sorted({status for one in found for status in one["statuses"]}))
-        table.add_row(what, f"{per_s:,.0f}", f"{p50:.1f} ms", f"{p99:.1f} ms", f"{us:.0f} us", statuses)
+    for label, runs in measured.items():
+        per_s, p50, p99, us = (median(run[figure] for run in runs) for figure in ("per_s", "p50_ms", "p99_ms", "us"))
+        statuses = ", ".join(sorted({status for run in runs for status in run["statuses"]}))
+        table.add_row(label, f"{per_s:,.0f}", f"{p50:.1f} ms", f"{p99:.1f} ms", f"{us:.0f} us", statuses)
     return table
 
 
@@ -112,12 +112,12 @@ def _browsers(api: Server) -> Table:
     """Each of the browsers looks at the same 100 jobs once a second: by the list, or one by one."""
     table = Table("", "requests a second", "p99", "of a core", title=f"{BROWSERS} browsers, {POLLED} running jobs")
     one_by_one = [f"/v1/jobs/r{number:010}" for number in range(1, POLLED + 1)]
-    for what, paths, per_s in (
+    for label, paths, per_s in (
         ("by their list, unchanged", [f"/v1/jobs?status=running&limit={POLLED}"], 1),
         ("one by one, unchanged", one_by_one, POLLED),
     ):
-        came = api.put(*paths, tagged=True, connections=BROWSERS, per_s=per_s)
-        table.add_row(what, f"{came['per_s']:,.0f}", f"{came['p99_ms']:.1f} ms", f"{came['share']:.2f}")
+        figures = api.put(*paths, tagged=True, connections=BROWSERS, per_s=per_s)
+        table.add_row(label, f"{figures['per_s']:,.0f}", f"{figures['p99_ms']:.1f} ms", f"{figures['share']:.2f}")
     return table
 
 
@@ -128,32 +128,32 @@ def _pages(stack: Stack, rounds: int) -> Table:
     with httpx2.Client(base_url=stack.url, headers=headers, timeout=60) as client:
         for query in _QUERIES:
             path = f"/v1/jobs?{query}&limit={_PAGE}".replace("?&", "?")
-            late, number = _late(client, path)
-            times = [(_asked_s(client, path), _asked_s(client, late)) for _ in range(5 * rounds)]
+            late_path, number = _late_page(client, path)
+            times = [(_request_s(client, path), _request_s(client, late_path)) for _ in range(5 * rounds)]
             first_s, late_s = (median(column) for column in zip(*times, strict=True))
             ratio = f"{late_s / first_s:.2f}"
-            told = f"{1e3 * late_s:.1f} ms" + ("" if number == _LATE_PAGE else f" (page {number})")
-            table.add_row(query or "all", f"{1e3 * first_s:.1f} ms", told, ratio)
+            late_ms = f"{1e3 * late_s:.1f} ms" + ("" if number == _LATE_PAGE else f" (page {number})")
+            table.add_row(query or "all", f"{1e3 * first_s:.1f} ms", late_ms, ratio)
     return table
 
 
-def _late(client: httpx2.Client, path: str) -> tuple[str, int]:
+def _late_page(client: httpx2.Client, path: str) -> tuple[str, int]:
     """The address of the late page, or of the last one; reached in pages ten times as long."""
-    several = path.replace(f"limit={_PAGE}", f"limit={10 * _PAGE}")
-    found, number, cursor = path, 1, None
+    ten_pages = path.replace(f"limit={_PAGE}", f"limit={10 * _PAGE}")
+    late_path, number, cursor = path, 1, None
     for step in range((_LATE_PAGE - 1) // 10):
-        document = client.get(several if cursor is None else f"{several}&cursor={cursor}").raise_for_status().json()
+        document = client.get(ten_pages if cursor is None else f"{ten_pages}&cursor={cursor}").raise_for_status().json()
         cursor = document["next_cursor"]
         if cursor is None:
             break
-        found, number = f"{path}&cursor={cursor}", 10 * (step + 1) + 1
-    return found, _LATE_PAGE if number > _LATE_PAGE - 10 else number
+        late_path, number = f"{path}&cursor={cursor}", 10 * (step + 1) + 1
+    return late_path, _LATE_PAGE if number > _LATE_PAGE - 10 else number
 
 
-def _asked_s(client: httpx2.Client, path: str) -> float:
-    begun = time.perf_counter()
+def _request_s(client: httpx2.Client, path: str) -> float:
+    sent_at = time.perf_counter()
     client.get(path).raise_for_status()
-    return time.perf_counter() - begun
+    return time.perf_counter() - sent_at
 
 
 @contextmanager
@@ -181,10 +181,10 @@ def _wait_for(port: int) -> None:
 
 def _keep_apart(servers: Sequence[Server]) -> None:
     """Give the servers the first processor, and this process and those it starts another one."""
-    first, *others = sorted(os.sched_getaffinity(0))
-    if not others:
+    server_cpu, *client_cpus = sorted(os.sched_getaffinity(0))
+    if not client_cpus:
         return
     for server in servers:
         for thread in psutil.Process(server.pid).threads():
-            os.sched_setaffinity(thread.id, {first})
-    os.sched_setaffinity(0, others)
+            os.sched_setaffinity(thread.id, {server_cpu})
+    os.sched_setaffinity(0, client_cpus)

@@ -29,7 +29,7 @@ from bench.no_ops import DONE, HOLD_S, QUEUE, celery_of, procrastinate_of
 from hora.stack.control import Stack
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.lifecycle.submission import submit
+from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import Status
@@ -206,7 +206,7 @@ def _submit(sessions: Sessions, jobs: int, *, hints: Hints | None) -> None:
     plan = resolve_plan(spec, None)
     for _ in range(jobs):
         with sessions.begin() as session:
-            submit(session, spec=spec, plan=plan, owner="me")
+            write_job(session, spec=spec, plan=plan, owner="me")
         if hints is not None:
             hints.dispatch()
 

@@ -1,4 +1,4 @@
-"""What two thousand listeners of one job cost the api: memory, processor time, and how late they hear.
+"""What two thousand listeners of one job cost the api: memory, processor time, and the delay of events.
 
 A real server with real sockets; the listeners are tasks of this process. The job changes ten times a second.
 """
@@ -37,12 +37,12 @@ def main(*, rounds: int) -> None:
         folder = Path(name)
         folder.chmod(0o755)
         with Stack(folder / "home", port=0, parts=("database", "broker", "migrations", "api")) as stack:
-            for row in asyncio.run(_measured(stack, changing_s=2.0 * rounds)):
+            for row in asyncio.run(_measure(stack, changing_s=2.0 * rounds)):
                 table.add_row(*row)
     Console().print(table)
 
 
-async def _measured(stack: Stack, *, changing_s: float) -> list[tuple[str, str, str]]:
+async def _measure(stack: Stack, *, changing_s: float) -> list[tuple[str, str, str]]:
     api = psutil.Process(stack.pid_of("api"))
     sessions = sessions_for(engine_for(stack.database_url))
     with Service(stack.url, stack.token) as service:
@@ -62,21 +62,21 @@ async def _measured(stack: Stack, *, changing_s: float) -> list[tuple[str, str, 
     for listener in listeners:
         listener.cancel()
     await asyncio.gather(*listeners, return_exceptions=True)
-    heard = len(late_s) / LISTENERS
+    events_each = len(late_s) / LISTENERS
     p99 = quantiles(late_s, n=100)[98]
     return [
         (f"memory of the api with {LISTENERS:,} listeners", f"{after:.0f} MB; without: {before:.0f} MB", "<= 300 MB"),
         ("processor time while nothing changes", f"{idle:.0%} of a core", ""),
         (f"the same while the job changes each {CHANGES_EVERY_S:g} s", f"{busy:.0%} of a core", ""),
         ("from the commit to a listener, median and 99 %", f"{median(late_s):.3f} s, {p99:.3f} s", ""),
-        ("changes heard by a listener a second", f"{heard / changing_s:.1f}", f"{1 / CHANGES_EVERY_S:g}"),
+        ("events that a listener gets a second", f"{events_each / changing_s:.1f}", f"{1 / CHANGES_EVERY_S:g}"),
     ]
 
 
 async def _listen(stack: Stack, job_id: str, late_s: list[float], gate: asyncio.Semaphore) -> None:
     """Read a job's stream, and note how long ago each line of history was written."""
     address = urlsplit(stack.url)
-    async with gate:  # a queue of connections has its limit
+    async with gate:  # the server accepts a limited number of connections at once
         reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1 << 12)
         writer.write(
             f"GET /v1/jobs/{job_id}/events?include=event,progress HTTP/1.1\r\nHost: bench\r\n"
@@ -84,20 +84,20 @@ async def _listen(stack: Stack, job_id: str, late_s: list[float], gate: asyncio.
         )
         await reader.readuntil(b"retry:")
     while line := await reader.readline():
-        _, found, at = line.partition(b'"sent":')
-        if found:
-            late_s.append(time.time() - float(at.rstrip(b"}\n")))
+        _, marker, sent_at = line.partition(b'"sent":')
+        if marker:
+            late_s.append(time.time() - float(sent_at.rstrip(b"}\n")))
     writer.close()
 
 
 @contextmanager
 def _changes(sessions: Sessions, job_id: str) -> Iterator[None]:
     """A job that writes a line of history and its progress, again and again."""
-    over = threading.Event()
+    stop = threading.Event()
 
     def change() -> None:
         step = 0
-        while not over.wait(CHANGES_EVERY_S):
+        while not stop.wait(CHANGES_EVERY_S):
             step += 1
             with sessions.begin() as session:
                 touch(session, job_id, progress={"step": step})
@@ -108,7 +108,7 @@ def _changes(sessions: Sessions, job_id: str) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
@@ -124,9 +124,9 @@ def _listening(service: Service) -> float:
 
 async def _spent(process: psutil.Process, seconds: float) -> float:
     """Processor seconds a second."""
-    before, begun = sum(process.cpu_times()[:2]), time.perf_counter()
+    before, started_at = sum(process.cpu_times()[:2]), time.perf_counter()
     await asyncio.sleep(seconds)
-    return float(sum(process.cpu_times()[:2]) - before) / (time.perf_counter() - begun)
+    return float(sum(process.cpu_times()[:2]) - before) / (time.perf_counter() - started_at)
 
 
 def _allow_files(count: int) -> None:

@@ -2,8 +2,8 @@
 
     python -m bench.polling '{"port": ..., "paths": [...], "headers": {...}, "connections": 16, "seconds": 5}'
 
-It prints what came of it as JSON. A connection sends its next request when it has the answer to the one before, or with
-`per_s` at that rate. Connections share the paths equally; with `tagged` each first fetches the tags that it then sends.
+It prints the result as JSON. A connection sends its next request when it has the answer to the one before, or with
+`per_s` at that rate. Connections share the paths equally. With `tagged` each first fetches the tags that it then sends.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked, by how many, for how long."""
+    """The requests: which paths, over how many connections, for how long."""
 
     port: int
     paths: list[str]
@@ -33,46 +33,46 @@ class Load:
 
 
 @dataclass
-class Came:
-    """What came of it."""
+class Result:
+    """What was measured."""
 
     requests: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
     bytes: int = 0
-    spent_s: list[float] = field(default_factory=list)
+    latencies_s: list[float] = field(default_factory=list)
 
 
 class Connection:
     """One HTTP/1.1 connection that is kept."""
 
-    def __init__(self, load: Load, came: Came) -> None:
-        self._load, self._came = load, came
+    def __init__(self, load: Load, result: Result) -> None:
+        self._load, self._result = load, result
         own = "".join(f"{name}: {value}\r\n" for name, value in load.headers.items())
         self._head = f" HTTP/1.1\r\nHost: {load.host}\r\n{own}"
 
     async def poll(self, paths: list[str], until: float) -> None:
-        """Ask for the paths in turn."""
+        """Request the paths in turn."""
         reader, writer = await asyncio.open_connection(self._load.host, self._load.port)
-        known: dict[str, str] = {}
+        tags: dict[str, str] = {}
         try:
-            number, begun = 0, time.perf_counter()
+            number, started_at = 0, time.perf_counter()
             while time.perf_counter() < until:
                 path = paths[number % len(paths)]
                 if self._load.per_s is not None:
-                    await asyncio.sleep(max(0.0, begun + number / self._load.per_s - time.perf_counter()))
-                tag = known.get(path)
-                found = await self._ask(reader, writer, path, tag)
-                if self._load.tagged and found:
-                    known[path] = found
+                    await asyncio.sleep(max(0.0, started_at + number / self._load.per_s - time.perf_counter()))
+                tag = tags.get(path)
+                new_tag = await self._get(reader, writer, path, tag)
+                if self._load.tagged and new_tag:
+                    tags[path] = new_tag
                 number += 1
         finally:
             writer.close()
 
-    async def _ask(
+    async def _get(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, tag: str | None
     ) -> str | None:
         condition = f"If-None-Match: {tag}\r\n" if tag else ""
-        begun = time.perf_counter()
+        sent_at = time.perf_counter()
         writer.write(f"GET {path}{self._head}{condition}\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         lines = head.split("\r\n")
@@ -81,27 +81,29 @@ class Connection:
         await reader.readexactly(length)
         status = int(lines[0].split(" ")[1])
         if tag or not self._load.tagged or status >= 400:
-            self._came.requests += 1
-            self._came.statuses[status] += 1
-            self._came.bytes += length
-            self._came.spent_s.append(time.perf_counter() - begun)
+            self._result.requests += 1
+            self._result.statuses[status] += 1
+            self._result.bytes += length
+            self._result.latencies_s.append(time.perf_counter() - sent_at)
         return headers.get("etag")
 
 
 async def run(load: Load) -> dict[str, Any]:
-    """Put the load on, and say what came of it."""
-    came, begun = Came(), time.perf_counter()
+    """Send the requests; returns the figures."""
+    result, started_at = Result(), time.perf_counter()
     starts = [number % len(load.paths) for number in range(load.connections)]
     shares = [load.paths[start :: load.connections] for start in starts]
-    await asyncio.gather(*(Connection(load, came).poll(share, begun + load.seconds) for share in shares))
-    lasted_s = time.perf_counter() - begun
-    spent_s = sorted(came.spent_s)
-    at = {f"p{share}_ms": round(1e3 * spent_s[int(share / 100 * (len(spent_s) - 1))], 2) for share in (50, 99)}
-    return {"per_s": round(came.requests / lasted_s, 1), "requests": came.requests, "statuses": came.statuses, **at}
+    await asyncio.gather(*(Connection(load, result).poll(share, started_at + load.seconds) for share in shares))
+    lasted_s = time.perf_counter() - started_at
+    latencies_s = sorted(result.latencies_s)
+    at = {f"p{share}_ms": round(1e3 * latencies_s[int(share / 100 * (len(latencies_s) - 1))], 2) for share in (50, 99)}
+    return {
+        "per_s": round(result.requests / lasted_s, 1), "requests": result.requests, "statuses": result.statuses, **at
+    }  # fmt: skip
 
 
 def bare() -> FastAPI:
-    """What FastAPI costs without anything of ours: for uvicorn's --factory."""
+    """A bare route of FastAPI, for uvicorn's --factory."""
     app = FastAPI()
 
     @app.get("/bare/{name}")

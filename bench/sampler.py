@@ -25,7 +25,7 @@ from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Sample
 from jobs.lifecycle.store import Lease
-from jobs.lifecycle.submission import submit
+from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.spec import spec_from
@@ -80,7 +80,7 @@ def _leased(sessions: Sessions) -> Lease:
     slots = [SlotInfo(index, "gpu", "a GPU", f"GPU-{index:02}", 150 << 30) for index in range(GPUS)]
     with sessions.begin() as session:
         registration.register(session, _HOST, {}, slots)
-        job = submit(session, spec=spec, plan=resolve_plan(spec, None), owner="me").job
+        job = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me")
     with sessions.begin() as session:
         [lease] = placing.place(session, [Placement(job.id, (Share(_HOST, tuple(range(GPUS))),))], lease_s=86_400)
     return lease

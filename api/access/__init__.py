@@ -1,1 +1,1 @@
-"""Who calls and what they may do: tokens, sessions of the page, scopes and rate limits."""
+"""Access: remembered tokens, sessions of the page, and rate limits. Used by `api.callers`."""

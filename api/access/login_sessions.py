@@ -1,8 +1,9 @@
-"""Sessions of the page: the cookies that a login link is exchanged for, and what keeps other sites from using them.
+"""Sessions of the page: their cookies, and the checks that keep other sites from using them. Called by `api.callers`.
 
-A browser sends a session's cookie with every request to this address, whoever wrote the page that makes it. So a
-request that changes something must also show that it comes from our own page: it carries in a header what only a script
-of our own origin can read from the second cookie, and the browser says where it is from, which no script can make up.
+A browser sends a session's cookie with every request to this address, also with requests that pages of other sites
+make. So a request that changes something must show that it comes from our own page. It sends the value of a second
+cookie in a header: only scripts of our own origin can read that cookie. And the browser's own headers name the origin
+of the page: no script can forge them.
 """
 
 import hashlib
@@ -20,32 +21,32 @@ CSRF_HEADER = "X-CSRF-Token"
 
 
 def csrf_token(session: str) -> str:
-    """What belongs to a session, and says nothing about it."""
+    """The token that belongs to a session. It does not reveal the session."""
     return hmac.new(session.encode(), b"hora csrf", hashlib.sha256).hexdigest()
 
 
 def require_own_page(request: Request, session: str) -> None:
-    """Refuse a change that our own page does not ask for. Raises `Forbidden`."""
+    """Refuse a change that does not come from our own page. Raises `Forbidden`."""
     sent = request.headers.get(CSRF_HEADER, "")
     if not hmac.compare_digest(sent.encode(), csrf_token(session).encode()):
-        raise Forbidden(f"a session changes things with the cookie {CSRF_COOKIE}'s value in the header {CSRF_HEADER}")
+        raise Forbidden(f"with a session, send the value of the cookie {CSRF_COOKIE} in the header {CSRF_HEADER}")
     if not _is_own(request):
-        raise Forbidden("a session changes things from the service's own page alone")
+        raise Forbidden("a session can make changes only from the service's own page")
 
 
 def _is_own(request: Request) -> bool:
-    """Whether what the browser says of the origin is said at all, and all of it names ours."""
+    """Whether the browser names an origin, and it is ours."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None and site != "same-origin":
         return False
     if origin is None:
         return site is not None
-    # Not the scheme as well: behind a proxy that ends TLS this process does not know its own.
+    # The scheme is not compared: behind a proxy that ends TLS this process does not know it.
     return origin.partition("://")[2] == request.headers.get("host")
 
 
 def begin(request: Request, response: Response, session: str, expires_at: datetime) -> None:
-    """Set the cookies of a session: one that no script reads, and one that scripts of this origin read."""
+    """Set the cookies of a session: one that no script can read, and one that scripts of this origin can read."""
     left_s = int((expires_at - datetime.now(UTC)).total_seconds())
     is_https = request.url.scheme == "https"
     for name, value, hidden in ((SESSION_COOKIE, session, True), (CSRF_COOKIE, csrf_token(session), False)):
@@ -53,7 +54,7 @@ def begin(request: Request, response: Response, session: str, expires_at: dateti
 
 
 def end(request: Request, response: Response) -> None:
-    """Take the cookies back."""
+    """Remove the cookies."""
     is_https = request.url.scheme == "https"
     for name, hidden in ((SESSION_COOKIE, True), (CSRF_COOKIE, False)):
         response.delete_cookie(name, path="/", secure=is_https, httponly=hidden, samesite="lax")

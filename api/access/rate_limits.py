@@ -1,6 +1,6 @@
-"""How often somebody may ask: by token, and by address for tokens that are not known. One a process, in its memory.
+"""Rate limits: by token, and by address for unknown tokens. One set a process, in its memory. Used by `api.callers`.
 
-A bucket for each is kept as one number: the moment at which it will be full again ("generic cell rate algorithm").
+A bucket is stored as one number: the time at which it will be full again ("generic cell rate algorithm").
 """
 
 import math
@@ -15,13 +15,13 @@ from jobs.runtime.settings import Settings
 
 Clock = Callable[[], float]
 
-_BURST_S = 2.0  # what a token may ask at once, in seconds of its rate
+_BURST_S = 2.0  # requests that a token may send at once, in seconds of its rate
 _FAILURES_BURST_S = 20.0
-_MOST = 10_000  # buckets of a kind
+_MOST = 10_000  # buckets, by token and by address
 
 
 class Buckets:
-    """Token buckets by key. A bucket holds what comes in during `burst_s`, and at least one."""
+    """Token buckets by key. A bucket holds the requests of `burst_s`, and at least one."""
 
     def __init__(self, burst_s: float, *, most: int = _MOST, clock: Clock = time.monotonic) -> None:
         self._burst_s = burst_s
@@ -33,7 +33,7 @@ class Buckets:
         return len(self._full_at)
 
     def take(self, key: str, per_s: float) -> float:
-        """Take one; 0, or the seconds until there will be one."""
+        """Take a request out of the bucket: 0, or the seconds until there will be one."""
         now, each_s = self._clock(), 1 / per_s
         full_at = max(self._full_at.get(key, now), now)
         wait_s = full_at + each_s - now - max(self._burst_s, each_s)
@@ -50,14 +50,14 @@ class Buckets:
             self._full_at[key] -= 1 / per_s
 
     def _make_room(self, now: float) -> None:
-        """Forget buckets that are full, which says nothing; where all are in use, those that were made first."""
+        """Forget full buckets, which are as good as new ones. If none is full, forget the oldest."""
         self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
         for key in list(self._full_at)[: len(self._full_at) - self._most + 1]:
             del self._full_at[key]
 
 
-class Limits:
-    """What the settings, and a token's own limit, allow."""
+class RateLimits:
+    """Applies the limits of the settings and of tokens."""
 
     def __init__(self, settings: Settings, clock: Clock = time.monotonic) -> None:
         self._settings = settings
@@ -65,7 +65,7 @@ class Limits:
         self._failures = Buckets(_FAILURES_BURST_S, clock=clock)
 
     def rate_of(self, bearer: Bearer) -> float | None:
-        """The requests a second that a token is held to; None: any."""
+        """The requests a second that a token may send; None for no limit."""
         if bearer.rate_limit_per_s is not None or bearer.scope is Scope.ADMIN:
             return bearer.rate_limit_per_s
         return self._settings.rate_limit_per_s
@@ -77,21 +77,21 @@ class Limits:
             raise TooManyRequests(f"this token may send {rate:g} requests a second", retry_after_s=math.ceil(wait_s))
 
     def charge_attempt(self, address: str | None) -> None:
-        """Count, before it is looked up, a token that was never seen to be good. Raises `TooManyRequests`."""
+        """Count an unknown token before it is looked up. Raises `TooManyRequests`."""
         if wait_s := self._failures.take(_network(address), self._settings.auth_failures_per_s):
-            raise TooManyRequests("too many tokens from your address were refused", retry_after_s=math.ceil(wait_s))
+            raise TooManyRequests("too many refused tokens from your address", retry_after_s=math.ceil(wait_s))
 
     def forgive(self, address: str | None) -> None:
-        """It was good: take it off the count."""
+        """Undo `charge_attempt`: the token was valid."""
         self._failures.put_back(_network(address), self._settings.auth_failures_per_s)
 
 
 def _network(address: str | None) -> str:
-    """Of an IPv6 address the network: each host has as many addresses there as it likes."""
+    """The address; for IPv6 its network, because a host can have any number of addresses in it."""
     try:
-        found = ip_address(address or "")
+        parsed = ip_address(address or "")
     except ValueError:
         return address or ""
-    if found.version == 6 and found.ipv4_mapped is None:
-        return str(found.packed[:8].hex())
-    return str(found)
+    if parsed.version == 6 and parsed.ipv4_mapped is None:
+        return str(parsed.packed[:8].hex())
+    return str(parsed)

@@ -1,4 +1,4 @@
-"""Whose token a request carries. One a process."""
+"""Who holds the token of a request: looked up in the database, and remembered for seconds. Used by `api.callers`."""
 
 import hmac
 import time
@@ -11,11 +11,11 @@ from jobs.people import tokens
 from jobs.people.tokens import Bearer
 
 
-class Tokens:
-    """Says whose token a request carries, and asks the database at most every `_FRESH_S` seconds for each.
+class TokenCache:
+    """Looks tokens up, each at most every `_FRESH_S` seconds. One a process.
 
-    So a token that was revoked elsewhere is refused within that time; one that was revoked here is forgotten at once,
-    and one that expires is never remembered beyond that. Unknown ones are not remembered: nobody can fill the memory.
+    A token that another process revoked is refused within that time, one that this process revoked at once. A token is
+    never remembered beyond its expiry. Unknown tokens are not remembered, so that nobody can fill the memory.
     """
 
     _FRESH_S = 3.0
@@ -28,64 +28,64 @@ class Tokens:
         self._configured = configured
         self._configured_sha256 = tokens.token_sha256(configured or tokens.new_token())
         self._clock = clock
-        self._known: dict[str, tuple[Bearer, float]] = {}  # the oldest first
-        self._forgotten = 0  # how often something was
-        self._writing = Lock()  # requests read without it
+        self._cached: dict[str, tuple[Bearer, float]] = {}  # with the end of its freshness; the oldest first
+        self._forget_count = 0
+        self._writing = Lock()  # only writers take it
 
     def store_configured(self) -> None:
-        """Let the token in that this stack was set up with."""
+        """Store the token of the settings as an admin's."""
         if self._configured:
             with self._sessions.begin() as session:
                 tokens.store_token(session, self._configured, user=tokens.ADMIN, scope=Scope.ADMIN, name="stack")
 
     def remembered(self, sha256: str) -> Bearer | None:
-        """Who holds the token, without asking the database; None where that is needed."""
-        known = self._known.get(sha256)
-        return known[0] if known is not None and self._clock() < known[1] else None
+        """Who holds the token, from memory; None if the database must be asked."""
+        cached = self._cached.get(sha256)
+        return cached[0] if cached is not None and self._clock() < cached[1] else None
 
-    def was_let_in(self, sha256: str) -> bool:
-        """Whether the token was good when it was last looked up: it is no guess."""
-        return sha256 in self._known
+    def was_valid(self, sha256: str) -> bool:
+        """Whether the token was valid when it was last looked up, so that it cannot be a guess."""
+        return sha256 in self._cached
 
-    def live(self, sha256: str) -> Bearer | None:
-        """Who holds the token; asks the database where that is needed."""
-        return self.remembered(sha256) or self.looked_up(sha256)
+    def bearer_of(self, sha256: str) -> Bearer | None:
+        """Who holds the token, from memory or from the database; None for nobody."""
+        return self.remembered(sha256) or self.look_up(sha256)
 
-    def let_in(self, sha256s: Collection[str]) -> set[str]:
-        """Those of several tokens that are still good, as the database says: for streams that have long begun."""
+    def valid_among(self, sha256s: Collection[str]) -> set[str]:
+        """Those of these tokens that are still valid, from the database. Asked for the tokens of open streams."""
         with self._sessions() as session:
             return tokens.let_in(session, sha256s)
 
-    def looked_up(self, sha256: str) -> Bearer | None:
-        """Who holds the token, as the database says; None for nobody."""
+    def look_up(self, sha256: str) -> Bearer | None:
+        """Who holds the token, from the database; None for nobody."""
         if hmac.compare_digest(sha256, self._configured_sha256):
             self.store_configured()  # the database was away, or not migrated, when this process started
-        asked_at, forgotten = self._clock(), self._forgotten
+        looked_up_at, forget_count = self._clock(), self._forget_count
         with self._sessions.begin() as session:
-            found = tokens.find(session, sha256)
-            if found is not None and not found.is_use_noted:
-                tokens.note_use(session, found.bearer.token_id)
+            token = tokens.find(session, sha256)
+            if token is not None and not token.is_use_noted:
+                tokens.note_use(session, token.bearer.token_id)
         with self._writing:
-            self._known.pop(sha256, None)
-        if found is None:
+            self._cached.pop(sha256, None)
+        if token is None:
             return None
-        fresh_s = self._FRESH_S if found.expires_in_s is None else min(self._FRESH_S, found.expires_in_s)
+        fresh_s = self._FRESH_S if token.expires_in_s is None else min(self._FRESH_S, token.expires_in_s)
         with self._writing:
-            if forgotten == self._forgotten:  # else it may be this one, which was revoked after it was read
-                if len(self._known) >= self._MOST:
-                    del self._known[next(iter(self._known))]
-                self._known[sha256] = (found.bearer, asked_at + fresh_s)
-        return found.bearer
+            if forget_count == self._forget_count:  # else this token may have been revoked after it was read
+                if len(self._cached) >= self._MOST:
+                    del self._cached[next(iter(self._cached))]
+                self._cached[sha256] = (token.bearer, looked_up_at + fresh_s)
+        return token.bearer
 
     def forget(self, *token_ids: str) -> None:
-        """These were revoked: the next request with one of them is refused."""
+        """Refuse revoked tokens from the next request on."""
         self._drop(lambda bearer: bearer.token_id in token_ids)
 
     def forget_user(self, name: str) -> None:
-        """The user was shut out: so are all their tokens, from the next request on."""
+        """Refuse all tokens of a disabled user from the next request on."""
         self._drop(lambda bearer: bearer.user == name)
 
-    def _drop(self, is_meant: Callable[[Bearer], bool]) -> None:
+    def _drop(self, is_dropped: Callable[[Bearer], bool]) -> None:
         with self._writing:
-            self._forgotten += 1
-            self._known = {sha256: known for sha256, known in self._known.items() if not is_meant(known[0])}
+            self._forget_count += 1
+            self._cached = {sha256: cached for sha256, cached in self._cached.items() if not is_dropped(cached[0])}

@@ -1,9 +1,8 @@
-"""What changed of the jobs that somebody watches. Called by `api.live`; a trigger of the database sends the hints.
+"""What changed of watched jobs. Called by the rest of `api.live`.
 
-Whoever writes a line of history notifies `CHANNEL`: with it comes every change of a job's state. All else that jobs
-tell, their progress, metrics and lines, is found by looking at the watched jobs, all of them in one query, so that
-those who write it a thousand times a second owe nothing to those who watch: docs/decisions/0021-history-notifies.md.
-What is looked at also covers hints that were lost.
+A trigger of the database notifies `CHANNEL` for every line of history, and every change of a job's state writes one.
+Progress, metrics and log lines send no hints: they are written a thousand times a second. They are found by looking at
+all watched jobs in one query, which also makes up for lost hints: docs/decisions/0021-history-notifies.md.
 """
 
 import threading
@@ -15,34 +14,34 @@ from sqlalchemy import String, cast, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE
 from sqlalchemy.orm import Session
 
-from api.live.sent_rows import Told
+from api.live.sent_rows import SentRows
 from jobs.db.tables import Attempt, Job, JobEvent, LogLine
 from jobs.model.states import Status
 from jobs.scheduling.queue import Standing, standings
 
 CHANNEL = "hora_jobs"
-ANY_JOB = "*"  # a payload: too many jobs to name
+ANY_JOB = "*"  # the payload when there are too many jobs to name
 
 
 def jobs_in(payload: str) -> frozenset[str] | None:
-    """The jobs that a hint is about; None for any of them."""
+    """The jobs that a hint names; None for all jobs."""
     return None if payload == ANY_JOB else frozenset(payload.split())
 
 
 @dataclass(frozen=True)
-class Seen:
-    """How a job was when it was looked at: whatever it tells, something of this changes with it."""
+class JobSnapshot:
+    """What changes whenever there is something new about a job."""
 
     revision: int
     status: Status
     attempt: int
-    events: tuple[int, int]  # how many, and the newest
-    offsets: str  # of the newest attempt: how much of what its ranks wrote is stored
+    events: tuple[int, int]  # their number, and the newest id
+    offsets: str  # a hash; they say how much of what the newest attempt's ranks wrote is stored
     standing: Standing | None
 
 
-def look(session: Session, job_ids: Collection[str], *, host_timeout_s: float) -> Mapping[str, Seen]:
-    """How these jobs are, by id; of those that there are."""
+def snapshots_of(session: Session, job_ids: Collection[str], *, host_timeout_s: float) -> Mapping[str, JobSnapshot]:
+    """Snapshots of these jobs, by id. Jobs that do not exist are left out."""
     lines, newest = func.count().label("lines"), func.coalesce(func.max(JobEvent.id), 0).label("newest")
     events = select(lines, newest).where(JobEvent.job_id == Job.id).lateral("events")
     rows = session.execute(
@@ -55,11 +54,11 @@ def look(session: Session, job_ids: Collection[str], *, host_timeout_s: float) -
         .outerjoin(Attempt, (Attempt.job_id == Job.id) & (Attempt.number == Job.attempt))
         .where(Job.id == func.any(cast(list(job_ids), ARRAY(String))))
     ).all()  # fmt: skip
-    queued = [row.id for row in rows if row.status is Status.QUEUED]
-    where = standings(session, queued, host_timeout_s=host_timeout_s)
+    queued_ids = [row.id for row in rows if row.status is Status.QUEUED]
+    waiting = standings(session, queued_ids, host_timeout_s=host_timeout_s)
     return {
-        row.id: Seen(
-            row.revision, row.status, row.attempt, (row.lines, row.newest), row.offsets, where.get(row.id)
+        row.id: JobSnapshot(
+            row.revision, row.status, row.attempt, (row.lines, row.newest), row.offsets, waiting.get(row.id)
         )
         for row in rows
     }  # fmt: skip
@@ -67,38 +66,38 @@ def look(session: Session, job_ids: Collection[str], *, host_timeout_s: float) -
 
 @dataclass(frozen=True)
 class Floors:
-    """Up to which id no line of history, and no line that a rank printed, can appear any more."""
+    """The ids up to which no line of history, and no log line, can appear any more."""
 
     events: int = 0
     logs: int = 0
 
 
-class Horizons:
-    """Finds out the floors, by who is writing. One a process, for all its threads.
+class FloorTracker:
+    """Finds the floors, by looking at who is writing. One a process, for all its threads.
 
-    Whoever takes an id holds a lock on the table from before until the commit is visible. So when all those have let go
-    of theirs who held one after an id was read off the sequence, then what was given up to that id is visible, or
-    never will be.
+    A writer locks the table before it takes an id, and until its commit is visible. So read the newest id of the
+    sequence, and then the writers: when all of these have finished, every row up to that id is visible, or never will
+    be.
     """
 
     def __init__(self) -> None:
-        self._mark, self._writers = Floors(), frozenset[str]()
+        self._candidate, self._writers = Floors(), frozenset[str]()
         self._lock = threading.Lock()
-        self.settled = Floors()  # as they were found last
+        self.latest = Floors()
 
-    def look(self, session: Session) -> Floors:
-        """The floors as they are known now. What is read from now on sees every row up to them."""
+    def update(self, session: Session) -> Floors:
+        """Find the floors, and return them. Reads that start after this see every row up to them."""
         with self._lock:
-            mark = Floors(*session.execute(_MARKS).one())  # before the locks, or a writer could slip between the two
+            newest = Floors(*session.execute(_NEWEST_IDS).one())  # before the writers, or one could slip in between
             writers = frozenset(session.scalars(_WRITERS))
             if not self._writers & writers:
-                self.settled, self._mark, self._writers = self._mark, mark, writers
+                self.latest, self._candidate, self._writers = self._candidate, newest, writers
             if not writers:
-                self.settled = mark
-            return self.settled
+                self.latest = newest
+            return self.latest
 
 
-_MARKS = text("""
+_NEWEST_IDS = text("""
     SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('job_events', 'id')::regclass), 0),
         coalesce(pg_sequence_last_value(pg_get_serial_sequence('log_lines', 'id')::regclass), 0)
 """)
@@ -110,47 +109,51 @@ _WRITERS = text("""
 """)
 
 
-def new_events(session: Session, job_id: str, told: Told, *, limit: int) -> Sequence[JobEvent]:
-    """Lines of a job's history that were not told, at most so many, by id."""
-    untold = (JobEvent.id > told.floor, ~_among(JobEvent.id, told))
-    query = select(JobEvent).where(JobEvent.job_id == job_id, *untold).order_by(JobEvent.id).limit(limit)
+def new_events(session: Session, job_id: str, sent: SentRows, *, limit: int) -> Sequence[JobEvent]:
+    """Lines of a job's history that were not sent, at most so many, by id."""
+    query = (
+        select(JobEvent)
+        .where(JobEvent.job_id == job_id, *_not_sent(JobEvent.id, sent))
+        .order_by(JobEvent.id)
+        .limit(limit)
+    )
     return session.scalars(query).all()
 
 
-def new_lines(session: Session, job_id: str, told: Told, *, limit: int) -> Sequence[LogLine]:
-    """The same of the lines that its ranks printed."""
-    untold = (LogLine.id > told.floor, ~_among(LogLine.id, told))
-    query = select(LogLine).where(LogLine.job_id == job_id, *untold).order_by(LogLine.id).limit(limit)
+def new_lines(session: Session, job_id: str, sent: SentRows, *, limit: int) -> Sequence[LogLine]:
+    """Log lines of a job that were not sent, at most so many, by id."""
+    query = (
+        select(LogLine).where(LogLine.job_id == job_id, *_not_sent(LogLine.id, sent)).order_by(LogLine.id).limit(limit)
+    )
     return session.scalars(query).all()
 
 
-def with_news(session: Session, told: Told, *, limit: int) -> Sequence[tuple[int, str]]:
-    """Ids of lines of any job's history that were not told, at most so many, with the job of each."""
-    untold = (JobEvent.id > told.floor, ~_among(JobEvent.id, told))
-    query = select(JobEvent.id, JobEvent.job_id).where(*untold).order_by(JobEvent.id).limit(limit)
+def new_event_ids(session: Session, sent: SentRows, *, limit: int) -> Sequence[tuple[int, str]]:
+    """Ids of lines of all jobs' histories that were not sent, at most so many, with the job of each."""
+    query = select(JobEvent.id, JobEvent.job_id).where(*_not_sent(JobEvent.id, sent)).order_by(JobEvent.id).limit(limit)
     return [(row.id, row.job_id) for row in session.execute(query)]
 
 
-def so_far(session: Session, *, floor: int, limit: int) -> Told:
-    """All lines of any history that are visible now, for somebody who is told only what appears from now on.
+def visible_events(session: Session, *, floor: int, limit: int) -> SentRows:
+    """All lines of all histories that are visible now: a new listener is sent only what appears later.
 
-    No line up to `floor` can appear any more. That may be long ago: of more lines than `limit` since then, the older
-    ones are taken for settled, too.
+    No line up to `floor` can appear any more. If there are more than `limit` lines after it, the floor moves up to the
+    newest `limit` of them.
     """
     query = select(JobEvent.id).where(JobEvent.id > floor).order_by(JobEvent.id.desc()).limit(limit)
     ids = session.scalars(query).all()
     if len(ids) == limit:
         floor = ids[-1]
-    return Told(floor=floor).and_also(ids, floor=floor)
+    return SentRows(floor=floor).with_rows(ids, floor=floor)
 
 
 def newest_event(session: Session) -> int:
-    """Id of the newest line of any history that is visible; 0 where there is none."""
+    """The id of the newest visible line of all histories; 0 if there is none."""
     return session.scalar(select(JobEvent.id).order_by(JobEvent.id.desc()).limit(1)) or 0
 
 
 def resumed_step(session: Session, job_id: str, *, after_attempt: int) -> tuple[int, int | None]:
-    """The newest attempt that said from which step it goes on, and the least such step of those after one; or None."""
+    """The newest attempt after one that resumed, and the least step that these resumed from, or None."""
     row = session.execute(
         select(func.max(Attempt.number), func.min(Attempt.resumed_step)).where(
             Attempt.job_id == job_id, Attempt.number > after_attempt, Attempt.resumed_step.is_not(None)
@@ -160,5 +163,6 @@ def resumed_step(session: Session, job_id: str, *, after_attempt: int) -> tuple[
     return (after_attempt, None) if number is None else (number, row[1])
 
 
-def _among(ids: Any, told: Told) -> Any:
-    return ids.op("<@", is_comparison=True)(cast(told.multirange, INT8MULTIRANGE))
+def _not_sent(ids: Any, sent: SentRows) -> tuple[Any, Any]:
+    is_beyond = ids.op("<@", is_comparison=True)(cast(sent.multirange, INT8MULTIRANGE))
+    return ids > sent.floor, ~is_beyond

@@ -1,8 +1,8 @@
-"""The heart of the live streams of a process: who watches what, and when they are woken.
+"""The hub of the live streams of a process: it knows who watches what, and wakes topics and listeners.
 
-A topic is woken by a hint of the database, and once a second where something of it is seen to have changed: hints may
-be lost, and are sent only with lines of history. It looks again at tokens, too, and sends a word to those who heard
-nothing for long, lest something between here and there takes the connection for dead.
+A hint of the database wakes a topic. Hints may be lost, and only lines of history send them, so once a second the hub
+looks at all watched jobs and wakes the topics that changed. It also closes streams whose token is not valid any more,
+and wakes listeners who were sent nothing for long: they send a comment, so that proxies keep the connection.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ import structlog
 from anyio.to_thread import run_sync
 
 from api.live import changes
-from api.live.changes import Seen
+from api.live.changes import JobSnapshot
 from api.live.feed import FeedTopic
 from api.live.listening import listen
-from api.live.topics import AWAY, JobTopic, Listener, Reads
+from api.live.topics import DATABASE_AWAY, JobTopic, Listener, Reads
 from jobs.db.engine import Sessions
 
 LOOK_EVERY_S = 1.0
 TOKENS_EVERY_S = 3.0
-QUIET_S = 15.0  # after which a listener is sent a word
+KEEPALIVE_AFTER_S = 15.0  # without a byte a listener is sent a comment
 MOST_LISTENERS = 5000
 
 _log = structlog.get_logger(__name__)
 
 
 class Hub:
-    """All listeners of the process. `live_tokens` says which of some hashes are of tokens that are let in."""
+    """All listeners of the process. `valid_tokens` returns those of some hashes that belong to valid tokens."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class Hub:
         database_url: str,
         *,
         host_timeout_s: float,
-        live_tokens: Callable[[Collection[str]], Collection[str]],
+        valid_tokens: Callable[[Collection[str]], Collection[str]],
     ) -> None:
         self._reads = Reads(sessions, host_timeout_s=host_timeout_s)
         self._database_url = database_url
-        self._live_tokens = live_tokens
+        self._valid_tokens = valid_tokens
         self._jobs: dict[str, JobTopic] = {}
         self._feed: FeedTopic | None = None
         self._listeners: set[Listener] = set()
@@ -55,18 +55,18 @@ class Hub:
 
     @property
     def count(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return len(self._listeners)
 
     @property
     def is_full(self) -> bool:
-        """Whether no other listener is let in: because of their number, or because the process ends."""
+        """Whether no more listeners are accepted: there are too many, or the process ends."""
         return self._is_closed or self.count >= MOST_LISTENERS
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Hub"]:
-        """Serve listeners; at the end, or when the process is told to end, all streams end."""
-        with _told_to_end(self.close):
+        """Serve listeners. All streams end on exit, or when the process gets a signal to end."""
+        with _on_end_signal(self.close):
             yield self
         self.close()
         for task in self._tasks:
@@ -74,14 +74,14 @@ class Hub:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def close(self) -> None:
-        """Let all streams end."""
+        """End all streams."""
         self._is_closed = True
         for listener in self._listeners:
             listener.close()
 
     @contextmanager
     def watching_job(self, job_id: str, listener: Listener) -> Iterator[JobTopic]:
-        """What a listener watches a job by, as long as it does."""
+        """The topic of a job, while a listener watches it."""
         topic = self._jobs.get(job_id)
         if topic is None:
             topic = self._jobs[job_id] = JobTopic(self._reads, job_id)
@@ -89,24 +89,24 @@ class Hub:
             yield topic
         if not topic.listeners:
             del self._jobs[job_id]
-            topic.leave()
+            topic.stop()
 
     @contextmanager
     def watching_all(self, listener: Listener) -> Iterator[FeedTopic]:
-        """The same for all jobs."""
+        """The topic of all jobs, while a listener watches it."""
         topic = self._feed = self._feed or FeedTopic(self._reads)
         with self._watching(topic, listener):
             yield topic
         if not topic.listeners:
             self._feed = None
-            topic.leave()
+            topic.stop()
 
     @contextmanager
     def _watching(self, topic: JobTopic | FeedTopic, listener: Listener) -> Iterator[None]:
-        if not self._tasks:  # who has no listener needs no connection either
-            hints = listen(self._database_url, heard=self._heard, connected=self._wake_all)
-            # In a context of their own: they are not the business of the request that comes first.
-            self._tasks = [asyncio.create_task(each, context=Context()) for each in (hints, self._look_after())]
+        if not self._tasks:  # a process without listeners needs no connection
+            hints = listen(self._database_url, on_hint=self._wake_named, on_connect=self._wake_all)
+            # In a context of their own: they do not belong to the request that comes first.
+            self._tasks = [asyncio.create_task(each, context=Context()) for each in (hints, self._look_regularly())]
         self._listeners.add(listener)
         topic.listeners.add(listener)
         if self._is_closed:
@@ -117,17 +117,17 @@ class Hub:
             topic.listeners.discard(listener)
             self._listeners.discard(listener)
 
-    def _heard(self, payload: str) -> None:
-        named = changes.jobs_in(payload)
-        for job_id in self._jobs.keys() if named is None else self._jobs.keys() & named:
+    def _wake_named(self, payload: str) -> None:
+        named_ids = changes.jobs_in(payload)
+        for job_id in self._jobs.keys() if named_ids is None else self._jobs.keys() & named_ids:
             self._jobs[job_id].wake()
         if self._feed is not None:
             self._feed.wake()
 
     def _wake_all(self) -> None:
-        self._heard(changes.ANY_JOB)
+        self._wake_named(changes.ANY_JOB)
 
-    async def _look_after(self) -> None:
+    async def _look_regularly(self) -> None:
         tokens_at = time.monotonic()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -138,43 +138,44 @@ class Hub:
                 await self._look()
                 if now - tokens_at >= TOKENS_EVERY_S:
                     tokens_at = now
-                    await self._look_at_tokens()
-            except AWAY as error:  # the streams stay: they go on when it is back
+                    await self._close_invalid()
+            except DATABASE_AWAY as error:  # the streams stay open and go on when it is back
                 _log.warning("live streams wait for the database", error=str(error).partition("\n")[0])
             except Exception:
-                _log.exception("live streams are not looked after")
+                _log.exception("looking at live streams failed")
             for listener in self._listeners:
-                if now - listener.told_at > QUIET_S:
+                if now - listener.last_sent_at > KEEPALIVE_AFTER_S:
                     listener.woken.set()
 
     async def _look(self) -> None:
-        seen, feed_has_news = await run_sync(self._read, list(self._jobs), self._feed, limiter=self._reads.limiter)
+        snapshots, feed_has_news = await run_sync(self._read, list(self._jobs), self._feed, limiter=self._reads.limiter)
         for job_id, topic in self._jobs.items():
-            if job_id in seen:
-                topic.look_at(seen[job_id])
+            if job_id in snapshots:
+                topic.update(snapshots[job_id])
         if self._feed is not None and (feed_has_news or self._feed.is_behind):
             self._feed.wake()
 
-    def _read(self, job_ids: list[str], feed: FeedTopic | None) -> tuple[Mapping[str, Seen], bool]:
+    def _read(self, job_ids: list[str], feed: FeedTopic | None) -> tuple[Mapping[str, JobSnapshot], bool]:
         with self._reads.sessions() as session:
-            self._reads.horizons.look(session)
-            seen = changes.look(session, job_ids, host_timeout_s=self._reads.host_timeout_s) if job_ids else {}
-            return seen, feed is not None and feed.look(session)
+            self._reads.floors.update(session)
+            timeout_s = self._reads.host_timeout_s
+            snapshots = changes.snapshots_of(session, job_ids, host_timeout_s=timeout_s) if job_ids else {}
+            return snapshots, feed is not None and feed.look(session)
 
-    async def _look_at_tokens(self) -> None:
-        asked = {listener.sha256 for listener in self._listeners}
-        good = await run_sync(self._live_tokens, asked, limiter=self._reads.limiter)
+    async def _close_invalid(self) -> None:
+        tokens = {listener.sha256 for listener in self._listeners}
+        valid = await run_sync(self._valid_tokens, tokens, limiter=self._reads.limiter)
         for listener in self._listeners:
-            if listener.sha256 in asked and listener.sha256 not in good:
+            if listener.sha256 in tokens and listener.sha256 not in valid:
                 listener.close()
 
 
 @contextmanager
-def _told_to_end(close: Callable[[], None]) -> Iterator[None]:
-    """Have `close` called when the process is told to end.
+def _on_end_signal(close: Callable[[], None]) -> Iterator[None]:
+    """Call `close` when the process gets a signal to end.
 
-    A server that ends first waits for all answers, and only then says so to the application: streams, which have no end
-    of their own, would hold it up until it loses its patience.
+    The server first waits for all answers, and only then tells the application. Streams have no end of their own, so
+    they would hold it up until its time-out.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,24 +1,24 @@
-"""What a listener was told, and the opaque id of an event that says so. Used by `reading` and `feed`."""
+"""What a listener was sent, and the opaque event id that contains it. Used by `reading` and `feed`."""
 
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from api.live.sent_rows import Id, Told
+from api.live.sent_rows import Id, SentRows
 from jobs.db import cursors
 from jobs.db.cursors import InvalidCursor
 
-Tag = Annotated[str, Field(max_length=16)]  # of what was told last
+Tag = Annotated[str, Field(max_length=16)]  # of the last view that was sent
 
 
 class Position(BaseModel):
-    """Of any stream."""
+    """A position in a stream."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Points(Position):
-    """Of metrics: the attempt that wrote last, and the newest steps of series of every epoch and of every step."""
+class MetricsPosition(Position):
+    """In the metrics: the newest attempt, and the newest steps of the series by epoch and of the series by step."""
 
     attempt: Annotated[int, Field(ge=0, lt=2**31)] = 0
     epochs: Id = 0
@@ -26,38 +26,38 @@ class Points(Position):
 
 
 class JobPosition(Position):
-    """Of the stream of one job. What a stream does not include stays at its start."""
+    """In the stream of one job. Kinds that the stream does not include stay at their start."""
 
-    event: Told = Told()
-    logs: Told = Told()
-    metrics: Points = Points()
+    event: SentRows = SentRows()
+    logs: SentRows = SentRows()
+    metrics: MetricsPosition = MetricsPosition()
     state: Tag = ""
     progress: Tag = ""
     ended: bool = False
 
 
 class FeedPosition(Position):
-    """Of the stream of all jobs; `event` is None before its first step.
+    """In the stream of all jobs; `event` is None before its first step.
 
-    How much progress was told is not in an id: after a return all of it is told.
+    `progress` is not part of an event id: a listener that comes back is sent the progress of all jobs.
     """
 
-    event: Told | None = None
+    event: SentRows | None = None
     progress: int = Field(0, exclude=True)
 
 
-Some = TypeVar("Some", bound=Position)
+PositionT = TypeVar("PositionT", bound=Position)
 
 
 def id_of(position: Position, *, of: str) -> str:
-    """The id of the event after which a listener is there, in the stream `of` something."""
+    """The id of the event after which a listener is at this position. `of` names the stream."""
     return cursors.encode((position.model_dump_json(exclude_defaults=True),), of=f"live {of}")
 
 
-def position_in(event_id: str, model: type[Some], *, of: str) -> Some:
-    """The position that an id is of. Raises `InvalidCursor`."""
-    (told, *_) = cursors.decode(event_id, of=f"live {of}")
+def position_in(event_id: str, model: type[PositionT], *, of: str) -> PositionT:
+    """The position in an event id. Raises `InvalidCursor`."""
+    (document, *_) = cursors.decode(event_id, of=f"live {of}")
     try:
-        return model.model_validate_json(str(told))
+        return model.model_validate_json(str(document))
     except ValidationError:
         raise InvalidCursor from None

@@ -6,8 +6,8 @@ from sqlalchemy.orm import Session
 
 from api.live import changes
 from api.live.changes import Floors
-from api.live.positions import JobPosition, Points
-from api.live.step import Step, Telling, tag_of
+from api.live.positions import JobPosition, MetricsPosition
+from api.live.step import Step, StepBuilder, tag_of
 from api.row_views import progress_of
 from jobs.db.tables import Job
 from jobs.lifecycle.store import get_job
@@ -27,99 +27,104 @@ _REVISION = frozenset({"revision"})
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What a topic knows when it wakes. Metrics are left for a later step, unless it is time for them."""
+class Wake:
+    """What a topic knows when it wakes. Without `with_metrics` the metrics wait for a later step."""
 
     floors: Floors
     standing: Standing | None
     with_metrics: bool
 
 
-def news(
-    session: Session, job_id: str, position: JobPosition, wanted: frozenset[Kind], moment: Moment
+def next_step(
+    session: Session, job_id: str, position: JobPosition, kinds: frozenset[Kind], wake: Wake
 ) -> Step[JobPosition]:
-    """What of the `wanted` was not told. Raises `JobNotFound`."""
-    telling = Telling(position, of=job_id)
-    job = get_job(session, job_id)  # first: what is read after a job was over is all there is of it
-    over, more = job.status in TERMINAL, False
-    if Kind.EVENT in wanted:
-        more |= _tell_history(session, job_id, telling, moment.floors.events)
-    if Kind.STATE in wanted:
-        _tell_state(job, telling, moment.standing)
-    if Kind.PROGRESS in wanted:
-        _tell_progress(job, telling)
-    if Kind.METRICS in wanted and (moment.with_metrics or over):
-        _tell_metrics(session, job, telling)
-    if Kind.LOGS in wanted:
-        more |= _tell_lines(session, job_id, telling, moment.floors.logs)
-    if over and not more:
+    """The events of these kinds that were not sent yet. Raises `JobNotFound`."""
+    builder = StepBuilder(position, of=job_id)
+    job = get_job(session, job_id)  # first: if it has ended, what is read after this is complete
+    has_ended, has_more = job.status in TERMINAL, False
+    if Kind.EVENT in kinds:
+        has_more |= _add_history(session, job_id, builder, wake.floors.events)
+    if Kind.STATE in kinds:
+        _add_state(job, builder, wake.standing)
+    if Kind.PROGRESS in kinds:
+        _add_progress(job, builder)
+    if Kind.METRICS in kinds and (wake.with_metrics or has_ended):
+        _add_metrics(session, job, builder)
+    if Kind.LOGS in kinds:
+        has_more |= _add_lines(session, job_id, builder, wake.floors.logs)
+    is_last = has_ended and not has_more
+    if is_last:
         end = EndNews.model_validate(job)
-        telling.tell(END, end.model_dump_json(), ended=True)
-    return telling.step(more=more, over=over and not more)
+        builder.add(END, end.model_dump_json(), ended=True)
+    return builder.step(has_more=has_more, is_last=is_last)
 
 
-def _tell_history(session: Session, job_id: str, telling: Telling[JobPosition], floor: int) -> bool:
-    """Whether there is more."""
-    found = changes.new_events(session, job_id, telling.position.event, limit=MOST_EVENTS)
-    for event in found:
-        told = telling.position.event.and_also([event.id], floor=min(floor, event.id))
-        telling.tell(Kind.EVENT, EventView.model_validate(event).model_dump_json(), event=told)
-    more = len(found) == MOST_EVENTS
-    if not more:
-        telling.settle(event=telling.position.event.and_also([], floor=floor))
-    return more
+def _add_history(session: Session, job_id: str, builder: StepBuilder[JobPosition], floor: int) -> bool:
+    """Add new lines of the job's history; returns whether there are more."""
+    events = changes.new_events(session, job_id, builder.position.event, limit=MOST_EVENTS)
+    for event in events:
+        sent = builder.position.event.with_rows([event.id], floor=min(floor, event.id))
+        builder.add(Kind.EVENT, EventView.model_validate(event).model_dump_json(), event=sent)
+    has_more = len(events) == MOST_EVENTS
+    if not has_more:
+        builder.shorten(event=builder.position.event.with_rows([], floor=floor))
+    return has_more
 
 
-def _tell_state(job: Job, telling: Telling[JobPosition], standing: Standing | None) -> None:
+def _add_state(job: Job, builder: StepBuilder[JobPosition], standing: Standing | None) -> None:
     waiting = WaitingView.model_validate(standing) if standing and job.status is Status.QUEUED else None
     fields = {name: getattr(job, name) for name in JobState.model_fields if name != "waiting"}
     state = JobState(**fields, waiting=waiting)
-    tag = tag_of(state, besides=_REVISION)
-    if tag != telling.position.state:
-        telling.tell(Kind.STATE, state.model_dump_json(), state=tag)
+    tag = tag_of(state, exclude=_REVISION)
+    if tag != builder.position.state:
+        builder.add(Kind.STATE, state.model_dump_json(), state=tag)
 
 
-def _tell_progress(job: Job, telling: Telling[JobPosition]) -> None:
+def _add_progress(job: Job, builder: StepBuilder[JobPosition]) -> None:
     progress = progress_of(job)
     tag = tag_of(progress)
-    if tag != telling.position.progress:
-        telling.tell(Kind.PROGRESS, progress.model_dump_json(), progress=tag)
+    if tag != builder.position.progress:
+        builder.add(Kind.PROGRESS, progress.model_dump_json(), progress=tag)
 
 
-def _tell_metrics(session: Session, job: Job, telling: Telling[JobPosition]) -> None:
-    points, void_after = telling.position.metrics, None
-    attempt, resumed = changes.resumed_step(session, job.id, after_attempt=points.attempt)
+def _add_metrics(session: Session, job: Job, builder: StepBuilder[JobPosition]) -> None:
+    sent, void_after = builder.position.metrics, None
+    attempt, resumed = changes.resumed_step(session, job.id, after_attempt=sent.attempt)
     if resumed is not None:
-        if resumed < max(points.epochs, points.steps):
+        if resumed < max(sent.epochs, sent.steps):
             void_after = resumed
-        points = Points(attempt=attempt, epochs=min(points.epochs, resumed), steps=min(points.steps, resumed))
-    of_epochs = _series(session, job, ALL_RANKS, points.epochs)
-    of_steps = [one for one in _series(session, job, 0, points.steps) if not is_one_an_epoch(one.name, one.rank)]
-    if not of_epochs and not of_steps and void_after is None:
+        sent = MetricsPosition(attempt=attempt, epochs=min(sent.epochs, resumed), steps=min(sent.steps, resumed))
+    by_epoch = _series(session, job, ALL_RANKS, sent.epochs)
+    by_step = [each for each in _series(session, job, 0, sent.steps) if not is_one_an_epoch(each.name, each.rank)]
+    if not by_epoch and not by_step and void_after is None:
         return
-    points = Points(attempt=attempt, epochs=_newest(of_epochs, points.epochs), steps=_newest(of_steps, points.steps))
-    found = [NewPoints(name=one.name, rank=one.rank, step=[int(x) for x in one.x], value=one.y)
-             for one in (*of_epochs, *of_steps)]  # fmt: skip
-    told = MetricsNews(attempt=attempt, void_after=void_after, series=found)
-    telling.tell(Kind.METRICS, told.model_dump_json(), metrics=points)
+    sent = MetricsPosition(
+        attempt=attempt, epochs=_newest_step(by_epoch, sent.epochs), steps=_newest_step(by_step, sent.steps)
+    )
+    points = [
+        NewPoints(name=each.name, rank=each.rank, step=[int(x) for x in each.x], value=each.y)
+        for each in (*by_epoch, *by_step)
+    ]
+    metrics = MetricsNews(attempt=attempt, void_after=void_after, series=points)
+    builder.add(Kind.METRICS, metrics.model_dump_json(), metrics=sent)
 
 
 def _series(session: Session, job: Job, rank: int, after: int) -> list[MetricSeries]:
     return series.metrics(session, job, ranks=[rank], stretch=Stretch(start=after + 1), max_points=MOST_POINTS)
 
 
-def _newest(found: list[MetricSeries], before: int) -> int:
-    return max((int(one.x[-1]) for one in found), default=before)
+def _newest_step(new_series: list[MetricSeries], sent_step: int) -> int:
+    return max((int(each.x[-1]) for each in new_series), default=sent_step)
 
 
-def _tell_lines(session: Session, job_id: str, telling: Telling[JobPosition], floor: int) -> bool:
-    """Whether there are more."""
-    found = changes.new_lines(session, job_id, telling.position.logs, limit=MOST_LINES)
-    if found:
-        ids = [line.id for line in found]
-        told = telling.position.logs.and_also(ids, floor=min(floor, ids[-1]))
-        telling.tell(Kind.LOGS, LogNews.model_validate({"items": found}).model_dump_json(), logs=told)
-    more = len(found) == MOST_LINES
-    if not more:
-        telling.settle(logs=telling.position.logs.and_also([], floor=floor))
-    return more
+def _add_lines(session: Session, job_id: str, builder: StepBuilder[JobPosition], floor: int) -> bool:
+    """Add new log lines; returns whether there are more."""
+    lines = changes.new_lines(session, job_id, builder.position.logs, limit=MOST_LINES)
+    if lines:
+        ids = [line.id for line in lines]
+        sent = builder.position.logs.with_rows(ids, floor=min(floor, ids[-1]))
+        builder.add(Kind.LOGS, LogNews.model_validate({"items": lines}).model_dump_json(), logs=sent)
+    has_more = len(lines) == MOST_LINES
+    if not has_more:
+        builder.shorten(logs=builder.position.logs.with_rows([], floor=floor))
+    return has_more

@@ -1,4 +1,4 @@
-"""One listener's stream, as an ASGI response: it asks its topic what is new whenever that wakes, until it is over."""
+"""One listener's stream, as an ASGI response: whenever its topic wakes, it sends what is new. Made by the routes."""
 
 import asyncio
 import time
@@ -11,39 +11,39 @@ from fastapi.sse import KEEPALIVE_COMMENT
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from api.live.hub import QUIET_S
-from api.live.topics import AWAY, Listener, P, Topic, W
+from api.live.hub import KEEPALIVE_AFTER_S
+from api.live.topics import DATABASE_AWAY, Listener, P, S, Topic
 from jobs.lifecycle.store import JobNotFound
 
 MEDIA_TYPE = "text/event-stream"
-RETRY_MS = 2000  # for how long a reader waits before it comes back
-PATIENCE_S = 30.0  # with one that takes nothing of what it was sent
+RETRY_MS = 2000  # how long a reader waits before it connects again
+SEND_TIMEOUT_S = 30.0  # for a reader that does not take what it is sent
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept"}
 _GREETING = f"retry: {RETRY_MS}\n\n".encode()
 
 _log = structlog.get_logger(__name__)
 
 
-class LiveResponse(Response, Generic[P, W]):
-    """A stream of what a topic tells, from `position` on."""
+class LiveResponse(Response, Generic[P, S]):
+    """The stream of a topic, from `position` on."""
 
     media_type = MEDIA_TYPE
 
     def __init__(
         self,
-        watching: Callable[[Listener], AbstractContextManager[Topic[P, W]]],
+        watching: Callable[[Listener], AbstractContextManager[Topic[P, S]]],
         position: P,
-        wanted: W,
+        selection: S,
         *,
         sha256: str,
     ) -> None:
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
-        self._watching, self._position, self._wanted = watching, position, wanted
+        self._watching, self._position, self._selection = watching, position, selection
         self._sha256 = sha256
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the topic is over, the reader leaves, or the hub says so."""
+        """Send events until the job has ended, the reader leaves, or the hub closes the listener."""
         scope.setdefault("state", {})["is_stream"] = True
         listener = Listener(self._sha256)
         leaving = asyncio.create_task(_close_when_gone(listener, receive))
@@ -52,36 +52,36 @@ class LiveResponse(Response, Generic[P, W]):
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
                 await _send(send, listener, _GREETING)
                 with suppress(JobNotFound, TimeoutError):
-                    await self._tell(topic, listener, send)
+                    await self._send_steps(topic, listener, send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             leaving.cancel()
 
-    async def _tell(self, topic: Topic[P, W], listener: Listener, send: Send) -> None:
-        while not listener.is_over:
+    async def _send_steps(self, topic: Topic[P, S], listener: Listener, send: Send) -> None:
+        while not listener.is_closed:
             listener.woken.clear()
             try:
-                step = await topic.step(self._position, self._wanted)
-            except AWAY as error:  # the topic is woken again when the database is back
-                _log.warning("live stream waits", error=str(error).partition("\n")[0])
+                step = await topic.step(self._position, self._selection)
+            except DATABASE_AWAY as error:  # the topic is woken again when the database is back
+                _log.warning("live stream waits for the database", error=str(error).partition("\n")[0])
             else:
                 self._position = step.position
                 if step.chunk:
                     await _send(send, listener, step.chunk)
-                if step.over:
+                if step.is_last:
                     return
-                if step.more:
+                if step.has_more:
                     continue
-            if time.monotonic() - listener.told_at > QUIET_S:
+            if time.monotonic() - listener.last_sent_at > KEEPALIVE_AFTER_S:
                 await _send(send, listener, KEEPALIVE_COMMENT)
             await listener.woken.wait()
 
 
 async def _send(send: Send, listener: Listener, chunk: bytes) -> None:
-    """Raises `TimeoutError` where the reader takes nothing for long."""
-    async with asyncio.timeout(PATIENCE_S):
+    """Send bytes. Raises `TimeoutError` if the reader does not take them in time."""
+    async with asyncio.timeout(SEND_TIMEOUT_S):
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    listener.told_at = time.monotonic()
+    listener.last_sent_at = time.monotonic()
 
 
 async def _close_when_gone(listener: Listener, receive: Receive) -> None:

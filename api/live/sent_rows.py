@@ -1,8 +1,8 @@
-"""Which rows of a table that only grows were told to somebody, where ids become visible out of order.
+"""Which rows of a growing table a listener was sent, although ids do not become visible in sequence.
 
-An id is given when a row is written, and its transaction commits later: a row can appear after one of a greater id was
-read. So what was told is not one number but a `floor`, up to which no row can appear any more, and the ids beyond it
-that were told. `api.live.changes.Horizons` finds out where the floor is; `api.live` keeps the rest short.
+A row gets its id when it is written, and its transaction commits later. So a row can appear after one with a greater
+id was read. One number is not enough, therefore: there is a `floor`, up to which no row can appear any more, and the
+ids beyond it that were sent. `api.live.changes.FloorTracker` finds the floor.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,28 +16,28 @@ MOST_RUNS = 200
 Id = Annotated[int, Field(ge=0, lt=2**62)]
 
 
-class Told(BaseModel):
-    """Every row up to `floor`, and those with ids in `beyond`: runs of ids, first and last, ascending."""
+class SentRows(BaseModel):
+    """All rows up to `floor`, and those with ids in `beyond`: runs of ids (first, last), ascending."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     floor: Id = 0
     beyond: Annotated[tuple[tuple[Id, Id], ...], Field(max_length=MOST_RUNS)] = ()
 
-    def and_also(self, ids: Sequence[int], *, floor: int) -> "Told":
-        """These were told as well: all there were. No row up to `floor` can appear any more.
+    def with_rows(self, ids: Sequence[int], *, floor: int) -> "SentRows":
+        """These rows and the rows with `ids`. No row up to `floor` can appear any more.
 
-        More than `MOST_RUNS` runs beyond it are not kept: the oldest are taken for settled, so that a transaction that
-        stays open for ever costs what appears in it, and nothing else.
+        At most `MOST_RUNS` runs are kept: the floor moves over the oldest ones. So a transaction that stays open for
+        ever costs only the rows that appear in it.
         """
-        runs = _runs(chain(self.beyond, ((each, each) for each in ids)))
+        runs = _merged_runs(chain(self.beyond, ((row_id, row_id) for row_id in ids)))
         if not runs:
             return self
-        settled = max(self.floor, min(floor, runs[-1][1]))
-        runs = [(max(first, settled + 1), last) for first, last in runs if last > settled]
+        new_floor = max(self.floor, min(floor, runs[-1][1]))
+        runs = [(max(first, new_floor + 1), last) for first, last in runs if last > new_floor]
         if len(runs) > MOST_RUNS:
-            settled = runs[-MOST_RUNS - 1][1]
-        return Told(floor=settled, beyond=tuple(runs[-MOST_RUNS:]))
+            new_floor = runs[-MOST_RUNS - 1][1]
+        return SentRows(floor=new_floor, beyond=tuple(runs[-MOST_RUNS:]))
 
     @property
     def multirange(self) -> str:
@@ -45,9 +45,9 @@ class Told(BaseModel):
         return "{" + ",".join(f"[{first},{last}]" for first, last in self.beyond) + "}"
 
 
-def _runs(given: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merged_runs(unsorted_runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
-    for first, last in sorted(given):
+    for first, last in sorted(unsorted_runs):
         if runs and first <= runs[-1][1] + 1:
             runs[-1] = (runs[-1][0], max(runs[-1][1], last))
         else:

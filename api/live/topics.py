@@ -1,4 +1,4 @@
-"""What several listeners watch at once. Those at the same position share one read of the database, and its bytes."""
+"""What several listeners watch at once. Those at the same position share one read of the database and its bytes."""
 
 import asyncio
 import time
@@ -13,63 +13,63 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from api.live import changes, reading
-from api.live.changes import Horizons, Seen
+from api.live.changes import FloorTracker, JobSnapshot
 from api.live.positions import JobPosition, Position
-from api.live.reading import Moment
+from api.live.reading import Wake
 from api.live.step import Step
 from jobs.db.engine import Sessions
 from jobs.views.live import Kind
 
 P = TypeVar("P", bound=Position)
-W = TypeVar("W", bound=Hashable)  # which part of it a listener wants
+S = TypeVar("S", bound=Hashable)  # the selection: which part of the topic a listener wants
 
-LIVE_READS = 4  # at once, of the process
-# The database does not answer: what comes again by itself.
-AWAY = (OperationalError, InterfaceError, PoolTimeout)
+LIVE_READS = 4  # at once, in the process
+# Errors of a database that does not answer. It comes back by itself.
+DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeout)
 METRICS_EVERY_S = 1.0
-_REMEMBERED = 8  # steps
+_MOST_STEPS = 8  # that a topic remembers
 
 
 class Listener:
-    """One stream: woken when there may be news, or something else to do. Made by `api.live.response`."""
+    """One stream. It is woken when there may be news, or when it should look around. Made by `api.live.response`."""
 
     def __init__(self, sha256: str) -> None:
         self.sha256 = sha256  # of its token
         self.woken = asyncio.Event()
-        self.told_at = time.monotonic()
-        self.is_over = False  # its reader went away, its token is no longer good, or the process ends
+        self.last_sent_at = time.monotonic()
+        self.is_closed = False  # its reader left, its token is not valid any more, or the process ends
 
     def close(self) -> None:
         """Let the stream end."""
-        self.is_over = True
+        self.is_closed = True
         self.woken.set()
 
 
 class Reads:
-    """What topics read with: threads and connections of their own number, so that other requests have theirs."""
+    """How topics read: with a limited number of threads and connections, so that other requests get theirs."""
 
     def __init__(self, sessions: Sessions, *, host_timeout_s: float) -> None:
         self.sessions = sessions
-        self.horizons = Horizons()
+        self.floors = FloorTracker()
         self.host_timeout_s = host_timeout_s
         self.limiter = CapacityLimiter(LIVE_READS)
 
 
-class Topic(ABC, Generic[P, W]):
-    """Something that listeners watch. It lives as long as it has any."""
+class Topic(ABC, Generic[P, S]):
+    """Something that listeners watch. It lives as long as it has listeners."""
 
     spacing_s = 0.1  # between two wakings at least: what comes meanwhile is read at once
 
     def __init__(self, reads: Reads) -> None:
         self.reads = reads
         self.listeners: set[Listener] = set()
-        self.is_behind = False  # something was left untold: it is woken again before long
-        self._steps: dict[tuple[P, W], asyncio.Task[Step[P]]] = {}  # since it was woken last
+        self.is_behind = False  # something was left out: it must be woken again soon
+        self._steps: dict[tuple[P, S], asyncio.Task[Step[P]]] = {}  # since it last woke
         self._woken_at = -self.spacing_s
         self._timer: asyncio.TimerHandle | None = None
 
     def wake(self) -> None:
-        """There may be news, now or very soon."""
+        """Wake up, now or when `spacing_s` has passed: there may be news."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             pause_s = max(0.0, self._woken_at + self.spacing_s - time.monotonic())
@@ -79,47 +79,47 @@ class Topic(ABC, Generic[P, W]):
         self._timer, self._woken_at = None, time.monotonic()
         self._steps.clear()
         self.is_behind = False
-        self._begin()
+        self._on_wake()
         for listener in self.listeners:
             listener.woken.set()
 
-    def leave(self) -> None:
-        """Nobody listens any more."""
+    def stop(self) -> None:
+        """Stop: there are no listeners any more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    async def step(self, position: P, wanted: W) -> Step[P]:
+    async def step(self, position: P, selection: S) -> Step[P]:
         """What is new since a position. Raises what the read raises."""
-        key = (position, wanted)
-        reading_it = self._steps.get(key)
-        if reading_it is None:
-            if len(self._steps) >= _REMEMBERED:  # those that catch up are at many positions
+        key = (position, selection)
+        task = self._steps.get(key)
+        if task is None:
+            if len(self._steps) >= _MOST_STEPS:  # listeners that catch up are at many positions
                 del self._steps[next(iter(self._steps))]
-            reading_it = self._steps[key] = asyncio.create_task(self._step(position, wanted))
-            reading_it.add_done_callback(_looked_at)
+            task = self._steps[key] = asyncio.create_task(self._step(position, selection))
+            task.add_done_callback(_retrieve_error)
         # A listener that leaves must not take the read away from the others.
-        return await asyncio.shield(reading_it)
+        return await asyncio.shield(task)
 
-    async def _step(self, position: P, wanted: W) -> Step[P]:
+    async def _step(self, position: P, selection: S) -> Step[P]:
         try:
-            return await run_sync(self._read_in_a_session, position, wanted, limiter=self.reads.limiter)
+            return await run_sync(self._read_in_a_session, position, selection, limiter=self.reads.limiter)
         except Exception:
             self.is_behind = True
             raise
 
-    def _read_in_a_session(self, position: P, wanted: W) -> Step[P]:
+    def _read_in_a_session(self, position: P, selection: S) -> Step[P]:
         with self.reads.sessions() as session:
-            return self._read(session, position, wanted)
+            return self._read(session, position, selection)
 
-    def _begin(self) -> None:
-        """It is about to be read anew."""
+    def _on_wake(self) -> None:
+        """Called when the topic wakes, before it is read."""
 
     @abstractmethod
-    def _read(self, session: Session, position: P, wanted: W) -> Step[P]: ...
+    def _read(self, session: Session, position: P, selection: S) -> Step[P]: ...
 
 
-def _looked_at(task: "asyncio.Task[Step[P]]") -> None:
-    """Its error is that of those who waited for it; where none is left, it is nobody's."""
+def _retrieve_error(task: "asyncio.Task[Step[P]]") -> None:
+    """Mark the task's error as retrieved: all who waited for it may have gone."""
     if not task.cancelled():
         task.exception()
 
@@ -130,16 +130,16 @@ class JobTopic(Topic[JobPosition, frozenset[Kind]]):
     def __init__(self, reads: Reads, job_id: str) -> None:
         super().__init__(reads)
         self.job_id = job_id
-        self._seen: Seen | None = None  # when it was looked at last
+        self._snapshot: JobSnapshot | None = None  # the last one
         self._with_metrics, self._metrics_at = True, time.monotonic()
 
-    def look_at(self, seen: Seen) -> None:
-        """Wake up where anything changed since it was looked at before."""
-        if seen != self._seen or self.is_behind:
-            self._seen = seen
+    def update(self, snapshot: JobSnapshot) -> None:
+        """Wake up if anything changed since the last snapshot."""
+        if snapshot != self._snapshot or self.is_behind:
+            self._snapshot = snapshot
             self.wake()
 
-    def _begin(self) -> None:
+    def _on_wake(self) -> None:
         now = time.monotonic()
         self._with_metrics = now - self._metrics_at >= METRICS_EVERY_S
         if self._with_metrics:
@@ -147,11 +147,11 @@ class JobTopic(Topic[JobPosition, frozenset[Kind]]):
         else:
             self.is_behind = True
 
-    def _read(self, session: Session, position: JobPosition, wanted: frozenset[Kind]) -> Step[JobPosition]:
-        if self._seen is None:
-            found = changes.look(session, [self.job_id], host_timeout_s=self.reads.host_timeout_s)
-            self._seen = found.get(self.job_id)
-            self.reads.horizons.look(session)
-        standing = self._seen.standing if self._seen else None
-        moment = Moment(self.reads.horizons.settled, standing, self._with_metrics)
-        return reading.news(session, self.job_id, position, wanted, moment)
+    def _read(self, session: Session, position: JobPosition, selection: frozenset[Kind]) -> Step[JobPosition]:
+        if self._snapshot is None:
+            snapshots = changes.snapshots_of(session, [self.job_id], host_timeout_s=self.reads.host_timeout_s)
+            self._snapshot = snapshots.get(self.job_id)
+            self.reads.floors.update(session)
+        standing = self._snapshot.standing if self._snapshot else None
+        wake = Wake(self.reads.floors.latest, standing, self._with_metrics)
+        return reading.next_step(session, self.job_id, position, selection, wake)

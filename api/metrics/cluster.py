@@ -1,4 +1,4 @@
-"""Figures for Prometheus: the cluster as its rows are when asked (`api.metrics.totals`), and requests as they come."""
+"""Figures for Prometheus: of the cluster, read at each scrape (`api.metrics.totals`), and of requests."""
 
 from collections.abc import Callable, Iterator
 
@@ -39,16 +39,16 @@ class ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the figures."""
         try:
-            found = self._read()
+            metrics = self._read()
         except SQLAlchemyError:
-            found = []
+            metrics = []
         up = GaugeMetricFamily("hora_database_up", "Whether the database answers")
-        up.add_metric([], 1 if found else 0)
+        up.add_metric([], 1 if metrics else 0)
         yield up
-        yield from found
+        yield from metrics
 
     def describe(self) -> list[Metric]:
-        """Name no figure ahead, so that registering asks no database."""
+        """Name no figures in advance, so that registering needs no database."""
         return []
 
     def _read(self) -> list[Metric]:
@@ -63,10 +63,10 @@ class ClusterCollector(Collector):
         host_family = GaugeMetricFamily("hora_hosts", "Hosts by state", labels=["state"])
         for state, count in hosts.items():
             host_family.add_metric([state], count)
-        return [*_of_the_queue(queue), *_of_jobs_and_attempts(totals), slot_family, host_family]
+        return [*_queue_metrics(queue), *_job_and_attempt_metrics(totals), slot_family, host_family]
 
 
-def _of_the_queue(queue: Queue) -> Iterator[Metric]:
+def _queue_metrics(queue: Queue) -> Iterator[Metric]:
     jobs = GaugeMetricFamily("hora_queue_jobs", "Queued jobs by what they wait for", labels=["state"])
     for state in ("waiting", "paused", "backing_off"):
         jobs.add_metric([state], getattr(queue, state))
@@ -75,7 +75,7 @@ def _of_the_queue(queue: Queue) -> Iterator[Metric]:
     yield GaugeMetricFamily("hora_queue_oldest_wait_seconds", oldest, value=queue.oldest_wait_s)
 
 
-def _of_jobs_and_attempts(totals: Totals) -> Iterator[Metric]:
+def _job_and_attempt_metrics(totals: Totals) -> Iterator[Metric]:
     jobs = GaugeMetricFamily("hora_jobs", "Jobs by status", labels=["status"])
     for status in Status:
         jobs.add_metric([status], totals.jobs[status])
@@ -86,8 +86,8 @@ def _of_jobs_and_attempts(totals: Totals) -> Iterator[Metric]:
     yield ended
     yield GaugeMetricFamily("hora_attempts_live", "Attempts that have not ended", value=totals.live)
     yield CounterMetricFamily("hora_restarts", "Attempts after the first one of their job", value=totals.restarts)
-    asked = "Attempts that were asked to make room"
-    yield CounterMetricFamily("hora_preemptions", asked, value=totals.preemptions)
+    preempted = "Attempts that were asked to make room"
+    yield CounterMetricFamily("hora_preemptions", preempted, value=totals.preemptions)
     yield _histogram("hora_queue_wait_seconds", "From queued, or queued again, to placed", totals.waits)
     yield _histogram("hora_dispatch_latency_seconds", "From placed to claimed by a supervisor", totals.dispatches)
     yield _histogram("hora_launch_latency_seconds", "From claimed to the first rank's first line", totals.launches)

@@ -1,7 +1,7 @@
-"""Figures of what goes on now, for Prometheus: live attempts, the GPUs they hold, and hosts.
+"""Figures of the present, for Prometheus: live attempts, the GPUs they hold, and hosts.
 
-Called by the api's collector at each scrape, so each is a walk along an index: what has ended costs nothing here. What
-is unknown, or was last heard of too long ago to be called the present, is None or left out.
+`api.metrics.live_gauges` calls this at each scrape, so each query walks along an index: what has ended costs nothing.
+Figures that are unknown or too old are None or left out.
 """
 
 import math
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
 from jobs.telemetry.ingest import ALL_RANKS
 
-_PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, tells nothing of now
+_PRESENT = timedelta(minutes=2)  # older samples of a host, by its own clock, are not of the present
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,19 @@ class LeasedGpu:
     host: str
     slot: int
     job_id: str
-    memory_bytes: int | None  # that it has
+    memory_bytes: int | None  # its size
     reading: Mapping[str, Any]  # a `worker.host.gpus.GpuReading`, a few seconds old
 
 
 @dataclass(frozen=True)
 class HostFigures:
-    """A host, and its newest sample where that is of now."""
+    """A host, and its newest sample if that is of the present."""
 
     name: str
     is_alive: bool
     is_drained: bool
     heartbeat_age_s: float
-    memory_bytes: int | None  # that it has
+    memory_bytes: int | None  # its size
     sample: Mapping[str, float | None]  # by the columns of `HostSample`
 
 
@@ -66,7 +66,7 @@ def running_jobs(session: Session) -> list[RunningJob]:
 
 
 def _newest(name: str) -> ScalarSelect[float]:
-    """The newest value over all ranks that the live attempt itself wrote: what those before it wrote may be void."""
+    """The newest value over all ranks that the live attempt wrote. Values of earlier attempts may be void."""
     point = MetricPoint
     own = (point.job_id == Attempt.job_id, point.name == name, point.rank == ALL_RANKS, point.attempt == Attempt.number)
     return select(point.value).where(*own).order_by(point.step.desc()).limit(1).scalar_subquery()
@@ -94,7 +94,7 @@ _SAMPLED = ("cpu_percent", "memory_bytes", "network_received_bytes_per_s", "netw
 
 
 def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
-    """Every host that is known, by name."""
+    """Every host, by name."""
     age_s = func.extract("epoch", func.now() - Host.heartbeat_at)
     newest = (
         select(*(getattr(HostSample, name) for name in _SAMPLED))
@@ -109,10 +109,10 @@ def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
         .outerjoin(newest, true())
         .order_by(Host.name)
     )
-    found = []
+    figures_of_hosts = []
     for name, age, drained, memory_bytes, *sample in rows:
-        alive = float(age) <= host_timeout_s
-        figures: Sequence[float | None] = sample if alive else [None] * len(_SAMPLED)
+        is_alive = float(age) <= host_timeout_s
+        figures: Sequence[float | None] = sample if is_alive else [None] * len(_SAMPLED)
         by_column = dict(zip(_SAMPLED, figures, strict=True))
-        found.append(HostFigures(name, alive, drained, max(0.0, float(age)), memory_bytes, by_column))
-    return found
+        figures_of_hosts.append(HostFigures(name, is_alive, drained, max(0.0, float(age)), memory_bytes, by_column))
+    return figures_of_hosts

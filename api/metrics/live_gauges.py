@@ -1,10 +1,10 @@
-"""What goes on now, as Prometheus has it: running jobs, their GPUs, hosts, projects, webhooks. For `GET /metrics`.
+"""The gauges of `GET /metrics`: running jobs, their GPUs, hosts, projects and webhooks as they are now.
 
-`/metrics` needs no token, so labels are ids and the names of hosts and projects: no job's name, no person, no path. It
-is `job_id` because Prometheus gives every series a `job` of its own.
+`/metrics` needs no token, so labels are ids and names of hosts and projects: no job's name, no person, no path. The
+label is `job_id` because Prometheus gives every series a `job` of its own.
 
-All are gauges, which are the same text in both of Prometheus's forms. They are written here and not by
-prometheus_client, which takes five times as long for a thousand hosts, because it looks at each label of each sample.
+Gauges have the same text in both of Prometheus's formats. This module writes them itself: prometheus_client takes five
+times as long for a thousand hosts, because it looks at each label of each sample.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,7 +105,7 @@ _OF_WEBHOOKS = _Gauge("hora_webhook_deliveries", "Messages of webhooks by state"
 
 
 class LiveGauges:
-    """Reads and writes them for each scrape."""
+    """Reads and writes the gauges for each scrape."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
@@ -123,16 +123,16 @@ class LiveGauges:
         jobs = current.running_jobs(session)
         gpus = current.leased_gpus(session, host_timeout_s=self._host_timeout_s)
         hosts = current.hosts(session, host_timeout_s=self._host_timeout_s)
-        known: list[ProjectState] = projects.states(session)
+        states: list[ProjectState] = projects.states(session)
         deliveries: Counts = outbox.counts(session)
         yield from _lines(_OF_JOBS, (_labels(job_id=job.job_id, project=job.project) for job in jobs), jobs)
         yield from _lines(
             _OF_GPUS, (_labels(host=gpu.host, slot=str(gpu.slot), job_id=gpu.job_id) for gpu in gpus), gpus
         )
         yield from _lines(_OF_HOSTS, (_labels(host=host.name) for host in hosts), hosts)
-        yield from _lines(_OF_PROJECTS, (_labels(project=project.name) for project in known), known)
-        states = (_labels(state="pending"), _labels(state="failed"))
-        yield from _lines([_OF_WEBHOOKS], states, (deliveries.pending, deliveries.failed))
+        yield from _lines(_OF_PROJECTS, (_labels(project=project.name) for project in states), states)
+        labels = (_labels(state="pending"), _labels(state="failed"))
+        yield from _lines([_OF_WEBHOOKS], labels, (deliveries.pending, deliveries.failed))
 
 
 def _labels(**values: str) -> str:
@@ -144,7 +144,7 @@ def _escaped(value: str) -> str:
 
 
 def _lines(gauges: Iterable[_Gauge], labels: Iterable[str], rows: Sequence[_Row]) -> Iterator[str]:
-    """The samples of each gauge, below what it is; what is not known of a row has none."""
+    """The samples of each gauge, below its documentation. Unknown values have no sample."""
     labelled = list(zip(labels, rows, strict=True))
     for name, documentation, value_of in gauges:
         yield f"# HELP {name} {documentation}\n# TYPE {name} gauge\n"

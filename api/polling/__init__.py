@@ -1,1 +1,1 @@
-"""Answers for clients that ask again and again: versions, entity tags, and reads that polls share."""
+"""Cheap answers for clients that poll: versions, entity tags, and reads that polls share."""

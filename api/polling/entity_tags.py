@@ -1,8 +1,8 @@
 """Entity tags: whether a caller has an answer already, and 304 where they do. Called by the routes that are polled.
 
-All tags are weak, as of RFC 9110: two answers with one tag say the same, if not in the same bytes (one may be packed).
-A tag is read before the answer that it goes with, so it may be older than that, and never newer: whoever comes back
-with it may get an answer once more, and never misses one.
+All tags are weak, as of RFC 9110: two answers with one tag say the same, though one may be compressed.
+A tag is read before the answer that it goes with. So it may be older than the answer, but never newer: a caller who
+comes back with it may get an answer twice, but never misses one.
 """
 
 import hashlib
@@ -26,37 +26,42 @@ def installed_version() -> str:
         return "0"
 
 
-_MADE_BY = installed_version()  # another version may say more of the same rows
+_VERSION = installed_version()  # another version may answer differently from the same rows
 
 
 def tag_of(*parts: object) -> str:
-    """The tag of an answer that all of this decides: versions, and the query."""
+    """The tag of an answer that depends on these parts: versions, and the query."""
     return f'W/"{_digest(*parts)}"'
 
 
 def job_tag(revision: int, standing: Standing | None = None) -> str:
-    """The tag of a job's view: what a job waits for changes without its row."""
-    told = () if standing is None else (standing.position, standing.reason)
-    return f'W/"{revision}-{_digest(*told)}"'
+    """The tag of a job's view. What a queued job waits for changes without its row, so it is part of the tag."""
+    waiting = () if standing is None else (standing.position, standing.reason)
+    return f'W/"{revision}-{_digest(*waiting)}"'
+
+
+def study_tag(study_id: str, version: str) -> str:
+    """The tag of a study's view, from its version (`versions.of_study`)."""
+    return tag_of("study", study_id, version)
 
 
 def _digest(*parts: object) -> str:
-    return hashlib.sha256("\n".join(map(str, (_MADE_BY, *parts))).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(map(str, (_VERSION, *parts))).encode()).hexdigest()[:16]
 
 
 def is_known(tag: str, if_none_match: str | None) -> bool:
     """Whether the caller has the answer with this entity tag already; compared weakly, as of RFC 9110."""
-    known = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
-    return bool(known & {"*", tag.removeprefix("W/")})
+    known_tags = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
+    return bool(known_tags & {"*", tag.removeprefix("W/")})
 
 
 def unchanged(tag: str) -> Response:
-    """The answer for a caller who has the one with this tag."""
+    """304, for a caller who has the answer with this tag."""
     return Response(status_code=304, headers=tagged_with(tag))
 
 
 def tagged_with(tag: str) -> dict[str, str]:
-    """The headers of an answer with this tag: kept by its caller alone, and asked for again before it is used."""
+    """The headers of an answer with this tag. Only its caller may keep it, and checks it before each use."""
     return {"ETag": tag, "Cache-Control": "private, no-cache"}
 
 
@@ -65,11 +70,11 @@ def answer_with(view: BaseModel, tag: str) -> Response:
     return Response(view.model_dump_json(), headers=tagged_with(tag), media_type=JSON)
 
 
-def answer_once(view: BaseModel, if_none_match: str | None, *, untold: Any = None) -> Response:
-    """A small answer, or 304: its tag is that of what it says, so it is made in any case.
+def answer_or_304(view: BaseModel, if_none_match: str | None, *, exclude_from_tag: Any = None) -> Response:
+    """A small answer, or 304. The tag is computed from the answer, so the answer is made in any case.
 
-    `untold` is what the tag leaves out, as pydantic's `exclude`: what only counts time.
+    `exclude_from_tag` names the fields that do not count as a change, such as ages; as pydantic's `exclude`.
     """
     body = view.model_dump_json()
-    tag = tag_of(body if untold is None else view.model_dump_json(exclude=untold))
+    tag = tag_of(body if exclude_from_tag is None else view.model_dump_json(exclude=exclude_from_tag))
     return unchanged(tag) if is_known(tag, if_none_match) else Response(body, headers=tagged_with(tag), media_type=JSON)

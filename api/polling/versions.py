@@ -1,8 +1,8 @@
-"""What tells whether an answer would be another one by now, in one indexed read. Called by the api for its entity tags.
+"""Versions of answers: whether an answer changed, in one indexed read. Called by the api for its entity tags.
 
-Two equal versions mean equal answers to the same question; two different ones need not mean different answers.
+Equal versions mean equal answers to the same question. Different versions need not mean different answers.
 Whoever stores metrics, logs or samples changes what is read here in the same transaction: an intake moves the offsets
-of its attempt, a study's notes and orders its revision, and retention the job's revision when it is through.
+of its attempt, notes and changes of a study its revision, and retention the job's revision when it is through.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ _THINNED = """
 """
 _METRICS = text(f"""
     SELECT id, revision, {_ATTEMPTS}, {_THINNED} FROM jobs WHERE id = ANY(:ids) ORDER BY id
-""").bindparams(bindparam("ids", type_=ARRAY(String)))  # noqa: S608 - our own words
+""").bindparams(bindparam("ids", type_=ARRAY(String)))  # noqa: S608 - constants of this module
 
-# A host's samples are stored with those of its ranks, in the order of time; retention removes the oldest first. What
-# charts draw as the limit of memory is of the hosts as they are now.
+# A host's samples are stored with those of its ranks, sorted by time; retention removes the oldest first. The limit of
+# memory that charts draw is that of the hosts as they are now.
 _SAMPLES = text(f"""
     SELECT revision, {_ATTEMPTS}, {_THINNED},
         (SELECT string_agg(newest.at::text, ',' ORDER BY attempts.number, of_rank.rank)
@@ -51,32 +51,32 @@ _SAMPLES = text(f"""
     FROM jobs WHERE id = :job_id
 """)  # noqa: S608
 
-# Lines of jobs that ended long ago go in the order of their ids, and of others none.
+# Retention removes the lines of jobs that ended long ago, sorted by their ids. Other jobs keep theirs.
 _LOGS = text(f"""
     SELECT {_ATTEMPTS}, (SELECT min(id) FROM log_lines WHERE job_id = jobs.id) FROM jobs WHERE id = :job_id
 """)  # noqa: S608
 
-# The sum of what is no more than 64 bits of each job: in no order, so that none has to be made.
+# The sum of a hash of each job: a sum needs no sorting.
 _STUDIES = """
     SELECT id, revision, ended_at, (
         SELECT sum(hashtextextended(concat_ws('/', {of_job}), 0)) FROM jobs WHERE study_id = studies.id
     ) FROM studies WHERE id = ANY(:ids)
 """
-_STANDS = "jobs.id, status, end_reason, paused_at IS NOT NULL"
-# Of jobs that have not ended a report tells where they stand and on how many hosts, and nothing that moves with them.
-_CAME_TO = "jobs.id, status, end_reason, attempt, CASE WHEN status = ANY(:over) THEN jobs.revision END"
+_STATE_OF_JOB = "jobs.id, status, end_reason, paused_at IS NOT NULL"
+# A report shows the state and the hosts of jobs that have not ended, and nothing that changes with each step.
+_RESULT_OF_JOB = "jobs.id, status, end_reason, attempt, CASE WHEN status = ANY(:terminal) THEN jobs.revision END"
 
 
 def of_metrics(session: Session, job_id: str) -> str:
     """The version of a job's metrics. Raises `JobNotFound`."""
-    found = _of_metrics(session, [job_id])
-    if not found:
+    rows = _of_metrics(session, [job_id])
+    if not rows:
         raise JobNotFound(job_id)
-    return str(found)
+    return str(rows)
 
 
-def of_metrics_of(session: Session, job_ids: Sequence[str]) -> str:
-    """The version of the metrics of all these jobs; one that there is not has none."""
+def of_jobs_metrics(session: Session, job_ids: Sequence[str]) -> str:
+    """The version of the metrics of all these jobs. Jobs that do not exist are left out."""
     return str(_of_metrics(session, job_ids))
 
 
@@ -91,23 +91,23 @@ def of_logs(session: Session, job_id: str) -> str:
 
 
 def of_events(session: Session, job_id: str, *, after: int = 0) -> str:
-    """The version of a job's history behind an event: none changes or goes, and one may appear before others."""
+    """The version of a job's history after an event: a count, because events never change or go away."""
     return str(session.scalar(select(func.count()).where(JobEvent.job_id == job_id, JobEvent.id > after)))
 
 
 def of_studies(session: Session, study_ids: Sequence[str]) -> Mapping[str, str]:
-    """The versions of those of these studies that there are, by id: with their jobs as a study shows them."""
-    return _of_studies(session, _STANDS, study_ids)
+    """The versions of these studies with their jobs, by id. Studies that do not exist are left out."""
+    return _of_studies(session, _STATE_OF_JOB, study_ids)
 
 
 def of_study(session: Session, study_id: str) -> str:
     """The version of one study. Raises `StudyNotFound`."""
-    return _one(of_studies(session, [study_id]), study_id)
+    return _version_of(of_studies(session, [study_id]), study_id)
 
 
 def of_report(session: Session, study_id: str) -> str:
     """The version of a study's report. Raises `StudyNotFound`."""
-    return _one(_of_studies(session, _CAME_TO, [study_id]), study_id)
+    return _version_of(_of_studies(session, _RESULT_OF_JOB, [study_id]), study_id)
 
 
 def _of_metrics(session: Session, job_ids: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -124,12 +124,13 @@ def _of_job(session: Session, query: TextClause, job_id: str) -> str:
 def _of_studies(session: Session, of_job: str, study_ids: Sequence[str]) -> Mapping[str, str]:
     query = text(_STUDIES.format(of_job=of_job)).bindparams(bindparam("ids", type_=ARRAY(String)))
     values: dict[str, Any] = {"ids": list(study_ids)}
-    if ":over" in of_job:
-        query, values["over"] = query.bindparams(bindparam("over", type_=ARRAY(String))), sorted(TERMINAL)
+    if ":terminal" in of_job:
+        query = query.bindparams(bindparam("terminal", type_=ARRAY(String)))
+        values["terminal"] = sorted(TERMINAL)
     return {row[0]: str(tuple(row[1:])) for row in session.execute(query, values)}
 
 
-def _one(found: Mapping[str, str], study_id: str) -> str:
-    if study_id not in found:
+def _version_of(versions: Mapping[str, str], study_id: str) -> str:
+    if study_id not in versions:
         raise StudyNotFound(study_id)
-    return found[study_id]
+    return versions[study_id]

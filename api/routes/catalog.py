@@ -1,10 +1,10 @@
-"""What can be trained: the models. The datasets are those of `api.routes.datasets`."""
+"""The models that can be trained."""
 
 from fastapi import Response
 
 from api.callers import router
 from api.deps import Cursor, IfNoneMatch, PageLimit, ServicesHere
-from api.polling.entity_tags import UNCHANGED, answer_once
+from api.polling.entity_tags import UNCHANGED, answer_or_304
 from jobs.db.cursors import part_of
 from jobs.model.catalog import MODELS, Model
 from jobs.views.base import Listed
@@ -21,6 +21,6 @@ async def list_models(
         Model(name=name, description="A function of an installed package, allowed by the operator", tables=True)
         for name in services.site.models
     ]
-    every = [*MODELS.values(), *external]
-    page = part_of(every, limit=limit, cursor=cursor, of="models", key=lambda model: model.name)
-    return answer_once(Listed[Model].model_validate(page), if_none_match)
+    models = [*MODELS.values(), *external]
+    page = part_of(models, limit=limit, cursor=cursor, of="models", key=lambda model: model.name)
+    return answer_or_304(Listed[Model].model_validate(page), if_none_match)

@@ -1,4 +1,4 @@
-"""The datasets that a spec can name: built-in ones, and those that people register, with their versions."""
+"""Datasets: the built-in ones, and those that people register, with their versions."""
 
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from api.deps import (
     schema_body,
 )
 from api.openapi import problems
-from api.polling.entity_tags import UNCHANGED, answer_once, tag_of, tagged_with
+from api.polling.entity_tags import UNCHANGED, answer_or_304, tag_of, tagged_with
 from api.problems import invalid
 from api.routes.jobs import Key
 from jobs.data import uploads, versions
@@ -56,7 +56,7 @@ VersionPath = Annotated[int, Path(ge=1, lt=2**31, description="The version, from
     status_code=201,
     response_model=DatasetVersionView,
     responses=problems(
-        s409="The key came before with another body",
+        s409="The Idempotency-Key was used with another body",
         s413="The body is too large",
         s415="The body is not JSON",
     ),
@@ -68,12 +68,12 @@ def register_dataset(
     body: Annotated[bytes, Depends(json_body)],
     idempotency_key: Key = None,
 ) -> Response:
-    """Register data under a name, as its next version. Jobs can train on it once a worker has validated it."""
+    """Register data as the next version of a dataset. Jobs can train on it when a worker has validated it."""
     new = _new_dataset(body)
     request_sha256 = body_sha256("dataset", body)
     with services.sessions.begin() as session:
         row = _registered_before(session, caller, idempotency_key, request_sha256)
-        replayed = row is not None
+        is_replay = row is not None
         if row is None:
             _check(session, services, caller, new)
             row = versions.register(session, new, owner=caller.user, key=idempotency_key, request_sha256=request_sha256)
@@ -81,7 +81,7 @@ def register_dataset(
             audit.record(session, caller.actor, "dataset.registered", subject, source=new.source, upload=new.upload)
         view = DatasetVersionView.model_validate(row)
     headers = {"Location": f"/v1/datasets/{view.name}/versions/{view.version}", **_tagged(view)}
-    return as_json(view, 201, headers | ({"Idempotency-Replayed": "true"} if replayed else {}))
+    return as_json(view, 201, headers | ({"Idempotency-Replayed": "true"} if is_replay else {}))
 
 
 def _new_dataset(body: bytes) -> NewDataset:
@@ -90,7 +90,7 @@ def _new_dataset(body: bytes) -> NewDataset:
     except ValidationError as error:
         raise InvalidSpec(field_problems(error)) from None
     if new.name in DATASETS:
-        raise invalid([FieldProblem("name", "this is the name of a built-in dataset: take another", new.name)])
+        raise invalid([FieldProblem("name", "this is the name of a built-in dataset; choose another", new.name)])
     return new
 
 
@@ -102,31 +102,31 @@ def _registered_before(session: Session, caller: Caller, key: str | None, sha256
 
 
 def _check(session: Session, services: Services, caller: Caller, new: NewDataset) -> None:
-    """Refuse data that no worker could look at. Raises `InvalidSpec`, `Forbidden`."""
+    """Refuse data that no worker could read. Raises `InvalidSpec`, `Forbidden`."""
     places = {"source": new.source, "validation": new.validation if isinstance(new.validation, str) else None}
-    found = misplaced({field: place for field, place in places.items() if place is not None}, services.site)
+    problems_found = misplaced({field: place for field, place in places.items() if place is not None}, services.site)
     if new.upload is not None:
         try:
             caller.require_owner(f"upload {new.upload}", uploads.for_dataset(session, new.upload).owner)
         except UploadNotFound:
-            found.append(FieldProblem("upload", "there is no such upload", new.upload))
+            problems_found.append(FieldProblem("upload", "there is no such upload", new.upload))
         except (UploadGone, UploadInUse, UploadUnfinished) as error:
-            found.append(FieldProblem("upload", str(error), new.upload))
-    if found:
-        raise InvalidSpec(found)
+            problems_found.append(FieldProblem("upload", str(error), new.upload))
+    if problems_found:
+        raise InvalidSpec(problems_found)
 
 
 @routes.get("/datasets", response_model=Listed[DatasetLine], responses=UNCHANGED)
 def list_datasets(
     services: ServicesHere, limit: PageLimit = 100, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """List the datasets that a spec can name, by name, page by page: built-in ones, and the newest version of others.
+    """List the datasets that a spec can name, by name: built-in ones, and the newest version of others.
 
-    With `If-None-Match` an unchanged page is answered with 304.
+    With `If-None-Match` an unchanged page gets 304.
     """
     with services.sessions() as session:
         page = versions.list_datasets(session, limit=limit, cursor=cursor)
-    return answer_once(Listed[DatasetLine](items=page.items, next_cursor=page.next_cursor), if_none_match)
+    return answer_or_304(Listed[DatasetLine](items=page.items, next_cursor=page.next_cursor), if_none_match)
 
 
 @routes.get("/datasets/{dataset}", response_model=DatasetVersions, responses=UNCHANGED | _NO_SUCH_DATASET)
@@ -137,13 +137,13 @@ def get_dataset(
     cursor: Cursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Look a dataset up, with its versions, newest first, page by page. A built-in one has none."""
+    """Get a dataset with its versions, newest first. A built-in dataset has no versions."""
     if dataset in DATASETS:
-        known = DATASETS[dataset]
+        builtin = DATASETS[dataset]
         view = DatasetVersions(
-            name=known.name, description=known.description, builtin=True, newest_ready=None, items=[]
+            name=builtin.name, description=builtin.description, builtin=True, newest_ready=None, items=[]
         )
-        return answer_once(view, if_none_match)
+        return answer_or_304(view, if_none_match)
     with services.sessions() as session:
         page, newest_ready = versions.list_versions(session, dataset, limit=limit, cursor=cursor)
     view = DatasetVersions(
@@ -154,7 +154,7 @@ def get_dataset(
         items=[DatasetVersionView.model_validate(row) for row in page.items],
         next_cursor=page.next_cursor,
     )
-    return answer_once(view, if_none_match)
+    return answer_or_304(view, if_none_match)
 
 
 @routes.get(
@@ -165,23 +165,23 @@ def get_dataset(
 def get_dataset_version(
     dataset: DatasetPath, version: VersionPath, services: ServicesHere, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """Look one version up. With `If-None-Match` an unchanged one is answered with 304."""
+    """Get a version of a dataset. With `If-None-Match` an unchanged version gets 304."""
     with services.sessions() as session:
         view = DatasetVersionView.model_validate(versions.get_version(session, dataset, version))
-    return answer_once(view, if_none_match)
+    return answer_or_304(view, if_none_match)
 
 
 @routes.delete(
     "/datasets/{dataset}/versions/{version}",
     status_code=204,
-    responses=_NO_SUCH_DATASET | problems(s409="Jobs that have not ended train on it"),
+    responses=_NO_SUCH_DATASET | problems(s409="Jobs that have not ended use it"),
 )
 def remove_dataset_version(
     dataset: DatasetPath, version: VersionPath, services: ServicesHere, caller: CallerHere
 ) -> None:
-    """Remove a version, so that no new job can train on it. Whoever registered it, and admins.
+    """Remove a version of a dataset: no new job can train on it. Only for who registered it, and admins.
 
-    Of an upload the files are removed some time later; files below the data roots are left alone.
+    Files of an upload are removed later. Files below the data roots are left alone.
     """
     with services.sessions.begin() as session:
         row = versions.get_version(session, dataset, version, to_change=True)

@@ -1,4 +1,4 @@
-"""Whether the service lives, whether it can work, and its figures for Prometheus. No token is needed here."""
+"""Health, readiness and the figures for Prometheus. These routes need no token."""
 
 from typing import Annotated
 
@@ -17,33 +17,31 @@ routes = APIRouter(tags=["health"])
 
 @routes.get("/healthz")
 async def get_health() -> dict[str, str]:
-    """Say that the process lives."""
+    """Check that the process runs."""
     return {"status": "ok"}
 
 
 @routes.get("/readyz")
 def get_readiness(services: ServicesHere) -> ReadinessView:
-    """Say whether requests can be served: 503 while the database is away, or older than this version needs.
+    """Check that requests can be served: 503 while the database is away, or older than this version needs.
 
-    A broker that is away is no reason: messages only hurry what the database already says.
+    A broker that is away does not matter here: hints only speed things up.
     """
     with services.engine.connect() as connection:
         for table in Base.metadata.sorted_tables:
             connection.execute(select(table).limit(0))
-        found = connection.scalar(text("SELECT max(version_num) FROM alembic_version"))
-    if found is None or found < SCHEMA:
-        raise Unavailable(f"the database is not migrated: it is at {found}, and this version needs {SCHEMA}")
-    schema = "ok" if found == SCHEMA else f"{found}; this version was made for {SCHEMA}"
-    return ReadinessView(schema=schema, broker="ok" if services.broker.answers() else "away")
+        schema = connection.scalar(text("SELECT max(version_num) FROM alembic_version"))
+    if schema is None or schema < SCHEMA:
+        raise Unavailable(f"the database is not migrated: it is at {schema}, and this version needs {SCHEMA}")
+    answer = "ok" if schema == SCHEMA else f"{schema}; this version was made for {SCHEMA}"
+    return ReadinessView(schema=answer, broker="ok" if services.broker.answers() else "away")
 
 
 @routes.get("/metrics", response_class=Response)
-def get_prometheus_metrics(
-    request: Request, accept: Annotated[str, Header(description="Which format")] = ""
-) -> Response:
-    """Answer with Prometheus's text format."""
+def get_prometheus_metrics(request: Request, accept: Annotated[str, Header(description="The format")] = "") -> Response:
+    """Get the figures for Prometheus, in its text format."""
     encode, media_type = choose_encoder(accept)
     state = request.app.state
-    # In this order: one of the two forms ends with a line that says so.
+    # The gauges come first: one of the two formats ends with a line that marks its end.
     page = state.live_gauges.text().encode() + encode(state.registry)
     return Response(page, headers={"Content-Type": media_type})

@@ -1,4 +1,4 @@
-"""The hosts that jobs run on, and what an operator asks of them."""
+"""The hosts that jobs run on: look them up, drain them, forget them."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from api.callers import ADMIN_ONLY, CallerHere, router
 from api.deps import Cursor, HostName, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
 from api.openapi import problems
-from api.polling.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
+from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
 from api.routes.series import MaxPoints
 from jobs.people import audit
 from jobs.scheduling import draining
@@ -37,22 +37,22 @@ _WEEK_MINUTES = 7 * 24 * 60
 def list_hosts(
     services: ServicesHere, limit: PageLimit = 500, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """List the hosts by name, their slots, and which job holds each.
+    """List hosts by name, with their slots and the job on each slot.
 
-    With `If-None-Match` a page is answered with 304 until a host is heard of again, or is no longer.
+    With `If-None-Match` an unchanged page gets 304. A heartbeat, or a missed one, changes a page.
     """
     with services.sessions() as session:
         page = hosts(session, host_timeout_s=services.settings.host_timeout_s, limit=limit, cursor=cursor)
-    untold = {"items": {"__all__": {"heartbeat_age_s"}}}
-    return answer_once(Listed[HostView].model_validate(page), if_none_match, untold=untold)
+    ages = {"items": {"__all__": {"heartbeat_age_s"}}}
+    return answer_or_304(Listed[HostView].model_validate(page), if_none_match, exclude_from_tag=ages)
 
 
 @routes.get("/hosts/{name}", response_model=HostView, responses=UNCHANGED | _NO_SUCH_HOST)
 def get_host(name: HostName, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
-    """Look a host up. With `If-None-Match` it is answered with 304 until it is heard of again, or is no longer."""
+    """Get a host. With `If-None-Match` it gets 304 until its next heartbeat, or until one is missed."""
     with services.sessions() as session:
         view = _view(session, services, name)
-    return answer_once(view, if_none_match, untold={"heartbeat_age_s"})
+    return answer_or_304(view, if_none_match, exclude_from_tag={"heartbeat_age_s"})
 
 
 @routes.get("/hosts/{name}/utilization", response_model=HostUtilizationView, responses=UNCHANGED | _NO_SUCH_HOST)
@@ -61,21 +61,23 @@ def get_host_utilization(
     request: Request,
     services: ServicesHere,
     metric: Annotated[list[HostMetric], Query(description="Only these; repeated")] = [],  # noqa: B006
-    minutes: Annotated[float, Query(gt=0, le=_WEEK_MINUTES, description="The last so many")] = 60,
+    minutes: Annotated[float, Query(gt=0, le=_WEEK_MINUTES, description="How many minutes back")] = 60,
     max_points: MaxPoints = 1000,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read what the whole host was doing, about once a second: its processors, memory, network and disks.
+    """Get the utilization of a whole host, about once a second: processors, memory, network and disks.
 
-    With `If-None-Match` it is answered with 304 until there is a newer sample, however much time went by.
+    With `If-None-Match` it gets 304 until there is a newer sample.
     """
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(host_samples.HOST_UNITS)
+    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(host_samples.HOST_UNITS)
     with services.sessions() as session:
         tag = tag_of(host_samples.version_of(session, name), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = host_samples.host_utilization(session, name, wanted=wanted, minutes=minutes, max_points=max_points)
-    return answer_with(HostUtilizationView.model_validate(found), tag)
+        utilization = host_samples.host_utilization(
+            session, name, wanted=metrics, minutes=minutes, max_points=max_points
+        )
+    return answer_with(HostUtilizationView.model_validate(utilization), tag)
 
 
 @routes.post(
@@ -84,11 +86,11 @@ def get_host_utilization(
     dependencies=[ADMIN_ONLY, Depends(only_json)],
 )
 def drain_host(
-    name: HostName, services: ServicesHere, caller: CallerHere, how: Annotated[Drain | None, Body()] = None
+    name: HostName, services: ServicesHere, caller: CallerHere, drain: Annotated[Drain | None, Body()] = None
 ) -> HostView:
-    """Place nothing new on a host. What runs there goes on, or with `requeue` saves and goes elsewhere."""
+    """Drain a host: no new jobs are placed there. Its jobs go on, or with `requeue` save and move elsewhere."""
     with services.sessions.begin() as session:
-        requeue = how is not None and how.requeue
+        requeue = drain is not None and drain.requeue
         draining.drain(session, name, requeue=requeue)
         audit.record(session, caller.actor, "host.drained", name, requeue=requeue)
         return _view(session, services, name)
@@ -96,7 +98,7 @@ def drain_host(
 
 @routes.post("/hosts/{name}/undrain", responses=_NO_SUCH_HOST, dependencies=[ADMIN_ONLY])
 def undrain_host(name: HostName, services: ServicesHere, caller: CallerHere) -> HostView:
-    """Let jobs be placed on a host again."""
+    """Undrain a host: jobs are placed there again."""
     with services.sessions.begin() as session:
         draining.undrain(session, name)
         audit.record(session, caller.actor, "host.undrained", name)
@@ -112,7 +114,7 @@ def undrain_host(name: HostName, services: ServicesHere, caller: CallerHere) -> 
     dependencies=[ADMIN_ONLY],
 )
 def forget_host(name: HostName, services: ServicesHere, caller: CallerHere) -> None:
-    """Forget a host that is lost. It registers anew if it comes back."""
+    """Forget a lost host. It registers again if it comes back."""
     with services.sessions.begin() as session:
         draining.forget(session, name, host_timeout_s=services.settings.host_timeout_s)
         audit.record(session, caller.actor, "host.forgotten", name)

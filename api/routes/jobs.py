@@ -7,6 +7,7 @@ from fastapi import Depends, Header, Query, Response
 from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
+from api import submissions
 from api.callers import Caller, CallerHere, router
 from api.deps import (
     JSON,
@@ -14,22 +15,18 @@ from api.deps import (
     JobId,
     Services,
     ServicesHere,
-    as_json,
-    body_sha256,
+    idempotency_of,
     json_body,
     patch_body,
     schema_body,
 )
-from api.drafts import accepted, applicant_of, draft_of
 from api.openapi import CREATED, problems
 from api.polling.entity_tags import job_tag
 from api.row_views import job_view
-from jobs.data.resolving import Registry, without_options
+from jobs.data.resolving import without_options
 from jobs.db.tables import Job
-from jobs.insight.advice.quote import preview
 from jobs.lifecycle import store
-from jobs.lifecycle.submission import Idempotency, replayed, submit
-from jobs.model.spec import FieldProblem, InvalidSpec, Spec, merged, parse_spec, spec_from
+from jobs.model.spec import FieldProblem, InvalidSpec, merged, parse_spec, spec_from
 from jobs.people import audit
 from jobs.views.jobs import JobView, Preview
 
@@ -38,7 +35,7 @@ routes = router("jobs")
 _SPECS = {
     "smallest": {"value": {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}},
     "scaled": {
-        "summary": "A batch per GPU, and a rate that grows with the global batch",
+        "summary": "A batch per GPU, and a learning rate that grows with the global batch",
         "value": {
             "name": "fashion-4",
             "dataset": {"source": "fashion-mnist", "validation": 0.1},
@@ -54,18 +51,20 @@ _SPECS = {
 }
 _CHANGES = {"larger batch": {"value": {"batch_size": 128, "dataset": {"validation": 0.2}}}}
 
-_DRY_RUN: dict[int | str, dict[str, Any]] = {200: {"model": Preview, "description": "With `dry_run`: what would run"}}
+_DRY_RUN: dict[int | str, dict[str, Any]] = {
+    200: {"model": Preview, "description": "With `dry_run`: the plan, the quote and warnings"}
+}
 _BODY = {"s413": "The body is too large", "s415": "The body is not JSON"}
 
-_CONFLICT = "The key came before with another body, or the project's queue is full"
+_CONFLICT = "The Idempotency-Key was used with another body, or the project's queue is full"
 
-DryRun = Annotated[bool, Query(description="Only say what would run; nothing is stored")]
+DryRun = Annotated[bool, Query(description="Only check the spec and answer with its plan; store nothing")]
 Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         pattern=r"^[\x20-\x7e]{1,255}$",
-        description="The same key with the same body is answered with the job of the first request",
+        description="A request with the same key and body gets the answer of the first one",
     ),
 ]
 
@@ -85,7 +84,8 @@ def submit_job(
     idempotency_key: Key = None,
 ) -> Response:
     """Submit a training job. It runs as soon as its slots are free."""
-    return _submitted(services, parse_spec(body), caller, dry_run, idempotency_key, body_sha256("submit", body))
+    idempotency = idempotency_of(idempotency_key, "submit", body)
+    return submissions.submit_job(services, caller, parse_spec(body), idempotency=idempotency, dry_run=dry_run)
 
 
 @routes.post(
@@ -103,56 +103,15 @@ def clone_job(
     dry_run: DryRun = False,
     idempotency_key: Key = None,
 ) -> Response:
-    """Submit a job again, with changes to its spec: objects are merged, every other value replaces the old one.
+    """Submit a job again, with changes to its spec. Objects are merged; every other value replaces the old one.
 
     Null is a value, as in a spec: `{"early_stopping": null}` turns early stopping off.
     """
     with services.sessions() as session:
-        original = store.get_job(session, job_id)  # anybody's: what is cloned is only read
+        original = store.get_job(session, job_id)  # anybody's: cloning only reads it
     spec = spec_from(merged(without_options(original.spec, original.dataset_ref), _changes(body)))
-    request_sha256 = body_sha256("clone", job_id, body)
-    return _submitted(services, spec, caller, dry_run, idempotency_key, request_sha256, clone_of=job_id)
-
-
-def _submitted(
-    services: Services,
-    spec: Spec,
-    caller: Caller,
-    dry_run: bool,
-    key: str | None,
-    request_sha256: str,
-    clone_of: str | None = None,
-) -> Response:
-    draft = draft_of(spec, services.site, Registry(services.sessions))
-    spec = draft.spec
-    if dry_run or draft.plan is None:
-        with services.sessions() as session:
-            plan = accepted(session, draft, applicant_of(caller))
-            outlook = preview(session, spec, plan)
-        return as_json(Preview(spec=spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
-    idempotency = Idempotency(key, request_sha256) if key else None
-    with services.sessions.begin() as session:
-        submission = replayed(session, caller.user, idempotency)
-        if submission is None:  # a replay gets its first answer, whatever became of hosts, data and quotas
-            accepted(session, draft, applicant_of(caller))
-            submission = submit(session, spec=spec, plan=draft.plan, owner=caller.user, idempotency=idempotency)
-            _record_submission(session, caller, submission.job, clone_of)
-        created = submission.created
-        job = job_view(submission.job)
-    headers = {"Location": f"/v1/jobs/{job.id}", "ETag": job_tag(job.revision)}
-    if created:
-        services.hints.dispatch()
-    else:
-        headers["Idempotency-Replayed"] = "true"
-    return as_json(job, 201, headers)
-
-
-def _record_submission(session: Session, caller: Caller, job: Job, clone_of: str | None) -> None:
-    told = {"name": job.name, "project": job.project}
-    if clone_of is None:
-        audit.record(session, caller.actor, "job.submitted", job.id, **told)
-    else:
-        audit.record(session, caller.actor, "job.cloned", job.id, **told, clone_of=clone_of)
+    idempotency = idempotency_of(idempotency_key, "clone", job_id, body)
+    return submissions.submit_job(services, caller, spec, idempotency=idempotency, dry_run=dry_run, clone_of=job_id)
 
 
 def _changes(body: bytes) -> dict[str, Any]:
@@ -168,40 +127,40 @@ def _changes(body: bytes) -> dict[str, Any]:
 @routes.post(
     "/jobs/{job_id}/cancel",
     status_code=202,
-    responses=problems(s404="No such job", s409="The job ended otherwise"),
+    responses=problems(s404="No such job", s409="The job has ended otherwise"),
 )
 def cancel_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
-    """Ask for a job's end. A queued job is cancelled at once, a running one within seconds; asking again is fine."""
-    return _asked(services, caller, response, job_id, store.request_cancel, "job.cancelled")
+    """Cancel a job. A queued job ends at once, a running one within seconds. Cancelling it again is fine."""
+    return _steered(services, caller, response, job_id, store.request_cancel, "job.cancelled")
 
 
 @routes.post("/jobs/{job_id}/pause", status_code=202, responses=problems(s404="No such job", s409="The job has ended"))
 def pause_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
-    """Let a job wait: a queued job is not placed, a running one saves and goes back to the queue within a minute.
+    """Pause a job. A queued job is not placed; a running one saves and goes back to the queue within a minute.
 
-    It keeps its place in the queue. Asking again is fine.
+    It keeps its place in the queue. Pausing it again is fine.
     """
-    return _asked(services, caller, response, job_id, store.pause, "job.paused")
+    return _steered(services, caller, response, job_id, store.pause, "job.paused")
 
 
 @routes.post("/jobs/{job_id}/resume", status_code=202, responses=problems(s404="No such job", s409="The job has ended"))
 def resume_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
-    """Let a paused job go on, from its last checkpoint. Asking again is fine."""
-    return _asked(services, caller, response, job_id, store.resume, "job.resumed")
+    """Resume a paused job from its last checkpoint. Resuming it again is fine."""
+    return _steered(services, caller, response, job_id, store.resume, "job.resumed")
 
 
-def _asked(
+def _steered(
     services: Services,
     caller: Caller,
     response: Response,
     job_id: str,
-    ask: Callable[[Session, str], Job],
+    change: Callable[[Session, str], Job],
     action: str,
 ) -> JobView:
     with services.sessions.begin() as session:
         caller.require_steering(session, "job", store.get_job(session, job_id))
-        job = job_view(ask(session, job_id))
+        job = job_view(change(session, job_id))
         audit.record(session, caller.actor, action, job_id)
-    services.hints.dispatch()  # it, or what waited behind it, may be placed now
+    services.hints.dispatch()  # this job, or one behind it in the queue, may be placed now
     response.headers["ETag"] = job_tag(job.revision)
     return job

@@ -1,4 +1,4 @@
-"""The history of a job, as pages and as a live stream, and the stream of all jobs."""
+"""The history of a job, as pages and as a live stream, and the live stream of all jobs."""
 
 from typing import Annotated, Any
 
@@ -6,9 +6,9 @@ from fastapi import Depends, Header, Query, Request, Response
 
 from api.callers import CallerHere, router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, ServicesHere
-from api.live.feed import ALL_JOBS, Wanted
+from api.live.feed import ALL_JOBS, FeedFilter
 from api.live.hub import Hub
-from api.live.positions import FeedPosition, JobPosition, Some, position_in
+from api.live.positions import FeedPosition, JobPosition, PositionT, position_in
 from api.live.response import MEDIA_TYPE, LiveResponse
 from api.openapi import NO_SUCH_JOB
 from api.polling import versions
@@ -29,12 +29,12 @@ _DEFAULT = frozenset({Kind.EVENT, Kind.STATE, Kind.PROGRESS})
 _EXAMPLE = 'event: progress\ndata: {"epoch":1,"epochs":3,"step":40,"steps":63,"eta_s":1.5}\nid: b3k…\n\n'
 _STREAM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE}}
 _JOB_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "A page of the history; or with `Accept: text/event-stream` the live stream",
+    200: {"description": "A page of the history; with `Accept: text/event-stream` the live stream",
           "content": _STREAM},
-    204: {"description": "The stream was read to its end: there is nothing to come back for"},
+    204: {"description": "The stream was read to its end; nothing will follow"},
 }  # fmt: skip
 _FEED: dict[int | str, dict[str, Any]] = {200: {"description": "The live stream", "content": _STREAM}}
-_NOT_AN_ID = "not the id of an event of this stream; leave it out to begin anew"
+_WRONG_EVENT_ID = "this is not the id of an event of this stream; leave it out to start anew"
 
 
 def _hub(request: Request) -> Hub:
@@ -44,7 +44,7 @@ def _hub(request: Request) -> Hub:
 
 HubHere = Annotated[Hub, Depends(_hub)]
 LastEventId = Annotated[
-    str | None, Header(alias="Last-Event-ID", max_length=8000, description="Go on behind this event of the stream")
+    str | None, Header(alias="Last-Event-ID", max_length=8000, description="Continue after this event of the stream")
 ]
 
 
@@ -55,31 +55,31 @@ def list_events(
     services: ServicesHere,
     caller: CallerHere,
     hub: HubHere,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many at once")] = 1000,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="The page size")] = 1000,
     cursor: Cursor = None,
     include: Annotated[
         list[str],
-        Query(description=f"Of a stream: {', '.join(Kind)}; repeated or with commas", max_length=20),
+        Query(description=f"Kinds of events of a stream: {', '.join(Kind)}; repeated or with commas", max_length=20),
     ] = [],  # noqa: B006
     last_event_id: LastEventId = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read the job's history, oldest first; or follow it live, with `Accept: text/event-stream`.
+    """Get the history of a job, oldest first; or follow the job live, with `Accept: text/event-stream`.
 
-    The stream tells the history from its start, then what is added, and the newest `state` and `progress`; if included,
-    also new points of `metrics` and the lines of `logs`. It ends with `end`. See docs/live.md.
+    The stream sends the history from its start, what is added to it, and the newest `state` and `progress`. With
+    `include` it also sends new points of `metrics` and the lines of `logs`. It ends with `end`. See docs/live.md.
     """
     if _wants_stream(request):
-        _refuse(request, "limit", "cursor", why="a stream has no pages")
+        _refuse(request, "limit", "cursor", why="a stream has no pages; leave this out")
         position = _position_of(last_event_id, JobPosition, of=job_id)
         with services.sessions() as session:
             get_job(session, job_id)
         if position.ended:
             return Response(status_code=204)
         _require_room(hub)
-        wanted = _kinds(include) or _DEFAULT
-        return LiveResponse(lambda listener: hub.watching_job(job_id, listener), position, wanted, sha256=caller.sha256)
-    _refuse(request, "include", why="only a stream has it: ask with Accept: text/event-stream")
+        kinds = _kinds(include) or _DEFAULT
+        return LiveResponse(lambda listener: hub.watching_job(job_id, listener), position, kinds, sha256=caller.sha256)
+    _refuse(request, "include", why="only a stream has this parameter; send `Accept: text/event-stream`")
     with services.sessions() as session:
         get_job(session, job_id)
         tag = tag_of(versions.of_events(session, job_id, after=history.position(job_id, cursor)), request.url.query)
@@ -97,17 +97,18 @@ def follow_jobs(
     hub: HubHere,
     project: Annotated[SafeText | None, Query(description="Only jobs of this project")] = None,
     owner: Annotated[SafeText | None, Query(description="Only jobs of this user")] = None,
-    label: Annotated[list[SafeText], Query(description="`key:value`; all of these", max_length=20)] = [],  # noqa: B006
+    label: Annotated[list[SafeText], Query(description="`key:value`; jobs with all of these", max_length=20)] = [],  # noqa: B006
     last_event_id: LastEventId = None,
 ) -> Response:
-    """Follow all jobs live: a `state` whenever one changes, and the `progress` of those that run.
+    """Follow all jobs live: the `state` of each job that changes, and the `progress` of running jobs.
 
-    For a table of jobs: open the stream, then read the list. A job may be told twice; its `revision` says what is news.
+    For a table of jobs, open the stream first and then read the list. A job may come twice; the greater `revision` is
+    the newer one.
     """
     position = _position_of(last_event_id, FeedPosition, of=ALL_JOBS)
     _require_room(hub)
-    wanted = Wanted(project, owner, tuple(_label(text) for text in label))
-    return LiveResponse(hub.watching_all, position, wanted, sha256=caller.sha256)
+    job_filter = FeedFilter(project, owner, tuple(_label(text) for text in label))
+    return LiveResponse(hub.watching_all, position, job_filter, sha256=caller.sha256)
 
 
 def _wants_stream(request: Request) -> bool:
@@ -117,7 +118,7 @@ def _wants_stream(request: Request) -> bool:
 
 def _require_room(hub: Hub) -> None:
     if hub.is_full:
-        raise Unavailable("too many listen already, or the service ends")
+        raise Unavailable("too many live streams are open, or the service is stopping")
 
 
 def _refuse(request: Request, *names: str, why: str) -> None:
@@ -126,20 +127,20 @@ def _refuse(request: Request, *names: str, why: str) -> None:
         raise invalid(wrong)
 
 
-def _position_of(last_event_id: str | None, model: type[Some], *, of: str) -> Some:
+def _position_of(last_event_id: str | None, model: type[PositionT], *, of: str) -> PositionT:
     if not last_event_id:
         return model()
     try:
         return position_in(last_event_id, model, of=of)
     except InvalidCursor:
-        raise invalid([FieldProblem("Last-Event-ID", _NOT_AN_ID, last_event_id[:80])]) from None
+        raise invalid([FieldProblem("Last-Event-ID", _WRONG_EVENT_ID, last_event_id[:80])]) from None
 
 
-def _kinds(given: list[str]) -> frozenset[Kind]:
-    names = [name.strip() for part in given for name in part.split(",") if name.strip()]
+def _kinds(values: list[str]) -> frozenset[Kind]:
+    names = [name.strip() for value in values for name in value.split(",") if name.strip()]
     wrong = [name for name in names if name not in set(Kind)]
     if wrong:
-        why = f"no such kind; there are: {', '.join(Kind)}"
+        why = f"no such kind; allowed: {', '.join(Kind)}"
         raise invalid([FieldProblem("include", why, name[:80]) for name in wrong])
     return frozenset(map(Kind, names))
 

@@ -1,9 +1,9 @@
-"""The way in to the page: a link that is used once, and the session that it is exchanged for.
+"""Sign-in to the page: a link that works once, and the session that it is exchanged for.
 
     hora login --> POST /v1/login-links --> /login?code=... in a browser --> cookies --> /
 
-The code stands in an address, which browsers, proxies and logs keep: so it is good for ten minutes and for one use, and
-the page that it leads to has another address: `/`, or the local one that `next` names, where somebody wanted to go.
+The code is part of an address, and browsers, proxies and logs keep addresses. So it works once and for ten minutes, and
+leads to a page with another address: `/`, or the local one that `next` names.
 """
 
 from typing import Annotated
@@ -22,18 +22,18 @@ from jobs.views.people import LoginLinkView
 routes = router("people", own=True)
 pages = APIRouter(include_in_schema=False)
 
-_NOT_KEPT = {"Cache-Control": "no-store"}
-# A browser takes `//host` and `/\host` for another host's address, whatever control characters stand in between.
+_NO_STORE = {"Cache-Control": "no-store"}
+# Browsers take `//host` and `/\host` for the address of another host, also with control characters in between.
 _LOCAL_PATH = r"^/([^/\\\x00-\x1f\x7f-\x9f][^\\\x00-\x1f\x7f-\x9f]*)?$"
 
 
 @routes.post("/login-links", status_code=201)
 def create_login_link(services: ServicesHere, caller: CallerHere, response: Response) -> LoginLinkView:
-    """Make a link that lets you in to the page: within ten minutes, once, with the scope of your token."""
+    """Create a link that signs you in to the page. It works once, within ten minutes, with the scope of your token."""
     with services.sessions.begin() as session:
         code, expires_at = rights.make_login_link(session, caller.bearer)
         audit.record(session, caller.actor, "login_link.created", caller.user)
-    response.headers.update(_NOT_KEPT)
+    response.headers.update(_NO_STORE)
     return LoginLinkView(path=f"/login?code={code}", expires_at=expires_at)
 
 
@@ -44,7 +44,7 @@ def log_in(
     code: Annotated[str, Query(min_length=1, max_length=200)],
     next_path: Annotated[str, Query(alias="next", pattern=_LOCAL_PATH, max_length=2000)] = "/",
 ) -> Response:
-    """Exchange the code of a link for a session, and go on to the page; to it as well, in a browser, when refused."""
+    """Exchange the code of a link for a session, and redirect to the page. Browsers get there with a bad code, too."""
     address = address_of(request)
     services.limits.charge_attempt(address)
     try:
@@ -53,23 +53,25 @@ def log_in(
             actor = Actor(bearer.user, bearer.token_id, request.state.request_id, address)
             audit.record(session, actor, "session.started", bearer.user)
     except LoginRefused:
-        if "text/html" in request.headers.get("accept", ""):  # a person, who can do more there than with a problem
-            return RedirectResponse("/?signin=refused", 303, _NOT_KEPT)
+        if "text/html" in request.headers.get(
+            "accept", ""
+        ):  # a person, who can do more with the page than with a problem
+            return RedirectResponse("/?signin=refused", 303, _NO_STORE)
         raise
     services.limits.forgive(address)
-    response = RedirectResponse(next_path, 303, _NOT_KEPT)
+    response = RedirectResponse(next_path, 303, _NO_STORE)
     login_sessions.begin(request, response, text, expires_at)
     return response
 
 
 @pages.post("/logout", status_code=204)
 def log_out(request: Request, services: ServicesHere, caller: CallerHere) -> Response:
-    """End the session that asks for it."""
+    """End the caller's session."""
     if caller.bearer.kind == "session":
         with services.sessions.begin() as session:
-            ended = tokens.withdraw(session, caller.bearer.token_id)
+            withdrawn_ids = tokens.withdraw(session, caller.bearer.token_id)
             audit.record(session, caller.actor, "session.ended", caller.user)
-        services.tokens.forget(*ended)
-    response = Response(status_code=204, headers=_NOT_KEPT)
+        services.tokens.forget(*withdrawn_ids)
+    response = Response(status_code=204, headers=_NO_STORE)
     login_sessions.end(request, response)
     return response

@@ -1,4 +1,4 @@
-"""Look jobs up: a list of them, page by page, and one."""
+"""List jobs, and get one."""
 
 import re
 from typing import Annotated, Any
@@ -11,10 +11,10 @@ from api.callers import router
 from api.deps import Cursor, IfNoneMatch, JobId, NameText, PageLimit, SafeText, SearchText, Services, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, job_tag, unchanged
-from api.polling.job_polls import Polls, page_tag, standings_of
+from api.polling.job_tags import JobTags, page_tag, standings_of
 from api.problems import invalid
 from api.row_views import job_view
-from api.unchanged_polls import Polled
+from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
@@ -30,7 +30,7 @@ _DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 
 
 def _written_out(value: Any) -> Any:
-    """Let no number pass for a time."""
+    """Refuse a number in place of a time."""
     if isinstance(value, str) and not _DATE_AND_TIME.match(value):
         raise ValueError("write it as 2030-01-31T09:00:00Z")
     return value
@@ -48,22 +48,22 @@ Labels = Annotated[
 Name = Annotated[NameText | None, Query(description="Jobs of this name")]
 Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
 Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
-Paused = Annotated[bool | None, Query(description="Jobs that a person asked to wait, or all others")]
+Paused = Annotated[bool | None, Query(description="Only paused jobs, or only others")]
 OfStudy = Annotated[str | None, Query(pattern="^[0-9a-z]{1,32}$", description="Jobs of the study with this id")]
-Since = Annotated[Moment | None, Query(description="Jobs that were submitted then or later, in RFC 3339")]
-Until = Annotated[Moment | None, Query(description="Jobs that were submitted before that, in RFC 3339")]
+Since = Annotated[Moment | None, Query(description="Jobs submitted at this time or later, in RFC 3339")]
+Until = Annotated[Moment | None, Query(description="Jobs submitted before this time, in RFC 3339")]
 Search = Annotated[
     SearchText | None,
     Query(
-        description="Jobs with this text in their name, id, owner, dataset's source, model's name, or in a label; "
-        "whatever the case, and no sign stands for others"
+        description="Jobs with this text in their name, id, owner, dataset's source, model's name or a label. "
+        "Upper and lower case are the same; there are no wildcards"
     ),
 ]
 Sort = Annotated[
     Order,
     Query(
-        description="A minus is from the greatest to the least. What has not started or ended comes after all that "
-        "has; jobs without a figure come last either way"
+        description="A minus sorts from the greatest to the least. Jobs that have not started or ended come after "
+        "those that have; jobs without a figure come last in both directions"
     ),
 ]
 
@@ -86,51 +86,51 @@ async def list_all_jobs(
     cursor: Cursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """List jobs, page by page. With `If-None-Match` a page that has not changed is answered with 304."""
-    wanted = Wanted(
+    """List jobs, page by page. With `If-None-Match` an unchanged page gets 304."""
+    query = Wanted(
         JobFilter(
             statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, project=project,
             paused=paused, study=study, since=since, until=until, search=search,
         ),
         order=sort, limit=limit, cursor=cursor,
     )  # fmt: skip
-    # A search takes its time, and polls that share their reads must not wait for it.
+    # A search is slow, and polls that share their reads must not wait for it.
     if if_none_match is None or search is not None:
-        return await run_in_threadpool(_page, services, wanted, if_none_match)
-    tag = await services.polls.page_tag(wanted)
-    return unchanged(tag) if is_known(tag, if_none_match) else await run_in_threadpool(_page, services, wanted)
+        return await run_in_threadpool(_page, services, query, if_none_match)
+    tag = await services.job_tags.page_tag(query)
+    return unchanged(tag) if is_known(tag, if_none_match) else await run_in_threadpool(_page, services, query)
 
 
-def _page(services: Services, wanted: Wanted, if_none_match: str | None = None) -> Response:
+def _page(services: Services, query: Wanted, if_none_match: str | None = None) -> Response:
     with services.sessions() as session:
-        page = list_jobs(session, wanted)
+        page = list_jobs(session, query)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)
     views = [job_view(job, with_classes=False, standing=waiting.get(job.id)) for job in page.items]
-    tag = page_tag(wanted, page.items, waiting, more=page.next_cursor is not None)
+    tag = page_tag(query, page.items, waiting, has_more=page.next_cursor is not None)
     if is_known(tag, if_none_match):
         return unchanged(tag)
     return answer_with(Listed[JobView](items=views, next_cursor=page.next_cursor), tag)
 
 
-def _statuses(given: list[str]) -> frozenset[Status]:
-    names = [name for part in given for name in part.split(",") if name]
+def _statuses(values: list[str]) -> frozenset[Status]:
+    names = [name for value in values for name in value.split(",") if name]
     wrong = [name for name in names if name not in set(Status)]
     if wrong:
         allowed = ", ".join(Status)
-        raise invalid([FieldProblem("status", f"no such status; there are: {allowed}", name[:80]) for name in wrong])
+        raise invalid([FieldProblem("status", f"no such status; allowed: {allowed}", name[:80]) for name in wrong])
     return frozenset(map(Status, names))
 
 
-def _labels(given: list[str]) -> tuple[tuple[str, str], ...]:
-    wrong = [text for text in given if not text.partition(":")[1]]
+def _labels(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    wrong = [text for text in texts if not text.partition(":")[1]]
     if wrong:
         raise invalid([FieldProblem("label", "write it as key:value", text[:80]) for text in wrong])
-    return tuple((key, one_form(value)) for key, _, value in (text.partition(":") for text in given))
+    return tuple((key, one_form(value)) for key, _, value in (text.partition(":") for text in texts))
 
 
 @routes.get("/jobs/{job_id}", response_model=JobView, responses=UNCHANGED | NO_SUCH_JOB)
 async def get_job(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
-    """Look a job up. With `If-None-Match` an unchanged one is answered with 304."""
+    """Get a job. With `If-None-Match` an unchanged job gets 304."""
     return await run_in_threadpool(_job, services, job_id, if_none_match)
 
 
@@ -143,4 +143,4 @@ def _job(services: Services, job_id: str, if_none_match: str | None) -> Response
     return unchanged(tag) if is_known(tag, if_none_match) else answer_with(view, tag)
 
 
-JOB_POLLED = Polled("/v1/jobs/{job_id}", Polls.job_tag)
+POLLED_JOB = PolledRoute("/v1/jobs/{job_id}", JobTags.job_tag)

@@ -1,4 +1,4 @@
-"""Tokens, users, who one is, and what people did."""
+"""Tokens, users, the caller, and the audit log."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ _TOKENS = {
 
 @routes.get("/me")
 def get_me(services: ServicesHere, caller: CallerHere) -> MeView:
-    """Say who calls, and what their token lets them do."""
+    """Get the caller: user, scope, token and projects."""
     with services.sessions() as session:
         projects = rights.projects_of(session, caller.user)
     bearer = caller.bearer
@@ -65,15 +65,15 @@ def create_token(
     services: ServicesHere,
     caller: CallerHere,
     response: Response,
-    asked: Annotated[NewToken, Body(openapi_examples=_TOKENS)],
+    new: Annotated[NewToken, Body(openapi_examples=_TOKENS)],
 ) -> CreatedTokenView:
-    """Make a token. Its text is in this answer and nowhere else; it may do, and lives, no more than your own."""
+    """Create a token. Its text is only in this answer. It cannot have more rights than your own, or expire later."""
     most_per_s = services.limits.rate_of(caller.bearer)
     with services.sessions.begin() as session:
-        text, token = rights.make_token(session, caller.bearer, asked, most_per_s=most_per_s)
+        text, token = rights.make_token(session, caller.bearer, new, most_per_s=most_per_s)
         view = token_view(token)
-        told = view.model_dump(mode="json", include={"user", "scope", "name", "expires_at"})
-        audit.record(session, caller.actor, "token.created", view.id, **told)
+        details = view.model_dump(mode="json", include={"user", "scope", "name", "expires_at"})
+        audit.record(session, caller.actor, "token.created", view.id, **details)
     response.headers["Cache-Control"] = "no-store"
     response.headers["Location"] = f"/v1/tokens/{view.id}"
     return CreatedTokenView(**view.model_dump(), token=text)
@@ -83,14 +83,14 @@ def create_token(
 def list_tokens(
     services: ServicesHere,
     caller: CallerHere,
-    user: Annotated[SafeText | None, Query(description="Whose; null: your own. For admins")] = None,
-    live: Annotated[bool | None, Query(description="Only those that are let in, or only the others")] = None,
+    user: Annotated[SafeText | None, Query(description="Tokens of this user; by default your own. For admins")] = None,
+    live: Annotated[bool | None, Query(description="Only tokens that are valid, or only others")] = None,
     limit: PageLimit = 50,
     cursor: Cursor = None,
 ) -> Listed[TokenView]:
-    """List tokens and sessions, newest first, page by page. Their texts are nowhere to be had."""
+    """List tokens and sessions, newest first. Their texts cannot be shown again."""
     if user not in (None, caller.user) and not caller.may(Scope.ADMIN):
-        raise Forbidden(f"you are {caller.user}, and only an admin sees the tokens of others")
+        raise Forbidden(f"only admins see the tokens of others, and you are {caller.user}")
     with services.sessions() as session:
         page = tokens.list_tokens(session, user=user or caller.user, live=live, limit=limit, cursor=cursor)
         items = [token_view(token) for token in page.items]
@@ -99,7 +99,7 @@ def list_tokens(
 
 @routes.get("/tokens/{token_id}", responses=problems(s404="No such token"))
 def get_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> TokenView:
-    """Look a token up."""
+    """Get a token."""
     with services.sessions() as session:
         token = tokens.get_token(session, token_id)
         caller.require_owner(f"the token {token_id}", token.user_name)
@@ -109,24 +109,24 @@ def get_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> 
 @routes.delete(
     "/tokens/{token_id}",
     status_code=204,
-    responses=problems(s404="No such token", s409="It is the last one of an admin"),
+    responses=problems(s404="No such token", s409="It is the last token of an admin"),
 )
 def revoke_token(token_id: TokenId, services: ServicesHere, caller: CallerHere) -> None:
-    """Revoke a token, and the login links and sessions that came of it. Asking again is fine.
+    """Revoke a token, with its login links and sessions. Revoking it again is fine.
 
-    Other processes of the service refuse it within three seconds.
+    All processes of the service refuse it within three seconds.
     """
     with services.sessions.begin() as session:
         token = tokens.get_token(session, token_id)
         caller.require_owner(f"the token {token_id}", token.user_name)
-        ended = rights.revoke(session, token)
+        revoked_ids = rights.revoke(session, token)
         audit.record(session, caller.actor, "token.revoked", token_id, user=token.user_name, name=token.name)
-    services.tokens.forget(token_id, *ended)
+    services.tokens.forget(token_id, *revoked_ids)
 
 
 @routes.get("/users", dependencies=[ADMIN_ONLY])
 def list_users(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None) -> Listed[UserView]:
-    """List users by name, page by page. There is one for everybody who was ever given a token."""
+    """List users by name: everybody who ever had a token."""
     with services.sessions() as session:
         page = rights.list_users(session, limit=limit, cursor=cursor)
     return Listed(items=[UserView.model_validate(line) for line in page.items], next_cursor=page.next_cursor)
@@ -134,7 +134,7 @@ def list_users(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = N
 
 @routes.patch(
     "/users/{user_name}",
-    responses=problems(s404="No such user", s409="Nobody else is an admin", s415="The body is not JSON"),
+    responses=problems(s404="No such user", s409="The user is the last admin", s415="The body is not JSON"),
     dependencies=[ADMIN_ONLY, Depends(only_json)],
 )
 def change_user(
@@ -143,7 +143,7 @@ def change_user(
     caller: CallerHere,
     change: Annotated[UserChange, Body(openapi_examples={"shut out": {"value": {"disabled": True}}})],
 ) -> UserView:
-    """Disable a user, so that none of their tokens is let in, or enable them again. Their jobs go on."""
+    """Disable a user, or enable them again. The tokens of a disabled user are refused; their jobs go on."""
     action = "user.disabled" if change.disabled else "user.enabled"
     with services.sessions.begin() as session:
         line = rights.set_disabled(session, user_name, disabled=change.disabled)
@@ -155,17 +155,19 @@ def change_user(
 @routes.get("/audit", dependencies=[ADMIN_ONLY])
 def list_audit_entries(
     services: ServicesHere,
-    actor: Annotated[SafeText | None, Query(description="A user's name")] = None,
-    action: Annotated[SafeText | None, Query(description="Such as `job.cancelled`")] = None,
-    subject: Annotated[SafeText | None, Query(description="The id or name of what it was done to")] = None,
-    since: Annotated[Moment | None, Query(description="From this moment on, in RFC 3339")] = None,
-    until: Annotated[Moment | None, Query(description="Before this moment, in RFC 3339")] = None,
+    actor: Annotated[SafeText | None, Query(description="Only actions of this user")] = None,
+    action: Annotated[SafeText | None, Query(description="Only this action, such as `job.cancelled`")] = None,
+    subject: Annotated[
+        SafeText | None, Query(description="Only actions on the job, host, ... with this id or name")
+    ] = None,
+    since: Annotated[Moment | None, Query(description="At this time or later, in RFC 3339")] = None,
+    until: Annotated[Moment | None, Query(description="Before this time, in RFC 3339")] = None,
     limit: PageLimit = 50,
     cursor: Cursor = None,
 ) -> Listed[AuditView]:
-    """Read what people did, newest first, page by page."""
-    wanted = AuditFilter(actor=actor, action=action, subject=subject, since=since, until=until)
+    """List the audit log, newest first."""
+    audit_filter = AuditFilter(actor=actor, action=action, subject=subject, since=since, until=until)
     with services.sessions() as session:
-        page = audit.list_entries(session, wanted, limit=limit, cursor=cursor)
+        page = audit.list_entries(session, audit_filter, limit=limit, cursor=cursor)
         items = [AuditView.model_validate(entry) for entry in page.items]
     return Listed(items=items, next_cursor=page.next_cursor)

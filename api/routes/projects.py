@@ -19,7 +19,7 @@ from api.deps import (
     schema_body,
 )
 from api.openapi import problems
-from api.polling.entity_tags import UNCHANGED, answer_once
+from api.polling.entity_tags import UNCHANGED, answer_or_304
 from jobs.model.spec import InvalidSpec, field_problems
 from jobs.people import audit, projects
 from jobs.views.base import Listed
@@ -30,10 +30,10 @@ routes = router("projects")
 _NEW: dict[str, Any] = {
     "limited": {"summary": "Four slots at once, 100 GPU-hours a month", "value": {
         "name": "vision", "description": "Everything with images", "max_slots": 4, "max_gpu_hours": 100}},
-    "closed": {"summary": "For its members alone", "value": {"name": "secret-plans", "is_open": False}},
+    "closed": {"summary": "Only for its members", "value": {"name": "secret-plans", "is_open": False}},
 }  # fmt: skip
 _CHANGES: dict[str, Any] = {
-    "more": {"summary": "Eight slots, and as many hours as it likes", "value": {"max_slots": 8, "max_gpu_hours": None}},
+    "more": {"summary": "Eight slots, no limit of GPU-hours", "value": {"max_slots": 8, "max_gpu_hours": None}},
     "archive": {"summary": "No new jobs", "value": {"is_archived": True}},
 }
 _NO_SUCH_PROJECT = problems(s404="No such project")
@@ -50,28 +50,28 @@ UserPath = Annotated[
 @routes.post(
     "/projects",
     status_code=201,
-    responses=problems(s409="There is one of this name", s415="The body is not JSON"),
+    responses=problems(s409="A project of this name exists", s415="The body is not JSON"),
     dependencies=[ADMIN_ONLY, Depends(only_json)],
 )
 def create_project(
     services: ServicesHere,
     caller: CallerHere,
     response: Response,
-    asked: Annotated[NewProject, Body(openapi_examples=_NEW)],
+    new: Annotated[NewProject, Body(openapi_examples=_NEW)],
 ) -> ProjectView:
     """Create a project. Admins only."""
-    values = asked.model_dump(exclude={"name"})
+    values = new.model_dump(exclude={"name"})
     with services.sessions.begin() as session:
-        projects.create(session, asked.name, **values)
-        audit.record(session, caller.actor, "project.created", asked.name, **values)
-        project = ProjectView.model_validate(projects.state_of(session, asked.name))
-    response.headers["Location"] = f"/v1/projects/{asked.name}"
+        projects.create(session, new.name, **values)
+        audit.record(session, caller.actor, "project.created", new.name, **values)
+        project = ProjectView.model_validate(projects.state_of(session, new.name))
+    response.headers["Location"] = f"/v1/projects/{new.name}"
     return project
 
 
 @routes.get("/projects")
 def list_projects(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor = None) -> Listed[ProjectView]:
-    """List projects by name, page by page, with what counts against their quotas now."""
+    """List projects by name, with their usage."""
     with services.sessions() as session:
         page = projects.list_projects(session, limit=limit, cursor=cursor)
     return Listed[ProjectView].model_validate(page)
@@ -79,10 +79,10 @@ def list_projects(services: ServicesHere, limit: PageLimit = 50, cursor: Cursor 
 
 @routes.get("/projects/{project}", response_model=ProjectView, responses=UNCHANGED | _NO_SUCH_PROJECT)
 def get_project(project: ProjectPath, services: ServicesHere, if_none_match: IfNoneMatch = None) -> Response:
-    """Look a project up, with what counts against its quotas now."""
+    """Get a project, with its usage."""
     with services.sessions() as session:
         view = ProjectView.model_validate(projects.state_of(session, project))
-    return answer_once(view, if_none_match)
+    return answer_or_304(view, if_none_match)
 
 
 @routes.patch(
@@ -95,9 +95,9 @@ def get_project(project: ProjectPath, services: ServicesHere, if_none_match: IfN
 def change_project(
     project: ProjectPath, services: ServicesHere, caller: CallerHere, body: Annotated[bytes, Depends(patch_body)]
 ) -> Response:
-    """Change a project: null lifts a limit. Nothing that runs is stopped. Admins only.
+    """Change a project. Null removes a limit. Running jobs are not stopped. Admins only.
 
-    The project `default` can be limited, but neither closed nor archived.
+    The project `default` can be limited, but not closed or archived.
     """
     changes = _changes_of(body).model_dump(exclude_unset=True)
     with services.sessions.begin() as session:
@@ -119,7 +119,7 @@ def _changes_of(body: bytes) -> ProjectChanges:
 def add_project_member(
     project: ProjectPath, user_name: UserPath, services: ServicesHere, caller: CallerHere
 ) -> ProjectView:
-    """Let a user submit to a project and steer its jobs. Asking again changes nothing. Admins only."""
+    """Add a member, who may submit to the project and steer its jobs. Adding them again is fine. Admins only."""
     with services.sessions.begin() as session:
         projects.add_member(session, project, user_name)
         audit.record(session, caller.actor, "project.member_added", project, user=user_name)
@@ -132,7 +132,7 @@ def add_project_member(
 def remove_project_member(
     project: ProjectPath, user_name: UserPath, services: ServicesHere, caller: CallerHere
 ) -> None:
-    """Let a user be no member any more; one who is none already stays so. Admins only."""
+    """Remove a member. Removing them again is fine. Admins only."""
     with services.sessions.begin() as session:
         projects.remove_member(session, project, user_name)
         audit.record(session, caller.actor, "project.member_removed", project, user=user_name)

@@ -1,4 +1,4 @@
-"""What a job has written: metrics, utilization, logs and attempts."""
+"""What a job has written: metrics, utilization, logs, and its attempts."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from api.callers import router
 from api.deps import Cursor, IfNoneMatch, JobId, SafeText, SearchText, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling import versions
-from api.polling.entity_tags import UNCHANGED, answer_once, answer_with, is_known, tag_of, unchanged
+from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
 from api.problems import invalid
 from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job, some_jobs
@@ -31,17 +31,24 @@ _MOST_POINTS = 1_000_000  # in one answer of many jobs
 
 MaxPoints = Annotated[
     int,
-    Query(ge=FEWEST_POINTS, le=10_000, description="Of each series; spikes and the newest point are kept"),
+    Query(
+        ge=FEWEST_POINTS,
+        le=10_000,
+        description="At most so many points of each series; spikes and the newest point are kept",
+    ),
 ]
-Bands = Annotated[int, Query(ge=0, le=500, description="Of each series, so many stretches in figures")]
-OnAxis = Annotated[Axis, Query(description="What `x` is")]
-From = Annotated[float | None, Query(alias="from", allow_inf_nan=False, description="On the axis; included")]
-To = Annotated[float | None, Query(allow_inf_nan=False, description="On the axis; included")]
-Limit = Annotated[int, Query(ge=1, le=10_000, description="At most so many at once")]
+Bands = Annotated[int, Query(ge=0, le=500, description="In how many bands each series is summarized; 0 for none")]
+OnAxis = Annotated[Axis, Query(description="The quantity of `x`")]
+From = Annotated[float | None, Query(alias="from", allow_inf_nan=False, description="The first value of `x`")]
+To = Annotated[float | None, Query(allow_inf_nan=False, description="The last value of `x`")]
+Limit = Annotated[int, Query(ge=1, le=10_000, description="The page size")]
 Rank = Annotated[int, Field(ge=-1, le=MAX_GPUS)]
-Ranks = Annotated[list[Rank], Query(description="Only these; repeated. -1 is over all", max_length=100)]
+Ranks = Annotated[
+    list[Rank], Query(description="Only these ranks; repeated. -1 is the series over all ranks", max_length=100)
+]
 Search = Annotated[
-    SearchText | None, Query(description="Lines that contain this text, whatever the case; no sign stands for others")
+    SearchText | None,
+    Query(description="Lines with this text. Upper and lower case are the same; there are no wildcards"),
 ]
 SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
 SampleMetric = Literal[
@@ -75,16 +82,17 @@ def get_metrics(
     bands: Bands = 0,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read the metrics. The time axis is seconds since the job's first start; an epoch ends at its number.
+    """Get the metrics of a job. The time axis is in seconds since the job's first start; an epoch ends at its number.
 
-    Series of rank -1 are over all ranks, with one point an epoch. The epoch axis has those, and of each rank
-    `step_time_p50_s`, `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s`; and what is named, step by step.
+    Series of rank -1 are over all ranks, with one point an epoch. The epoch axis has those, and `step_time_p50_s`,
+    `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s` of each rank. Metrics that `name` names have every
+    step there.
     """
     with services.sessions() as session:
         tag = tag_of(versions.of_metrics(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = series.metrics(
+        of_job = series.metrics(
             session,
             get_job(session, job_id),
             names=name,
@@ -94,14 +102,14 @@ def get_metrics(
             max_points=max_points,
             bands=bands,
         )
-    return answer_with(MetricsView.model_validate({"series": found}), tag)
+    return answer_with(MetricsView.model_validate({"series": of_job}), tag)
 
 
 @routes.get("/metrics", response_model=ManyMetricsView, responses=UNCHANGED)
 def get_metrics_of_many(
     request: Request,
     services: ServicesHere,
-    job: Annotated[list[SomeJob], Query(description="Of these; repeated", min_length=1, max_length=200)],
+    job: Annotated[list[SomeJob], Query(description="Of these jobs; repeated", min_length=1, max_length=200)],
     name: Annotated[list[SafeText], Query(description="Only these; repeated", min_length=1, max_length=20)],
     rank: Ranks = [ALL_RANKS],  # noqa: B006
     axis: OnAxis = "step",
@@ -110,17 +118,17 @@ def get_metrics_of_many(
     max_points: MaxPoints = 1000,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read some metrics of many jobs at once, in the order in which they are asked for.
+    """Get some metrics of many jobs at once, for tables and comparisons.
 
-    For tables and comparisons. Each job has those series that it would have by itself; a job that there is not, or no
-    longer, is left out. Jobs, names, ranks and `max_points`, multiplied, are at most 1,000,000.
+    Jobs come in the sequence of the query; jobs that do not exist are left out. Each job has the series that
+    `/jobs/{job_id}/metrics` has. The product of jobs, names, ranks and `max_points` is at most 1,000,000.
     """
     _require_few(max_points, len(set(job)) * len(set(name)) * len(set(rank)))
     with services.sessions() as session:
-        tag = tag_of(versions.of_metrics_of(session, job), request.url.query)
+        tag = tag_of(versions.of_jobs_metrics(session, job), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = series.metrics_of(
+        series_by_job = series.metrics_of(
             session,
             some_jobs(session, job),
             names=name,
@@ -129,14 +137,14 @@ def get_metrics_of_many(
             stretch=Stretch(start, to),
             max_points=max_points,
         )
-    jobs = [{"id": job_id, "series": of_job} for job_id, of_job in found.items()]
+    jobs = [{"id": job_id, "series": of_job} for job_id, of_job in series_by_job.items()]
     return answer_with(ManyMetricsView.model_validate({"jobs": jobs}), tag)
 
 
-def _require_few(max_points: int, many: int) -> None:
-    """Refuse what could be more points than one answer has."""
-    if many * max_points > _MOST_POINTS:
-        allowed = f"at most {_MOST_POINTS // many} of each of {many} series (jobs x names x ranks)"
+def _require_few(max_points: int, series_count: int) -> None:
+    """Refuse a query that could have more points than one answer may."""
+    if series_count * max_points > _MOST_POINTS:
+        allowed = f"at most {_MOST_POINTS // series_count} of each of {series_count} series (jobs x names x ranks)"
         raise invalid([FieldProblem("max_points", allowed, str(max_points))])
 
 
@@ -153,25 +161,25 @@ def get_utilization(
     bands: Bands = 0,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read what each slot of the job was doing, about once a second, and its hosts.
+    """Get the utilization of a job's slots and hosts, about once a second.
 
-    On the axes of steps and epochs a sample lies where its rank was then; what came before the first step is left out.
+    On the axes of steps and epochs a sample lies at the step of its rank. Samples before the first step are left out.
     """
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or samples.EVERY_METRIC
+    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or samples.EVERY_METRIC
     with services.sessions() as session:
         tag = tag_of(versions.of_samples(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = samples.utilization(
+        utilization = samples.utilization(
             session,
             get_job(session, job_id),
-            wanted=wanted,
+            wanted=metrics,
             axis=axis,
             stretch=Stretch(start, to),
             max_points=max_points,
             bands=bands,
         )
-    return answer_with(UtilizationView.model_validate(found), tag)
+    return answer_with(UtilizationView.model_validate(utilization), tag)
 
 
 @routes.get("/jobs/{job_id}/logs", response_model=LogView, responses=_READ)
@@ -179,42 +187,51 @@ def get_logs(
     job_id: JobId,
     request: Request,
     services: ServicesHere,
-    rank: Annotated[int | None, Query(ge=-1, le=MAX_GPUS, description="Of one rank; -1 is the launcher")] = None,
-    search: Search = None,
-    after: Annotated[int, Query(ge=0, le=_BIGINT, description="Go on behind this line: `next_after`")] = 0,
-    before: Annotated[
-        int | None, Query(ge=1, le=_BIGINT, description="The newest lines before this one: `previous_before`")
+    rank: Annotated[
+        int | None, Query(ge=-1, le=MAX_GPUS, description="Only lines of this rank; -1 is the launcher")
     ] = None,
-    tail: Annotated[int | None, Query(ge=1, le=10_000, description="The newest so many lines")] = None,
+    search: Search = None,
+    after: Annotated[
+        int, Query(ge=0, le=_BIGINT, description="The lines after this one: `next_after` of the previous page")
+    ] = 0,
+    before: Annotated[
+        int | None,
+        Query(ge=1, le=_BIGINT, description="The newest lines before this one: `previous_before` of the previous page"),
+    ] = None,
+    tail: Annotated[int | None, Query(ge=1, le=10_000, description="So many of the newest lines")] = None,
     limit: Limit = 1000,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Read the lines that the ranks printed: the oldest, or with `tail` or `before` the newest; always oldest first."""
+    """Get the lines that the ranks printed: the oldest, or with `tail` or `before` the newest. Oldest first."""
     _require_one_way(after, before, tail)
     with services.sessions() as session:
         tag = tag_of(versions.of_logs(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        wanted = history.LogFilter(rank=rank, search=search, after=after, before=before)
+        log_filter = history.LogFilter(rank=rank, search=search, after=after, before=before)
         newest = tail is not None or before is not None
-        found = history.log_lines(session, job_id, wanted, limit=tail or limit, newest=newest)
-    return answer_with(LogView.model_validate(found), tag)
+        page = history.log_lines(session, job_id, log_filter, limit=tail or limit, newest=newest)
+    return answer_with(LogView.model_validate(page), tag)
 
 
 def _require_one_way(after: int, before: int | None, tail: int | None) -> None:
-    """Refuse what would go on and go back at once."""
+    """Refuse parameters that exclude each other."""
     if before is not None and after:
-        raise invalid([FieldProblem("before", "goes back, and `after` goes on: send one of them", str(before))])
+        raise invalid(
+            [FieldProblem("before", "`before` and `after` exclude each other; send one of them", str(before))]
+        )
     if before is not None and tail is not None:
-        raise invalid([FieldProblem("tail", "is of all lines: with `before`, say how many with `limit`", str(tail))])
+        raise invalid(
+            [FieldProblem("tail", "`tail` and `before` exclude each other; with `before`, set `limit`", str(tail))]
+        )
 
 
 @routes.get("/jobs/{job_id}/attempts", response_model=Listed[AttemptView], responses=_READ)
 def list_attempts(
     job_id: JobId, services: ServicesHere, limit: Limit = 100, cursor: Cursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """List the launches of a job, first to newest."""
+    """List the attempts of a job, oldest first."""
     with services.sessions() as session:
         get_job(session, job_id)
         page = history.attempts(session, job_id, limit=limit, cursor=cursor)
-    return answer_once(Listed[AttemptView].model_validate(page), if_none_match)
+    return answer_or_304(Listed[AttemptView].model_validate(page), if_none_match)

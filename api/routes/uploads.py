@@ -1,4 +1,4 @@
-"""Archives that come in pieces, to become datasets: begin, send, look up, give up."""
+"""Uploads: archives that are sent in pieces, to become datasets."""
 
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from api.callers import Caller, CallerHere, router
 from api.deps import Cursor, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
 from api.middleware import CHUNK_BYTES
 from api.openapi import problems
-from api.polling.entity_tags import UNCHANGED, answer_once
+from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Problem, UnsupportedBody, invalid
 from api.upload_files import UploadFile
 from jobs.data import uploads
@@ -24,7 +24,7 @@ from jobs.views.data import NewUpload, UploadView
 routes = router("datasets")
 
 _OCTETS = "application/octet-stream"
-_WRITTEN_AT_ONCE_BYTES = 1024 * 1024
+_WRITE_BYTES = 1024 * 1024
 _NEW: dict[str, Any] = {
     "archive": {
         "summary": "A .zip with a folder of images for each class",
@@ -53,11 +53,13 @@ def start_upload(
     response: Response,
     new: Annotated[NewUpload, Body(openapi_examples=_NEW)],
 ) -> UploadView:
-    """Begin to upload an archive: its pieces are then put to its content, one after the other."""
+    """Start an upload. Then send the pieces of the archive to its content, one after the other."""
     settings = services.settings
     most_bytes = int(settings.max_upload_gb * 1e9)
     if new.size_bytes > most_bytes:
-        problem = FieldProblem("size_bytes", f"an archive may have {most_bytes} bytes here", str(new.size_bytes))
+        problem = FieldProblem(
+            "size_bytes", f"an archive may have at most {most_bytes} bytes here", str(new.size_bytes)
+        )
         raise invalid([problem])
     upload_files.require_room(settings.datasets, new.size_bytes)
     with services.sessions.begin() as session:
@@ -72,7 +74,7 @@ def start_upload(
 def list_uploads(
     services: ServicesHere, caller: CallerHere, limit: PageLimit = 50, cursor: Cursor = None
 ) -> Listed[UploadView]:
-    """List the caller's own uploads that became no dataset yet, page by page."""
+    """List your own uploads that are not a dataset yet."""
     with services.sessions() as session:
         page = uploads.list_uploads(session, owner=caller.user, limit=limit, cursor=cursor)
     return Listed(items=[upload_view(row) for row in page.items], next_cursor=page.next_cursor)
@@ -82,15 +84,15 @@ def list_uploads(
 def get_upload(
     upload_id: UploadId, services: ServicesHere, caller: CallerHere, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """Look an upload up: `received_bytes` is where its next piece begins. Its owner and admins only."""
-    return answer_once(upload_view(_own(services, caller, upload_id)), if_none_match)
+    """Get an upload. Its next piece starts at `received_bytes`. Only for its owner and admins."""
+    return answer_or_304(upload_view(_owned_upload(services, caller, upload_id)), if_none_match)
 
 
 @routes.put(
     "/uploads/{upload_id}/content",
     responses=_NO_SUCH_UPLOAD
     | problems(
-        s409="The piece begins elsewhere, or another is being sent",
+        s409="The piece has the wrong offset, or another piece is being sent",
         s410="The upload became a dataset, or was removed",
         s413="The piece is too large",
         s415=f"The body is not {_OCTETS}",
@@ -103,28 +105,29 @@ async def put_upload_content(
     request: Request,
     services: ServicesHere,
     caller: CallerHere,
-    offset: Annotated[int, Query(ge=0, lt=2**53, description="Where in the archive the piece begins")],
+    offset: Annotated[int, Query(ge=0, lt=2**53, description="Where in the archive the piece starts")],
 ) -> UploadView:
-    """Send the next piece of an upload, of at most `chunk_bytes`. A piece that came before may come again.
+    """Send the next piece of an upload, of at most `chunk_bytes`. You may send a piece again.
 
-    Pieces come in order: one that begins elsewhere is answered with 409, and the upload says where to go on.
+    Send the pieces one after the other. A piece with another offset gets 409; the upload's `received_bytes` says where
+    to continue.
     """
     received = request.headers.get("content-type")
     if received is None or received.partition(";")[0].strip().lower() != _OCTETS:
         raise UnsupportedBody(received, _OCTETS)
-    await run_in_threadpool(_own, services, caller, upload_id)
+    await run_in_threadpool(_owned_upload, services, caller, upload_id)
     file = await run_in_threadpool(UploadFile, services.settings.datasets, upload_id)
     try:
-        # The file is ours by now: nobody moves the end of what is there.
-        row = await run_in_threadpool(_own, services, caller, upload_id)
+        # This request has locked the file by now: no other one changes the upload.
+        row = await run_in_threadpool(_owned_upload, services, caller, upload_id)
         if row.removed_at is not None:
-            upload_files.remove(services.settings.datasets, upload_id)  # this request may have made it anew
+            upload_files.remove(services.settings.datasets, upload_id)  # this request may have created it again
             raise UploadGone(upload_id)
         _check_place(row, file, offset, request.headers.get("content-length"))
         if offset < row.received_bytes:
             return upload_view(row)
-        size_bytes = await _written(request, file, row)
-        return await run_in_threadpool(_advanced, services, row, size_bytes)
+        size_bytes = await _write_body(request, file, row)
+        return await run_in_threadpool(_advance, services, row, size_bytes)
     finally:
         file.close()
 
@@ -132,11 +135,11 @@ async def put_upload_content(
 @routes.delete(
     "/uploads/{upload_id}",
     status_code=204,
-    responses=_NO_SUCH_UPLOAD | problems(s409="A dataset is made of it"),
+    responses=_NO_SUCH_UPLOAD | problems(s409="A dataset is being made of it"),
 )
 def remove_upload(upload_id: UploadId, services: ServicesHere, caller: CallerHere) -> None:
-    """Give an upload up and remove its bytes. Its owner and admins only. Asking again is fine."""
-    _own(services, caller, upload_id)
+    """Remove an upload and its bytes. Only for its owner and admins. Removing it again is fine."""
+    _owned_upload(services, caller, upload_id)
     with services.sessions.begin() as session:
         uploads.remove(session, upload_id)
         audit.record(session, caller.actor, "upload.removed", upload_id)
@@ -149,7 +152,7 @@ def upload_view(row: Upload) -> UploadView:
     return UploadView(**fields, chunk_bytes=CHUNK_BYTES)
 
 
-def _own(services: Services, caller: Caller, upload_id: str) -> Upload:
+def _owned_upload(services: Services, caller: Caller, upload_id: str) -> Upload:
     with services.sessions() as session:
         row = uploads.get_upload(session, upload_id)
     caller.require_owner(f"upload {upload_id}", row.owner)
@@ -157,11 +160,11 @@ def _own(services: Services, caller: Caller, upload_id: str) -> Upload:
 
 
 def _check_place(row: Upload, file: UploadFile, offset: int, length: str | None) -> None:
-    """Refuse a piece that neither goes on where the last one ended nor has come before."""
+    """Refuse a piece that neither starts where the last one ended nor was sent before."""
     size_bytes = int(length) if length is not None and length.isdecimal() else None
-    came_before = size_bytes is not None and offset + size_bytes <= row.received_bytes
-    if offset > row.received_bytes or (offset < row.received_bytes and not came_before):
-        detail = f"the next piece begins at {row.received_bytes}, and this one at {offset}"
+    was_sent_before = size_bytes is not None and offset + size_bytes <= row.received_bytes
+    if offset > row.received_bytes or (offset < row.received_bytes and not was_sent_before):
+        detail = f"the next piece starts at {row.received_bytes}, this one at {offset}"
         raise Problem(409, "wrong-offset", "Wrong offset", detail)
     if size_bytes is not None and offset + size_bytes > row.size_bytes:
         raise _too_long(row)
@@ -169,33 +172,31 @@ def _check_place(row: Upload, file: UploadFile, offset: int, length: str | None)
         raise UploadGone(row.id)
 
 
-async def _written(request: Request, file: UploadFile, row: Upload) -> int:
-    """Write the body behind what is there, never more than a little of it in memory; how many bytes it had."""
+async def _write_body(request: Request, file: UploadFile, row: Upload) -> int:
+    """Append the body to the file, a little at a time; returns how many bytes it had."""
     start = end = row.received_bytes
-    waiting = bytearray()
+    buffer = bytearray()
     try:
         async for chunk in request.stream():
-            waiting += chunk
-            if end + len(waiting) > row.size_bytes:
+            buffer += chunk
+            if end + len(buffer) > row.size_bytes:
                 raise _too_long(row)
-            if len(waiting) >= _WRITTEN_AT_ONCE_BYTES:
-                await run_in_threadpool(file.write, end, bytes(waiting))
-                end += len(waiting)
-                waiting.clear()
-        await run_in_threadpool(file.write, end, bytes(waiting))
+            if len(buffer) >= _WRITE_BYTES:
+                await run_in_threadpool(file.write, end, bytes(buffer))
+                end += len(buffer)
+                buffer.clear()
+        await run_in_threadpool(file.write, end, bytes(buffer))
     except Problem:
         await run_in_threadpool(file.cut, start)
         raise
     await run_in_threadpool(file.flush)
-    return end + len(waiting) - start
+    return end + len(buffer) - start
 
 
 def _too_long(row: Upload) -> Problem:
-    return invalid(
-        [FieldProblem("", f"the archive was said to have {row.size_bytes} bytes, and this goes beyond them")]
-    )
+    return invalid([FieldProblem("", f"this piece goes beyond the size_bytes of the upload: {row.size_bytes}")])
 
 
-def _advanced(services: Services, row: Upload, size_bytes: int) -> UploadView:
+def _advance(services: Services, row: Upload, size_bytes: int) -> UploadView:
     with services.sessions.begin() as session:
         return upload_view(uploads.advance(session, row.id, offset=row.received_bytes, size_bytes=size_bytes))

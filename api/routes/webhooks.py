@@ -1,4 +1,4 @@
-"""Webhooks: who wants to be told of ends, and what was sent to them. Everybody has their own; admins see all."""
+"""Webhooks: create and change them, and look at their deliveries. Users see their own; admins see all."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from api.callers import Caller, CallerHere, router
 from api.deps import Cursor, IfNoneMatch, PageLimit, SafeText, ServicesHere, as_json, only_json
 from api.openapi import problems
-from api.polling.entity_tags import UNCHANGED, answer_once
+from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Forbidden, invalid
 from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.model.scopes import Scope
@@ -33,20 +33,20 @@ _BODY = problems(s413="The body is too large", s415="The body is not JSON")
     "/webhooks",
     status_code=201,
     response_model=NewWebhookView,
-    responses=problems(s409="The owner has as many as anybody may have") | _BODY,
+    responses=problems(s409="The owner has too many webhooks") | _BODY,
     dependencies=[Depends(only_json)],
 )
-def create_webhook(services: ServicesHere, caller: CallerHere, wanted: Annotated[NewWebhook, Body()]) -> Response:
-    """Have an address told of ends. The answer has the secret by which it knows what is ours, this once."""
-    target = target_of(wanted.url, services.settings.webhooks_allowed)
-    events = sorted(set(wanted.events))
+def create_webhook(services: ServicesHere, caller: CallerHere, new: Annotated[NewWebhook, Body()]) -> Response:
+    """Create a webhook. The answer contains its signing secret, which cannot be shown again."""
+    target = target_of(new.url, services.settings.webhooks_allowed)
+    events = sorted(set(new.events))
     with services.sessions.begin() as session:
-        if wanted.project is not None:
-            _require_membership(session, caller, wanted.project)
-        webhook = store.create(session, owner=caller.user, url=wanted.url, events=events, project=wanted.project)
-        # Not the whole address: its path may be a secret.
-        told = {"host": target.host, "events": events, "project": wanted.project}
-        audit.record(session, caller.actor, "webhook.created", webhook.id, **told)
+        if new.project is not None:
+            _require_membership(session, caller, new.project)
+        webhook = store.create(session, owner=caller.user, url=new.url, events=events, project=new.project)
+        # The log gets the host only: the path may be a secret.
+        details = {"host": target.host, "events": events, "project": new.project}
+        audit.record(session, caller.actor, "webhook.created", webhook.id, **details)
         view = NewWebhookView.model_validate(webhook)
     return as_json(view, 201, {"Location": f"/v1/webhooks/{view.id}", "Cache-Control": "no-store"})
 
@@ -57,29 +57,29 @@ def _require_membership(session: Session, caller: Caller, project: str) -> None:
     except store.UnknownProject:
         raise invalid([FieldProblem("project", "there is no such project", project)]) from None
     if not is_member and not caller.may(Scope.ADMIN):
-        raise Forbidden(f"only members of the project {project} have their webhooks told of its jobs")
+        raise Forbidden(f"only members of the project {project} and admins may create a webhook for it")
 
 
 @routes.get("/webhooks", response_model=Listed[WebhookView], responses=UNCHANGED)
 def list_webhooks(
     services: ServicesHere,
     caller: CallerHere,
-    owner: Annotated[SafeText | None, Query(description="Only this user's; for admins")] = None,
+    owner: Annotated[SafeText | None, Query(description="Only webhooks of this user; for admins")] = None,
     limit: PageLimit = 50,
     cursor: Cursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """List the caller's webhooks; for an admin, everybody's."""
+    """List your webhooks. Admins see everybody's."""
     if owner not in (None, caller.user) and not caller.may(Scope.ADMIN):
         raise Forbidden("only admins see the webhooks of others")
     with services.sessions() as session:
-        page = store.list_webhooks(session, owner=owner or _owner(caller), limit=limit, cursor=cursor)
+        page = store.list_webhooks(session, owner=owner or _visible_owner(caller), limit=limit, cursor=cursor)
     views = [WebhookView.model_validate(webhook) for webhook in page.items]
-    return answer_once(Listed[WebhookView](items=views, next_cursor=page.next_cursor), if_none_match)
+    return answer_or_304(Listed[WebhookView](items=views, next_cursor=page.next_cursor), if_none_match)
 
 
-def _owner(caller: Caller) -> str | None:
-    """Whose webhooks the caller sees; None: everybody's."""
+def _visible_owner(caller: Caller) -> str | None:
+    """Whose webhooks the caller sees; None for everybody's."""
     return None if caller.may(Scope.ADMIN) else caller.user
 
 
@@ -87,19 +87,19 @@ def _owner(caller: Caller) -> str | None:
 def get_webhook(
     webhook_id: WebhookId, services: ServicesHere, caller: CallerHere, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """Look a webhook up."""
+    """Get a webhook."""
     with services.sessions() as session:
-        webhook = store.get(session, webhook_id, owner=_owner(caller))
-    return answer_once(WebhookView.model_validate(webhook), if_none_match)
+        webhook = store.get(session, webhook_id, owner=_visible_owner(caller))
+    return answer_or_304(WebhookView.model_validate(webhook), if_none_match)
 
 
 @routes.patch("/webhooks/{webhook_id}", responses=_NO_SUCH_WEBHOOK | _BODY, dependencies=[Depends(only_json)])
 def change_webhook(
     webhook_id: WebhookId, services: ServicesHere, caller: CallerHere, changes: Annotated[WebhookChanges, Body()]
 ) -> WebhookView:
-    """Disable a webhook, which gives up what waits for it, or enable it again."""
+    """Disable a webhook, or enable it again. Disabling gives up its pending deliveries."""
     with services.sessions.begin() as session:
-        webhook = _to_change(session, webhook_id, caller)
+        webhook = _locked(session, webhook_id, caller)
         store.set_disabled(session, webhook, changes.disabled)
         audit.record(session, caller.actor, "webhook.changed", webhook_id, disabled=changes.disabled)
         return WebhookView.model_validate(webhook)
@@ -107,17 +107,17 @@ def change_webhook(
 
 @routes.delete("/webhooks/{webhook_id}", status_code=204, responses=_NO_SUCH_WEBHOOK)
 def delete_webhook(webhook_id: WebhookId, services: ServicesHere, caller: CallerHere) -> None:
-    """Tell an address of nothing more, and forget its secret."""
+    """Delete a webhook and its secret."""
     with services.sessions.begin() as session:
-        store.remove(session, _to_change(session, webhook_id, caller))
+        store.remove(session, _locked(session, webhook_id, caller))
         audit.record(session, caller.actor, "webhook.deleted", webhook_id)
 
 
 @routes.post("/webhooks/{webhook_id}/test", status_code=202, responses=_DISABLED)
 def test_webhook(webhook_id: WebhookId, services: ServicesHere, caller: CallerHere) -> DeliveryView:
-    """Send a `ping`, to see whether it arrives. Its delivery says how that went, seconds later."""
+    """Send a `ping`. Seconds later its delivery shows whether it arrived."""
     with services.sessions.begin() as session:
-        delivery = store.ping(session, _to_change(session, webhook_id, caller))
+        delivery = store.ping(session, _locked(session, webhook_id, caller))
         audit.record(session, caller.actor, "webhook.tested", webhook_id)
         return _delivery_view(delivery)
 
@@ -135,12 +135,12 @@ def list_deliveries(
     cursor: Cursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """List what was sent to a webhook or waits to be, newest first."""
+    """List the deliveries of a webhook, sent and pending, newest first."""
     with services.sessions() as session:
-        store.get(session, webhook_id, owner=_owner(caller))
+        store.get(session, webhook_id, owner=_visible_owner(caller))
         page = store.deliveries(session, webhook_id, limit=limit, cursor=cursor)
     views = [_delivery_view(delivery) for delivery in page.items]
-    return answer_once(Listed[DeliveryView](items=views, next_cursor=page.next_cursor), if_none_match)
+    return answer_or_304(Listed[DeliveryView](items=views, next_cursor=page.next_cursor), if_none_match)
 
 
 @routes.post(
@@ -151,16 +151,16 @@ def list_deliveries(
 def redeliver_delivery(
     webhook_id: WebhookId, delivery_id: DeliveryId, services: ServicesHere, caller: CallerHere
 ) -> DeliveryView:
-    """Send a delivery once more, with the same id and the same content."""
+    """Send a delivery again, with the same id and content."""
     with services.sessions.begin() as session:
-        webhook = _to_change(session, webhook_id, caller)
+        webhook = _locked(session, webhook_id, caller)
         delivery = store.redeliver(session, webhook, delivery_id)
         audit.record(session, caller.actor, "webhook.redelivered", webhook_id, delivery=delivery_id)
         return _delivery_view(delivery)
 
 
-def _to_change(session: Session, webhook_id: str, caller: Caller) -> Webhook:
-    return store.get(session, webhook_id, owner=_owner(caller), to_change=True)
+def _locked(session: Session, webhook_id: str, caller: Caller) -> Webhook:
+    return store.get(session, webhook_id, owner=_visible_owner(caller), to_change=True)
 
 
 def _delivery_view(row: WebhookDelivery) -> DeliveryView:

@@ -1,4 +1,4 @@
-"""Writing submitted jobs: each with its first event, and once for each Idempotency-Key. Called by the api.
+"""Writing submitted jobs, each with its first event and its Idempotency-Key. Called by the api (`api.submissions`).
 
 Every function works in the caller's transaction; the caller commits.
 
@@ -23,7 +23,7 @@ from jobs.model.states import EventKind, Status
 
 
 class IdempotencyConflict(ValueError):
-    """This Idempotency-Key came before with another body."""
+    """This Idempotency-Key was used before with another body."""
 
 
 @dataclass(frozen=True)
@@ -43,46 +43,30 @@ class StudyPlace:
     repeat: int
 
 
-@dataclass(frozen=True)
-class Submission:
-    """A submitted job, and whether this call created it (or an earlier one with the same key)."""
+def earlier_job(session: Session, owner: str, idempotency: Idempotency | None) -> Job | None:
+    """The job of the first submission with this key. Raises `IdempotencyConflict`.
 
-    job: Job
-    created: bool
-
-
-def submit(
-    session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None
-) -> Submission:
-    """Write a job and its first event. Raises `IdempotencyConflict`."""
-    earlier = replayed(session, owner, idempotency)
-    if earlier is not None:
-        return earlier
-    job = write_job(session, spec=spec, plan=plan, owner=owner)
-    remember_answer(session, owner, idempotency, job_id=job.id)
-    return Submission(job, created=True)
-
-
-def replayed(session: Session, owner: str, idempotency: Idempotency | None) -> Submission | None:
-    """The job that a submission with the same key was answered with before. Raises `IdempotencyConflict`."""
+    Call this before `write_job` in the same transaction: others with this key wait until the commit.
+    """
     earlier = earlier_answer(session, owner, idempotency)
     if earlier is None or earlier.job_id is None:
         return None
-    return Submission(get_job(session, earlier.job_id), created=False)
+    return get_job(session, earlier.job_id)
 
 
-def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str) -> Job:
-    """Write a queued job and its first event. Raises `InvalidSpec` where its dataset was removed meanwhile."""
+def write_job(session: Session, *, spec: Spec, plan: Plan, owner: str, idempotency: Idempotency | None = None) -> Job:
+    """Write a queued job, its first event and its key. Raises `InvalidSpec` if its dataset was removed meanwhile."""
     refs = refs_of(session, [spec.dataset.source])
     job = Job(**_columns(spec, plan, owner, refs))
     session.add(job)
     session.flush()
     add_event(session, job.id, EventKind.SUBMITTED, data={"owner": owner})
+    remember_answer(session, owner, idempotency, job_id=job.id)
     return job
 
 
 def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], *, owner: str) -> list[str]:
-    """Write the jobs of a study and their first events; their ids. They are queued in this order."""
+    """Write the jobs of a study and their first events; returns their ids. They are queued in the sequence given."""
     refs = refs_of(session, {spec.dataset.source for spec, _, _ in jobs})
     rows = [
         {
@@ -96,7 +80,7 @@ def write_jobs(session: Session, jobs: Sequence[tuple[Spec, Plan, StudyPlace]], 
     if rows:
         now = session.execute(select(func.now())).scalar_one()
         for position, row in enumerate(rows):
-            row["created_at"] = now + timedelta(microseconds=position)  # of equal ones the ids would be the order
+            row["created_at"] = now + timedelta(microseconds=position)  # equal ones would be sorted by id
         session.execute(insert(Job), rows)
         events = [{"job_id": row["id"], "kind": EventKind.SUBMITTED, "data": {"owner": owner}} for row in rows]
         session.execute(insert(JobEvent), events)
@@ -122,7 +106,7 @@ def _columns(spec: Spec, plan: Plan, owner: str, refs: Mapping[str, Ref]) -> dic
 
 
 def earlier_answer(session: Session, owner: str, idempotency: Idempotency | None) -> IdempotencyKey | None:
-    """What the same key was answered with before; others with this key wait. Raises `IdempotencyConflict`."""
+    """What the first request with this key was answered with. Raises `IdempotencyConflict`."""
     if idempotency is None:
         return None
     # Two requests with one key take turns here; the second finds the first one's row.

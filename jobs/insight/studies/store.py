@@ -7,7 +7,6 @@ Called by the api. Every function works in the caller's transaction; the caller 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -33,49 +32,47 @@ class StudyNotFound(LookupError):
     """No study has this id."""
 
 
-@dataclass(frozen=True)
-class Submission:
-    """The id of a submitted study, and whether this call created it (or an earlier one with the same key)."""
+def earlier_study(session: Session, owner: str, idempotency: Idempotency | None) -> str | None:
+    """The id of the study of the first submission with this key. Raises `IdempotencyConflict`.
 
-    study_id: str
-    created: bool
+    Call this before `write_study` in the same transaction: others with this key wait until the commit.
+    """
+    earlier = earlier_answer(session, owner, idempotency)
+    return None if earlier is None else earlier.study_id
 
 
-def submit(
+def write_study(
     session: Session,
-    asked: StudySpec,
+    spec: StudySpec,
     cells: Sequence[tuple[Cell, Plan]],
     *,
     owner: str,
     idempotency: Idempotency | None = None,
-) -> Submission:
-    """Write a study and its jobs: the first repeat of every cell before any second. Raises `IdempotencyConflict`."""
-    earlier = replayed(session, owner, idempotency)
-    if earlier is not None:
-        return earlier
+) -> str:
+    """Write a study, its jobs and its key; returns its id. Queues the first repeat of every cell before any second."""
     study = Study(
         id=new_id(),
-        name=asked.name,
+        name=spec.name,
         owner=owner,
-        project=asked.base.get("project", DEFAULT_PROJECT),
-        base=asked.base,
-        grid=asked.grid,
+        project=spec.base.get("project", DEFAULT_PROJECT),
+        base=spec.base,
+        grid=spec.grid,
         cells=[cell.values for cell, _ in cells],
-        repeats=asked.repeats,
-        target=asked.target,
+        repeats=spec.repeats,
+        target=spec.target,
     )
     session.add(study)
     session.flush()
     jobs = [
         (spec_of(cell, repeat), plan, StudyPlace(study.id, position, repeat))
-        for repeat in range(asked.repeats)
+        for repeat in range(spec.repeats)
         for position, (cell, plan) in enumerate(cells)
     ]
     write_jobs(session, jobs, owner=owner)
-    if asked.note is not None:
-        session.add(StudyNote(study_id=study.id, author=owner, text=asked.note))
+    if spec.note is not None:
+        session.add(StudyNote(study_id=study.id, author=owner, text=spec.note))
     remember_answer(session, owner, idempotency, study_id=study.id)
-    return Submission(study.id, created=True)
+    return study.id
 
 
 def get_study(session: Session, study_id: str) -> Study:
@@ -84,14 +81,6 @@ def get_study(session: Session, study_id: str) -> Study:
     if study is None:
         raise StudyNotFound(study_id)
     return study
-
-
-def replayed(session: Session, owner: str, idempotency: Idempotency | None) -> Submission | None:
-    """The study that a submission with the same key was answered with before. Raises `IdempotencyConflict`."""
-    earlier = earlier_answer(session, owner, idempotency)
-    if earlier is None or earlier.study_id is None:
-        return None
-    return Submission(earlier.study_id, created=False)
 
 
 def list_studies(session: Session, *, limit: int, cursor: str | None = None) -> Page[StudyLine]:

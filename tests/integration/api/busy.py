@@ -1,4 +1,4 @@
-"""A cluster in which something of everything goes on: rows that workers would have written, for the figures of it."""
+"""A busy cluster, with some of everything: rows as workers write them, for the tests of figures."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -39,14 +39,14 @@ def an_epoch(sessions: Sessions, lease: Lease, *, step: int, **values: float) ->
         ingest.store_metrics(session, rows)
 
 
-def told(sessions: Sessions, job_id: str, **progress: Any) -> None:
-    """The job has come so far."""
+def set_progress(sessions: Sessions, job_id: str, **progress: Any) -> None:
+    """Set the progress of a job."""
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(progress=progress))
 
 
 def host_sample(sessions: Sessions, host: str, *, age_s: float, **values: float) -> None:
-    """What a whole host did so long ago."""
+    """Store a sample of a whole host, so old."""
     at = datetime.now(UTC) - timedelta(seconds=age_s)
     row = HostSampleRow(**{**dict.fromkeys(HostSampleRow._fields), "host": host, "at": at, **values})  # type: ignore[arg-type]
     with sessions.begin() as session:
@@ -54,7 +54,7 @@ def host_sample(sessions: Sessions, host: str, *, age_s: float, **values: float)
 
 
 def readings(sessions: Sessions, host: str, **reading: Any) -> None:
-    """What the GPUs of a host do."""
+    """Set the readings of a host's GPUs."""
     with sessions.begin() as session:
         changed = {"reading": {"at": datetime.now(UTC).isoformat(), **reading}, "memory_bytes": 2**35}
         session.execute(update(Slot).where(Slot.host == host).values(**changed))
@@ -67,7 +67,7 @@ def a_busy_cluster(sessions: Sessions, submitted: Callable[..., str]) -> Lease:
     with sessions.begin() as session:
         session.execute(update(Host).values(info={"memory_bytes": 2**36}))
     lease = a_live_attempt(sessions, submitted(), slots=(0, 1))
-    told(sessions, lease.job_id, **PROGRESS)
+    set_progress(sessions, lease.job_id, **PROGRESS)
     an_epoch(sessions, lease, step=10, epoch_s=3.0, data_wait_s=3.0, allreduce_s=3.0)
     an_epoch(sessions, lease, step=20, epoch_s=4.0, data_wait_s=1.0, allreduce_s=0.5)
     readings(sessions, "hb", **READING)

@@ -12,15 +12,15 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
-from api.access.rate_limits import Limits
-from api.access.token_cache import Tokens
+from api.access.rate_limits import RateLimits
+from api.access.token_cache import TokenCache
 from api.callers import router
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.model.scopes import Scope
 from jobs.runtime.settings import Settings
 from tests.integration.api.given import TOKEN
-from tests.integration.api.walk import SAFE, Walked, closed_routes
+from tests.integration.api.walk import SAFE, GuardedRoute, closed_routes
 
 Clients = Callable[..., TestClient]
 
@@ -92,7 +92,7 @@ def test_a_body_that_is_broken_does_not_get_by_the_token(api: TestClient, app: F
 def test_no_route_answers_to_less_than_its_scope(app: FastAPI, client_of: Clients) -> None:
     clients = {Scope.READ: client_of("rob", "read"), Scope.SUBMIT: client_of("sue", "submit")}
 
-    def narrower(route: Walked) -> list[TestClient]:
+    def narrower(route: GuardedRoute) -> list[TestClient]:
         return [client for scope, client in clients.items() if not scope.covers(route.needs)]
 
     walked = [(route, client) for route in closed_routes(app) for client in narrower(route)]
@@ -128,13 +128,13 @@ def test_a_token_expires_to_the_second_though_it_is_remembered(sessions: Session
     with sessions() as session:
         sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
     now = 1000.0
-    tokens = Tokens(sessions, None, clock=lambda: now)
-    assert tokens.looked_up(sha256) is not None
+    tokens = TokenCache(sessions, None, clock=lambda: now)
+    assert tokens.look_up(sha256) is not None
     assert tokens.remembered(sha256) is not None
     now += 2
 
     assert tokens.remembered(sha256) is None
-    assert Tokens._FRESH_S > 2
+    assert TokenCache._FRESH_S > 2
 
 
 def test_what_is_remembered_is_looked_up_again_in_three_seconds(sessions: Sessions, client_of: Clients) -> None:
@@ -142,16 +142,16 @@ def test_what_is_remembered_is_looked_up_again_in_three_seconds(sessions: Sessio
     with sessions() as session:
         sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
     now = 1000.0
-    tokens = Tokens(sessions, None, clock=lambda: now)
-    assert tokens.live(sha256) is not None
+    tokens = TokenCache(sessions, None, clock=lambda: now)
+    assert tokens.bearer_of(sha256) is not None
     with sessions.begin() as session:  # as another process does
         session.execute(update(Token).where(Token.sha256 == sha256).values(revoked_at=func.now()))
     now += 2.9
-    assert tokens.live(sha256) is not None
+    assert tokens.bearer_of(sha256) is not None
     now += 0.1
 
-    assert tokens.live(sha256) is None
-    assert not tokens.was_let_in(sha256)
+    assert tokens.bearer_of(sha256) is None
+    assert not tokens.was_valid(sha256)
 
 
 def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
@@ -160,15 +160,15 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
     client_of("tina")
     with sessions() as session:
         token = session.scalars(select(Token).where(Token.user_name == "tina")).one()
-    tokens = Tokens(sessions, None)
+    tokens = TokenCache(sessions, None)
     found = tokens_found(sessions, token.sha256)
 
-    def found_before_the_revocation(*_: object) -> Any:
+    def find_before_the_revocation(*_: object) -> Any:
         tokens.forget(token.id)
         return found
 
-    monkeypatch.setattr("jobs.people.tokens.find", found_before_the_revocation)
-    assert tokens.looked_up(token.sha256) is not None
+    monkeypatch.setattr("jobs.people.tokens.find", find_before_the_revocation)
+    assert tokens.look_up(token.sha256) is not None
 
     assert tokens.remembered(token.sha256) is None
 
@@ -183,16 +183,16 @@ def tokens_found(sessions: Sessions, sha256: str) -> Any:
 def test_the_memory_of_tokens_is_bounded(
     sessions: Sessions, client_of: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Tokens, "_MOST", 2)
+    monkeypatch.setattr(TokenCache, "_MOST", 2)
     for user in ("ann", "ben", "cid"):
         client_of(user)
-    tokens = Tokens(sessions, None)
+    tokens = TokenCache(sessions, None)
     with sessions() as session:
         hashes = session.scalars(select(Token.sha256).where(Token.user_name != "admin").order_by(Token.user_name)).all()
     for sha256 in hashes:
-        assert tokens.looked_up(sha256) is not None
+        assert tokens.look_up(sha256) is not None
 
-    assert [tokens.was_let_in(sha256) for sha256 in hashes] == [False, True, True]
+    assert [tokens.was_valid(sha256) for sha256 in hashes] == [False, True, True]
 
 
 def test_a_use_is_noted_without_a_write_on_each_request(database: str, sessions: Sessions, client_of: Clients) -> None:
@@ -203,16 +203,16 @@ def test_a_use_is_noted_without_a_write_on_each_request(database: str, sessions:
     tina = client_of("tina")
     assert versions()[0][1] is None
     assert tina.get("/v1/me").status_code == 200
-    noted = versions()
-    assert noted[0][1] is not None
+    after_first_use = versions()
+    assert after_first_use[0][1] is not None
     with sessions() as session:
         sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
     for _ in range(3):
-        assert Tokens(sessions, None).looked_up(sha256) is not None
-    assert versions() == noted
+        assert TokenCache(sessions, None).look_up(sha256) is not None
+    assert versions() == after_first_use
     with sessions.begin() as session:
         session.execute(update(Token).where(Token.sha256 == sha256).values(last_used_at=LONG_AGO))
-    assert Tokens(sessions, None).looked_up(sha256) is not None
+    assert TokenCache(sessions, None).look_up(sha256) is not None
 
     assert versions()[0][1] > LONG_AGO
 
@@ -221,7 +221,7 @@ def test_a_token_that_asks_too_often_waits(api: TestClient, app: FastAPI, client
     now = 0.0
     settings = Settings(rate_limit_per_s=5)
     services = app.state.services
-    app.state.services = replace(services, limits=Limits(settings, clock=lambda: now))
+    app.state.services = replace(services, limits=RateLimits(settings, clock=lambda: now))
     ann, ben, slow = client_of("ann"), client_of("ben"), client_of("cid", rate_limit_per_s=0.1)
     limited_admin = client_of("dan", "admin", rate_limit_per_s=1)
 
@@ -241,7 +241,7 @@ def test_a_token_that_asks_too_often_waits(api: TestClient, app: FastAPI, client
 def test_guesses_are_counted_and_lock_nobody_out_who_is_in(api: TestClient, app: FastAPI, client_of: Clients) -> None:
     now = 0.0
     services = app.state.services
-    app.state.services = replace(services, limits=Limits(Settings(auth_failures_per_s=0.5), clock=lambda: now))
+    app.state.services = replace(services, limits=RateLimits(Settings(auth_failures_per_s=0.5), clock=lambda: now))
     ann, new = client_of("ann"), client_of("new")
     assert ann.get("/v1/me").status_code == 200
 
@@ -250,8 +250,8 @@ def test_guesses_are_counted_and_lock_nobody_out_who_is_in(api: TestClient, app:
 
     assert [guess(number) for number in range(12)] == [401] * 10 + [429] * 2
     assert api.get("/login", params={"code": "hora_guess"}).status_code == 429
-    services.tokens._known = {  # looked up long ago
-        sha256: (bearer, 0.0) for sha256, (bearer, _) in services.tokens._known.items()
+    services.tokens._cached = {  # looked up long ago
+        sha256: (bearer, 0.0) for sha256, (bearer, _) in services.tokens._cached.items()
     }
     assert ann.get("/v1/me").status_code == 200
     assert new.get("/v1/me").status_code == 429
@@ -262,7 +262,7 @@ def test_guesses_are_counted_and_lock_nobody_out_who_is_in(api: TestClient, app:
 
 def test_a_good_token_costs_its_address_nothing(app: FastAPI, client_of: Clients) -> None:
     clients = [client_of(f"user{number}") for number in range(12)]
-    limits = Limits(Settings(auth_failures_per_s=0.5), clock=lambda: 0.0)
+    limits = RateLimits(Settings(auth_failures_per_s=0.5), clock=lambda: 0.0)
     app.state.services = replace(app.state.services, limits=limits)
 
     with ThreadPoolExecutor(4) as pool:

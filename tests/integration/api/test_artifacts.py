@@ -66,21 +66,21 @@ def at(job_id: str, path: str = "") -> str:
 
 
 def test_the_list_goes_page_by_page_by_path(api: TestClient, job_id: str) -> None:
-    found, cursor = [], None
+    items, cursor = [], None
     while True:
         page = api.get(at(job_id), params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
-        found += page["items"]
+        items += page["items"]
         assert len(page["items"]) <= 2
         cursor = page["next_cursor"]
         if cursor is None:
             break
-    assert [(item["path"], item["bytes"], item["media_type"]) for item in found] == [
+    assert [(item["path"], item["bytes"], item["media_type"]) for item in items] == [
         ("classes.json", 2010, "application/json"),
         ("größe%.html", 8, "text/html"),
         ("model.keras", len(NETWORK), "application/octet-stream"),
         ("tensorboard/train/events.out.tfevents.1", 6, "application/octet-stream"),
     ]
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", found[0]["modified_at"])
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", items[0]["modified_at"])
 
 
 def test_the_list_has_a_tag_that_changes_with_a_file(api: TestClient, job_id: str, runs: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_file_comes_whole_and_says_what_it_is(api: TestClient, job_id: str, ru
     assert page.headers["Content-Disposition"].startswith("attachment;")
 
 
-def test_text_is_not_packed_on_its_way(api: TestClient, job_id: str) -> None:
+def test_text_is_not_compressed_on_its_way(api: TestClient, job_id: str) -> None:
     answer = api.get(at(job_id, "classes.json"), headers={"Accept-Encoding": "gzip"})
     assert answer.headers.get("Content-Encoding", "identity") == "identity"
     assert answer.headers["Content-Length"] == "2010"

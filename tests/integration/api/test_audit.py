@@ -113,23 +113,23 @@ def test_every_route_that_changes_something_is_walked_here(app: FastAPI) -> None
 def test_every_change_is_written_down(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
     a_host(sessions, "ha")
     me = api.get("/v1/me").json()["token_id"]
-    known = {"data_root": str(tmp_path)}
+    values = {"data_root": str(tmp_path)}
     for change in CHANGES:
         if change.route == "forget_host":
             with sessions.begin() as session:
                 session.execute(update(Host).values(heartbeat_at=func.now() - timedelta(days=1)))
         before = len(entries(sessions))
         method, path = change.request.split()
-        body = change.body and {name: _filled(value, known) for name, value in change.body.items()}
-        answer = api.request(method, path.format(**known), json=body, headers={"X-Request-ID": f"of-{change.route}"})
+        body = change.body and {name: _filled(value, values) for name, value in change.body.items()}
+        answer = api.request(method, path.format(**values), json=body, headers={"X-Request-ID": f"of-{change.route}"})
         assert answer.status_code in (200, 201, 202, 204), f"{change}: {answer.text}"
         document = answer.json() if answer.content else {}
-        known |= {change.route: str(document["id"])} if "id" in document else {}
+        values |= {change.route: str(document["id"])} if "id" in document else {}
 
         written = entries(sessions)[before:]
         assert [entry.action for entry in written] == [change.action], change
         (entry,) = written
-        assert entry.subject == (change.subject and change.subject.format(**known)), change
+        assert entry.subject == (change.subject and change.subject.format(**values)), change
         assert (entry.actor, entry.token_id) == ("admin", me)
         assert (entry.request_id, entry.address) == (f"of-{change.route}", "testclient")
 
@@ -184,7 +184,7 @@ def test_the_log_is_read_newest_first_and_filtered(api: TestClient, sessions: Se
             at = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(hours=number // 2)  # two at the same moment
             session.execute(update(AuditEntry).where(AuditEntry.id == entry.id).values(at=at))
 
-    def found(**query: Any) -> list[str]:
+    def listed(**query: Any) -> list[str]:
         """The numbers of the entries, of all pages."""
         numbers, cursor = "", None
         while True:
@@ -195,14 +195,14 @@ def test_the_log_is_read_newest_first_and_filtered(api: TestClient, sessions: Se
             if cursor is None:
                 return list(numbers)
 
-    assert found() == list("543210")
-    assert found(actor="alice") == list("531")
-    assert found(action="job.paused") == list("54")
-    assert found(subject="job1") == list("41")
-    assert found(actor="ben", action="job.cancelled") == list("20")
-    assert found(since="2030-01-01T01:00:00Z") == list("5432")
-    assert found(until="2030-01-01T01:00:00Z") == list("10")
-    assert found(since="2030-01-01T02:00:00+01:00", until="2030-01-01T02:00:00Z") == list("32")
-    assert found(actor="nobody") == []
+    assert listed() == list("543210")
+    assert listed(actor="alice") == list("531")
+    assert listed(action="job.paused") == list("54")
+    assert listed(subject="job1") == list("41")
+    assert listed(actor="ben", action="job.cancelled") == list("20")
+    assert listed(since="2030-01-01T01:00:00Z") == list("5432")
+    assert listed(until="2030-01-01T01:00:00Z") == list("10")
+    assert listed(since="2030-01-01T02:00:00+01:00", until="2030-01-01T02:00:00Z") == list("32")
+    assert listed(actor="nobody") == []
     for wrong in ({"since": "yesterday"}, {"since": "2030-01-01T01:00:00"}, {"until": "1"}, {"cursor": "x"}):
         assert api.get("/v1/audit", params=wrong).status_code == 422, wrong

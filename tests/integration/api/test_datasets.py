@@ -84,7 +84,7 @@ def test_versions_are_numbered_and_begin_by_being_validated(api: TestClient, reg
 
 def test_the_list_has_built_in_ones_as_before_and_the_newest_of_others(api: TestClient, registered: Register) -> None:
     registered()
-    listed = {one["name"]: one for one in api.get("/v1/datasets").json()["items"]}
+    listed = {line["name"]: line for line in api.get("/v1/datasets").json()["items"]}
     for name, known in DATASETS.items():
         assert known.model_dump(mode="json").items() <= listed[name].items()
         assert listed[name]["builtin"]
@@ -94,7 +94,7 @@ def test_the_list_has_built_in_ones_as_before_and_the_newest_of_others(api: Test
         "created_at": None,
     }  # fmt: skip
     registered(ready=False)
-    newest = next(one for one in api.get("/v1/datasets").json()["items"] if one["name"] == "chips")
+    newest = next(line for line in api.get("/v1/datasets").json()["items"] if line["name"] == "chips")
     assert (newest["version"], newest["status"], newest["trainable"]) == (2, "validating", None)
 
 
@@ -105,13 +105,13 @@ def test_lists_go_page_by_page(api: TestClient, registered: Register) -> None:
     cursor: str | None = None
     while True:
         page = api.get("/v1/datasets", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
-        names += [one["name"] for one in page["items"]]
+        names += [item["name"] for item in page["items"]]
         if (cursor := page["next_cursor"]) is None:
             break
     assert names == sorted(["aa", "chips", "zz", *DATASETS])
     page = api.get("/v1/datasets/chips", params={"limit": 2}).json()
     rest = api.get("/v1/datasets/chips", params={"limit": 2, "cursor": page["next_cursor"]}).json()
-    assert [one["version"] for one in page["items"] + rest["items"]] == [3, 2, 1]
+    assert [item["version"] for item in page["items"] + rest["items"]] == [3, 2, 1]
     assert api.get("/v1/datasets/aa", params={"cursor": page["next_cursor"]}).status_code == 422
 
 

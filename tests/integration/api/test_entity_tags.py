@@ -75,7 +75,7 @@ def test_the_list(api: TestClient, submitted: Submit, running: Lease, sessions: 
 
 
 def test_a_tag_is_of_its_query(api: TestClient, running: Lease) -> None:
-    for one, other in (
+    for first_path, second_path in (
         ("/v1/jobs?limit=5", "/v1/jobs?limit=6"),
         ("/v1/jobs?sort=name", "/v1/jobs?sort=-name"),
         ("/v1/jobs", "/v1/jobs?project=default&status=launching"),
@@ -84,9 +84,9 @@ def test_a_tag_is_of_its_query(api: TestClient, running: Lease) -> None:
         (f"/v1/jobs/{running.job_id}/logs", f"/v1/jobs/{running.job_id}/logs?rank=1"),
         (f"/v1/jobs/{running.job_id}/events", f"/v1/jobs/{running.job_id}/events?limit=2"),
     ):
-        tags = [api.get(path).headers["etag"] for path in (one, other)]
+        tags = [api.get(path).headers["etag"] for path in (first_path, second_path)]
         assert tags[0] != tags[1]
-        assert api.get(other, headers={"If-None-Match": tags[0]}).status_code == 200
+        assert api.get(second_path, headers={"If-None-Match": tags[0]}).status_code == 200
 
 
 def test_metrics(api: TestClient, running: Lease, sessions: Sessions) -> None:
@@ -208,13 +208,13 @@ def test_history_and_attempts(api: TestClient, running: Lease, sessions: Session
 
 
 def test_what_is_not_there_is_404_with_a_tag_too(api: TestClient) -> None:
-    known = {"If-None-Match": "*"}
+    any_tag = {"If-None-Match": "*"}
     for part in ("", "/metrics", "/utilization", "/logs", "/events", "/attempts"):
-        assert api.get(f"/v1/jobs/0000{part}", headers=known).json()["type"] == "urn:hora:problem:job-not-found"
+        assert api.get(f"/v1/jobs/0000{part}", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"
     for path in ("/v1/studies/0000", "/v1/studies/0000/report"):
-        assert api.get(path, headers=known).json()["type"] == "urn:hora:problem:study-not-found"
-    assert api.get("/v1/jobs?cursor=x", headers=known).status_code == 422
-    assert api.get("/v1/jobs/0000?verbose=1", headers=known).status_code == 422
+        assert api.get(path, headers=any_tag).json()["type"] == "urn:hora:problem:study-not-found"
+    assert api.get("/v1/jobs?cursor=x", headers=any_tag).status_code == 422
+    assert api.get("/v1/jobs/0000?verbose=1", headers=any_tag).status_code == 422
 
 
 def test_a_poll_needs_a_token_and_is_logged_like_any_request(api: TestClient, running: Lease) -> None:

@@ -19,7 +19,7 @@ STUDY = {
 def test_studies_and_their_report(api: TestClient, sessions: Sessions) -> None:
     study_id = api.post("/v1/studies", json=STUDY).json()["id"]
     url = f"/v1/studies/{study_id}"
-    listed, one, report = (Poll(api, path) for path in ("/v1/studies", url, f"{url}/report"))
+    list_poll, study_poll, report_poll = (Poll(api, path) for path in ("/v1/studies", url, f"{url}/report"))
     jobs = [job["id"] for cell in api.get(f"/v1/studies/{study_id}").json()["cells"] for job in cell["jobs"]]
 
     def launch() -> None:
@@ -45,24 +45,24 @@ def test_studies_and_their_report(api: TestClient, sessions: Sessions) -> None:
             store.touch(session, jobs[1], attempt=1)
 
     for write in (launch, succeed, lambda: api.post(f"/v1/studies/{study_id}/notes", json={"text": "so it is"})):
-        for poll in (listed, one, report):
+        for poll in (list_poll, study_poll, report_poll):
             assert poll.is_unchanged()
         write()
-        for poll in (listed, one, report):
+        for poll in (list_poll, study_poll, report_poll):
             assert not poll.is_unchanged()
-    one.changes_with(pause)
-    assert not listed.is_unchanged()
-    report.is_unchanged()
-    report.changes_with(attempt)
-    for poll in (listed, one, report):
+    study_poll.changes_with(pause)
+    assert not list_poll.is_unchanged()
+    report_poll.is_unchanged()
+    report_poll.changes_with(attempt)
+    for poll in (list_poll, study_poll, report_poll):
         poll.is_unchanged()
     with sessions.begin() as session:
         store.touch(session, jobs[1], progress={"epoch": 3})
-    assert all(poll.is_unchanged() for poll in (listed, one, report))  # none of them tells progress
-    listed.changes_with(lambda: api.post("/v1/studies", json=STUDY))
+    assert all(poll.is_unchanged() for poll in (list_poll, study_poll, report_poll))  # none of them tells progress
+    list_poll.changes_with(lambda: api.post("/v1/studies", json=STUDY))
     with sessions.begin() as session:
         session.execute(update(Study).where(Study.id == study_id).values(ended_at=func.now()))
-    assert not one.is_unchanged()
+    assert not study_poll.is_unchanged()
 
 
 @pytest.mark.parametrize("form", ["markdown", "csv"])
@@ -76,7 +76,7 @@ def test_every_form_of_a_report_has_a_tag_of_its_own(api: TestClient, form: str)
 
 def test_hosts(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions)
-    listed, one = Poll(api, "/v1/hosts"), Poll(api, "/v1/hosts/ha")
+    list_poll, host_poll = Poll(api, "/v1/hosts"), Poll(api, "/v1/hosts/ha")
 
     def beat() -> None:
         with sessions.begin() as session:
@@ -87,9 +87,9 @@ def test_hosts(api: TestClient, sessions: Sessions) -> None:
             session.execute(update(Host).values(heartbeat_at=seconds(-(10**9))))
 
     for write in (beat, lambda: api.post("/v1/hosts/ha/drain"), lose):
-        for poll in (listed, one):
+        for poll in (list_poll, host_poll):
             assert poll.is_unchanged()
         write()
-        for poll in (listed, one):
+        for poll in (list_poll, host_poll):
             assert not poll.is_unchanged()
-    listed.changes_with(lambda: a_host(sessions, "hb"))
+    list_poll.changes_with(lambda: a_host(sessions, "hb"))

@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy import func, update
 
 import migrations
-from api.deps import Tokens
+from api.deps import TokenCache
 from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
@@ -38,8 +38,8 @@ def test_any_other_token_is_refused(api: TestClient, subtests: pytest.Subtests) 
 
 
 def test_a_revoked_token_is_refused_soon(api: TestClient, sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Tokens._FRESH_S <= 5
-    monkeypatch.setattr(Tokens, "_FRESH_S", 0)
+    assert TokenCache._FRESH_S <= 5
+    monkeypatch.setattr(TokenCache, "_FRESH_S", 0)
     assert api.get("/v1/jobs").status_code == 200
     with sessions.begin() as session:
         session.execute(update(Token).values(revoked_at=func.now()))
@@ -61,16 +61,16 @@ def test_a_secret_is_in_the_answer_that_hands_it_out_and_nowhere_else(
 ) -> None:
     browser = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
     browser.portal = api.portal
-    made = api.post("/v1/tokens", json={"name": "x", "user": "alice"}).json()
+    new = api.post("/v1/tokens", json={"name": "x", "user": "alice"}).json()
     link = api.post("/v1/login-links").json()["path"]
     assert browser.get(link).status_code == 303
-    texts = [TOKEN, made["token"], link.partition("=")[2], browser.cookies["hora_session"], "hora_mistyped"]
+    texts = [TOKEN, new["token"], link.partition("=")[2], browser.cookies["hora_session"], "hora_mistyped"]
     answers = [
         browser.get(link), browser.get("/v1/me"), browser.post("/v1/jobs", json=SPEC),
         *(api.get("/v1/me", headers={"Authorization": f"Bearer {text}"}) for text in texts),
-        *(api.get(f"/v1/{path}") for path in ("tokens", "tokens?user=alice", f"tokens/{made['id']}", "users", "audit")),
-        api.delete(f"/v1/tokens/{made['id']}"),
-        api.get("/v1/me", headers={"Authorization": f"Bearer {made['token']}"}),
+        *(api.get(f"/v1/{path}") for path in ("tokens", "tokens?user=alice", f"tokens/{new['id']}", "users", "audit")),
+        api.delete(f"/v1/tokens/{new['id']}"),
+        api.get("/v1/me", headers={"Authorization": f"Bearer {new['token']}"}),
     ]  # fmt: skip
     assert {answer.status_code for answer in answers} == {200, 204, 401, 403}
     with psycopg.connect(database) as connection:

@@ -64,18 +64,18 @@ def test_a_broker_that_is_away_is_told_and_keeps_nothing_from_working(configurat
     assert (answer.status_code, answer.json()["broker"]) == (200, "away")
 
 
-@pytest.mark.parametrize(("found", "status"), [("0002", 503), ("9999", 200), (None, 503)])
+@pytest.mark.parametrize(("schema", "status"), [("0002", 503), ("9999", 200), (None, 503)])
 def test_the_version_of_the_schema_is_looked_at(
-    api: TestClient, sessions: Sessions, found: str | None, status: int
+    api: TestClient, sessions: Sessions, schema: str | None, status: int
 ) -> None:
     version = table("alembic_version", column("version_num"))
     with sessions.begin() as session:
         session.execute(delete(version))
-        if found is not None:
-            session.execute(insert(version).values(version_num=found))
+        if schema is not None:
+            session.execute(insert(version).values(version_num=schema))
     answer = api.get("/readyz")
     assert answer.status_code == status
-    assert (found or "not migrated") in answer.json()["schema" if status == 200 else "detail"]
+    assert (schema or "not migrated") in answer.json()["schema" if status == 200 else "detail"]
 
 
 def test_the_version_of_the_tables_is_that_of_the_newest_migration() -> None:

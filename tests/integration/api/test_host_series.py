@@ -119,20 +119,20 @@ def test_old_samples_of_hosts_go_in_batches(sessions: Sessions, monkeypatch: pyt
         host_samples(sessions, [{}] * 3, host=host)
     host_samples(sessions, [{}] * 3, host="hc")
     old, batches, most = OldHostSamples(keep_days=30), 1, 0
-    before = left(sessions)
+    before = samples_left(sessions)
     while True:
         with sessions.begin() as session:
             more = old.remove_some(session)
-        most, before = max(most, before - left(sessions)), left(sessions)
+        most, before = max(most, before - samples_left(sessions)), samples_left(sessions)
         if not more:
             break
         batches += 1
-    assert (left(sessions), most) == (9, 4)
+    assert (samples_left(sessions), most) == (9, 4)
     assert batches <= 9
     with sessions.begin() as session:
         assert old.remove_some(session)  # the next pass begins with the first host
 
 
-def left(sessions: Sessions) -> int:
+def samples_left(sessions: Sessions) -> int:
     with sessions() as session:
         return session.scalar(select(func.count()).select_from(HostSample)) or 0

@@ -66,18 +66,18 @@ def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) ->
 def test_only_a_drain_that_says_so_moves_the_jobs_there(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     for name in ("ha", "hb", "hc"):
         a_host(sessions, name, slots=4)
-    here, spanning, elsewhere, over = (submitted() for _ in range(4))
-    place(sessions, here, Share("ha", (0, 1)))
+    on_ha, spanning, elsewhere, ended = (submitted() for _ in range(4))
+    place(sessions, on_ha, Share("ha", (0, 1)))
     place(sessions, spanning, Share("hb", (0,)), Share("ha", (2,)))
     place(sessions, elsewhere, Share("hc", (0, 1)))
-    ended = place(sessions, over, Share("ha", (3,)), Share("hc", (2,)))
+    ended = place(sessions, ended, Share("ha", (3,)), Share("hc", (2,)))
     with sessions.begin() as session:
         leases.end(session, ended, EndReason.COMPLETED)
 
     api.post("/v1/hosts/ha/drain", json={"requeue": False})
     assert preempted(sessions) == {}
     assert api.post("/v1/hosts/ha/drain", json={"requeue": True}).status_code == 200
-    assert preempted(sessions) == {here: "host ha is drained", spanning: "host ha is drained"}
+    assert preempted(sessions) == {on_ha: "host ha is drained", spanning: "host ha is drained"}
     (attempt,) = api.get(f"/v1/jobs/{spanning}/attempts").json()["items"]
     assert attempt["shares"] == [{"host": "hb", "slots": [0]}, {"host": "ha", "slots": [2]}]
     assert attempt["preempted_for"] == "host ha is drained"
@@ -86,14 +86,14 @@ def test_only_a_drain_that_says_so_moves_the_jobs_there(api: TestClient, submitt
 
     api.post("/v1/hosts/ha/drain", json={"requeue": True})
     with sessions() as session:
-        kinds = session.scalars(select(JobEvent.kind).where(JobEvent.job_id == here)).all()
+        kinds = session.scalars(select(JobEvent.kind).where(JobEvent.job_id == on_ha)).all()
     assert kinds.count("preempt_requested") == 1
 
 
 def test_a_host_tells_how_far_its_clock_is_off(
     api: TestClient, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told(ahead_s: float) -> dict[str, Any]:
+    def info_of_clock_ahead(ahead_s: float) -> dict[str, Any]:
         monkeypatch.setattr(registration, "time", SimpleNamespace(time=lambda: time.time() + ahead_s))
         with sessions.begin() as session:
             assert registration.beat(session, "ha")
@@ -102,9 +102,9 @@ def test_a_host_tells_how_far_its_clock_is_off(
 
     with sessions.begin() as session:
         registration.register(session, "ha", {"cores": 2}, [SlotInfo(0, "cpu", "CPU share")])
-    assert abs(told(0)["clock_offset_s"]) < 5
-    assert told(90)["clock_offset_s"] == pytest.approx(90, abs=5)
-    assert told(-90) == {"cores": 2, "clock_offset_s": pytest.approx(-90, abs=5)}
+    assert abs(info_of_clock_ahead(0)["clock_offset_s"]) < 5
+    assert info_of_clock_ahead(90)["clock_offset_s"] == pytest.approx(90, abs=5)
+    assert info_of_clock_ahead(-90) == {"cores": 2, "clock_offset_s": pytest.approx(-90, abs=5)}
 
 
 def test_a_drain_sees_what_a_pass_that_was_under_way_placed(

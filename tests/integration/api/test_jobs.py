@@ -19,14 +19,14 @@ Submit = Callable[..., str]
 
 def pages(api: TestClient, **parameters: Any) -> list[list[str]]:
     """The ids on each page of a list, by following the cursors."""
-    found, cursor = [], None
+    ids_by_page, cursor = [], None
     while True:
         answer = api.get("/v1/jobs", params=parameters | ({"cursor": cursor} if cursor else {}))
         assert answer.status_code == 200, answer.text
-        found.append([job["id"] for job in answer.json()["items"]])
+        ids_by_page.append([job["id"] for job in answer.json()["items"]])
         cursor = answer.json()["next_cursor"]
         if cursor is None:
-            return found
+            return ids_by_page
 
 
 def move(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> None:

@@ -23,7 +23,7 @@ from tests.integration.api.busy import (
     an_epoch,
     host_sample,
     readings,
-    told,
+    set_progress,
 )
 from tests.integration.api.given import a_host
 
@@ -59,13 +59,13 @@ def test_a_running_job_tells_how_far_it_is(api: TestClient, submitted: Submit, s
 
 def test_its_gpus_tell_what_they_do(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id = a_busy_cluster(sessions, submitted).job_id
-    found = starting(read(api), "hora_gpu_")
+    gauges = starting(read(api), "hora_gpu_")
     expected = {
         "utilization_ratio": 0.93, "memory_used_bytes": 2**30, "memory_bytes": 2**35, "power_watts": 310.5,
         "temperature_celsius": 61,
     }  # fmt: skip
     slots = [("hb", "0", job_id), ("hb", "1", job_id)]  # the other two are leased by nobody
-    assert found == {f"hora_gpu_{name}": dict.fromkeys(slots, value) for name, value in expected.items()}
+    assert gauges == {f"hora_gpu_{name}": dict.fromkeys(slots, value) for name, value in expected.items()}
 
 
 def test_hosts_tell_what_they_do(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -101,7 +101,7 @@ def test_what_is_not_known_has_no_sample(api: TestClient, submitted: Submit, ses
     a_host(sessions, "hb", kind="gpu")
     lease = a_live_attempt(sessions, submitted())
     assert starting(read(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
-    told(sessions, lease.job_id, **{**PROGRESS, "eta_s": None, "metrics": {"loss": None}})
+    set_progress(sessions, lease.job_id, **{**PROGRESS, "eta_s": None, "metrics": {"loss": None}})
     an_epoch(sessions, lease, step=10, epoch_s=0.0, data_wait_s=0.0)
     readings(sessions, "hb", percent=None, memory_bytes=None, power_w=20.0, is_lost=False)
     found = read(api)

@@ -148,7 +148,7 @@ def test_the_page_lets_in_whoever_types_a_token(client_of: Clients, browser: Tes
 def test_of_two_who_come_with_a_link_one_gets_in(client_of: Clients, sessions: Sessions) -> None:
     code = link(client_of("alice")).partition("=")[2]
 
-    def come() -> None:
+    def sign_in() -> None:
         with sessions.begin() as session:
             tokens.start_session(session, code)
 
@@ -159,7 +159,7 @@ def test_of_two_who_come_with_a_link_one_gets_in(client_of: Clients, sessions: S
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
             tokens.start_session(session, code)
-            second = pool.submit(come)
+            second = pool.submit(sign_in)
             until(somebody_waits, what="the second comes while the first is being let in")
         with pytest.raises(LoginRefused):
             second.result(timeout=120)

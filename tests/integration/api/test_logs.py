@@ -65,19 +65,19 @@ def test_logs_are_searched(api: TestClient, submitted: Submit, sessions: Session
     lines = ["loss 0.5", "LOSS_0.4", "Verlust ÄHNLICH", "100 %", "a\\b", "LossX"]
     log_lines(sessions, job_id, [(n % 2, text) for n, text in enumerate(lines)])
 
-    def found(search: str, **parameters: object) -> list[str]:
+    def matches(search: str, **parameters: object) -> list[str]:
         answer = api.get(f"/v1/jobs/{job_id}/logs", params={"search": search, **parameters})
         assert answer.status_code == 200, answer.text
         return [line["text"] for line in answer.json()["items"]]
 
-    assert found("loss") == ["loss 0.5", "LOSS_0.4", "LossX"]
-    assert found("Loss", tail=2) == ["LOSS_0.4", "LossX"]
-    assert found("loss", rank=0) == ["loss 0.5"]
-    assert found("LOSS", limit=1) == ["loss 0.5"]
-    assert found("ähnlich") == ["Verlust ÄHNLICH"]
-    assert (found("%"), found("_"), found("\\")) == (["100 %"], ["LOSS_0.4"], ["a\\b"])  # each stands for itself
-    assert found("s_0") == ["LOSS_0.4"]
-    assert found("nothing") == []
+    assert matches("loss") == ["loss 0.5", "LOSS_0.4", "LossX"]
+    assert matches("Loss", tail=2) == ["LOSS_0.4", "LossX"]
+    assert matches("loss", rank=0) == ["loss 0.5"]
+    assert matches("LOSS", limit=1) == ["loss 0.5"]
+    assert matches("ähnlich") == ["Verlust ÄHNLICH"]
+    assert (matches("%"), matches("_"), matches("\\")) == (["100 %"], ["LOSS_0.4"], ["a\\b"])  # each stands for itself
+    assert matches("s_0") == ["LOSS_0.4"]
+    assert matches("nothing") == []
 
 
 def test_lines_that_are_too_many_to_search_are_said_to_be(

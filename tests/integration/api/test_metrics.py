@@ -123,15 +123,15 @@ def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: 
         session.execute(update(Host).where(Host.name == "hc").values(drained_at=func.now()))
         long_ago = func.now() - timedelta(hours=1)
         session.execute(update(Host).where(Host.name == "hd").values(drained_at=func.now(), heartbeat_at=long_ago))
-    found = read(api)
+    figures = read(api)
 
-    assert found["hora_slots"] == {
+    assert figures["hora_slots"] == {
         ("cpu", "free"): 1, ("cpu", "leased"): 1, ("cpu", "quarantined"): 1, ("cpu", "retired"): 1,
         ("cpu", "out_of_service"): 0,
         ("gpu", "free"): 3, ("gpu", "leased"): 0, ("gpu", "quarantined"): 0, ("gpu", "retired"): 3,
         ("gpu", "out_of_service"): 6,
     }  # fmt: skip
-    assert found["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("lost",): 1}
+    assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("lost",): 1}
 
 
 def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -144,15 +144,15 @@ def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Se
     end(sessions, preempted, EndReason.PREEMPTED)
     an_attempt(sessions, job_id)
     end(sessions, an_attempt(sessions, submitted(), slots=(2,)), EndReason.BAD_DATA)
-    found = read(api)
+    figures = read(api)
 
-    ended = {labels[0]: value for labels, value in found["hora_attempts_ended_total"].items() if value}
+    ended = {labels[0]: value for labels, value in figures["hora_attempts_ended_total"].items() if value}
     assert ended == {"rank_failed": 1, "preempted": 1, "bad_data": 1}
-    assert found["hora_attempts_live"] == {(): 1}
-    assert found["hora_restarts_total"] == {(): 2}
-    assert found["hora_preemptions_total"] == {(): 1}
-    assert found["hora_jobs"]["launching",] == 1
-    assert found["hora_jobs"]["failed",] == 1
+    assert figures["hora_attempts_live"] == {(): 1}
+    assert figures["hora_restarts_total"] == {(): 2}
+    assert figures["hora_preemptions_total"] == {(): 1}
+    assert figures["hora_jobs"]["launching",] == 1
+    assert figures["hora_jobs"]["failed",] == 1
 
 
 def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -168,21 +168,21 @@ def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessi
         change(sessions, lease, **columns)
         if slot < 2:
             end(sessions, lease, EndReason.INTERNAL_ERROR)
-    found = read(api)
+    figures = read(api)
 
-    waits = buckets(found, "hora_queue_wait_seconds")
+    waits = buckets(figures, "hora_queue_wait_seconds")
     assert waits["0.1"] == 0
     assert waits["0.5"] == waits["1.0"] == 1
     assert waits["5.0"] == waits["15.0"] == 2
     assert waits["60.0"] == waits["86400.0"] == 3
-    assert waits["+Inf"] == found["hora_queue_wait_seconds_count"][()] == 4
-    assert found["hora_queue_wait_seconds_sum"][()] == pytest.approx(100_062.5)
-    dispatches = buckets(found, "hora_dispatch_latency_seconds")
+    assert waits["+Inf"] == figures["hora_queue_wait_seconds_count"][()] == 4
+    assert figures["hora_queue_wait_seconds_sum"][()] == pytest.approx(100_062.5)
+    dispatches = buckets(figures, "hora_dispatch_latency_seconds")
     assert (dispatches["0.05"], dispatches["0.1"], dispatches["0.25"], dispatches["1.0"]) == (0, 1, 2, 3)
-    assert found["hora_dispatch_latency_seconds_count"][()] == 3
-    launches = buckets(found, "hora_launch_latency_seconds")
+    assert figures["hora_dispatch_latency_seconds_count"][()] == 3
+    launches = buckets(figures, "hora_launch_latency_seconds")
     assert (launches["0.01"], launches["2.5"], launches["5.0"], launches["+Inf"]) == (1, 1, 2, 2)
-    assert found["hora_launch_latency_seconds_sum"][()] == pytest.approx(5)
+    assert figures["hora_launch_latency_seconds_sum"][()] == pytest.approx(5)
 
 
 def test_what_was_added_up_is_counted_once_and_only_once(

@@ -21,19 +21,19 @@ Submit = Callable[..., str]
 @pytest.fixture
 def trained(submitted: Submit, sessions: Sessions) -> list[str]:
     """Three jobs: one of four epochs, one with a restart that made steps void, and one with steps in blocks."""
-    whole, restarted, packed = (submitted() for _ in range(3))
-    for job_id in (whole, packed):
+    uninterrupted, restarted, in_blocks = (submitted() for _ in range(3))
+    for job_id in (uninterrupted, in_blocks):
         an_attempt(sessions, job_id)
     an_attempt(sessions, restarted, 1)
     an_attempt(sessions, restarted, 2, resumed_step=4)
-    for job_id, epochs, attempt in ((whole, 4, 1), (restarted, 3, 1), (restarted, 2, 2), (packed, 3, 1)):
+    for job_id, epochs, attempt in ((uninterrupted, 4, 1), (restarted, 3, 1), (restarted, 2, 2), (in_blocks, 3, 1)):
         for name in ("loss", "val_accuracy"):
             points = [(4 * n, n / 8 / attempt) for n in range(attempt, epochs + 1)]
             metric_points(sessions, job_id, points, name=name, rank=-1, attempt=attempt)
     metric_points(sessions, restarted, [(step, 1.0) for step in range(1, 8)], attempt=1)
     metric_points(sessions, restarted, [(step, 2.0) for step in range(5, 9)], attempt=2)
-    metric_points(sessions, packed, [(step, step / 100) for step in range(1, 2000)])
-    return [packed, whole, restarted]
+    metric_points(sessions, in_blocks, [(step, step / 100) for step in range(1, 2000)])
+    return [in_blocks, uninterrupted, restarted]
 
 
 def read(api: TestClient, path: str, **parameters: Any) -> Any:
@@ -45,7 +45,7 @@ def read(api: TestClient, path: str, **parameters: Any) -> Any:
 def test_each_job_has_the_series_that_it_has_by_itself(
     api: TestClient, trained: list[str], subtests: pytest.Subtests
 ) -> None:
-    asked: list[dict[str, Any]] = [
+    queries: list[dict[str, Any]] = [
         {"name": "val_accuracy", "rank": -1, "max_points": 40},
         {"name": ["loss", "val_accuracy"], "rank": [-1, 0]},
         {"name": "loss", "rank": [-1, 0], "axis": "epoch", "from": 0.5, "to": 2},
@@ -54,7 +54,7 @@ def test_each_job_has_the_series_that_it_has_by_itself(
         {"name": "loss", "rank": 0, "from": 3, "to": 6},
         {"name": "nothing", "rank": 0, "axis": "epoch"},
     ]
-    for query in asked:
+    for query in queries:
         with subtests.test(query=query):
             alone = [{"id": one, **read(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained]
             assert read(api, "/v1/metrics", job=trained, **query) == {"jobs": alone}
@@ -62,11 +62,11 @@ def test_each_job_has_the_series_that_it_has_by_itself(
 
 
 def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, trained: list[str]) -> None:
-    packed, whole, restarted = trained
-    asked = [restarted, "0nobody", packed, restarted, whole]
-    jobs = read(api, "/v1/metrics", job=asked, name="loss")["jobs"]
+    in_blocks, uninterrupted, restarted = trained
+    queried_ids = [restarted, "0nobody", in_blocks, restarted, uninterrupted]
+    jobs = read(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
 
-    assert [job["id"] for job in jobs] == [restarted, packed, whole]
+    assert [job["id"] for job in jobs] == [restarted, in_blocks, uninterrupted]
     assert [[(one["name"], one["rank"]) for one in job["series"]] for job in jobs] == 3 * [[("loss", -1)]]
     first = jobs[0]["series"][0]
     assert (first["x"], first["y"]) == ([4, 8], [0.125, 0.125])
@@ -136,13 +136,13 @@ def test_one_tag_is_of_all_of_them(api: TestClient, trained: list[str], submitte
 @contextmanager
 def counted(engine: Engine) -> Iterator[list[str]]:
     """The statements that are sent meanwhile, but for that which reads the points themselves."""
-    sent: list[str] = []
+    statements: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        sent.append(statement)
+        statements.append(statement)
 
     event.listen(engine, "before_cursor_execute", note)
-    yield sent
+    yield statements
     event.remove(engine, "before_cursor_execute", note)
 
 

@@ -40,44 +40,44 @@ def expressions() -> Iterator[str]:
 
 
 @pytest.fixture
-def told(api: TestClient, submitted: Callable[..., str], sessions: Sessions) -> dict[str, set[str]]:
+def labels_by_metric(api: TestClient, submitted: Callable[..., str], sessions: Sessions) -> dict[str, set[str]]:
     """The labels of every metric of a busy cluster, by its name in a query."""
     a_busy_cluster(sessions, submitted)
-    found: dict[str, set[str]] = {"up": set()}
+    labels: dict[str, set[str]] = {"up": set()}
     for family in text_string_to_metric_families(api.get("/metrics").text):
         for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    return labels
 
 
-def test_charts_and_alerts_are_of_figures_that_there_are(told: dict[str, set[str]]) -> None:
-    asked = [(name, expression) for expression in expressions() for name in re.findall(r"\bhora_\w+", expression)]
-    assert len(asked) > 50
-    assert [(name, expression) for name, expression in asked if name not in told] == []
+def test_charts_and_alerts_are_of_figures_that_there_are(labels_by_metric: dict[str, set[str]]) -> None:
+    used = [(name, expression) for expression in expressions() for name in re.findall(r"\bhora_\w+", expression)]
+    assert len(used) > 50
+    assert [(name, expression) for name, expression in used if name not in labels_by_metric] == []
 
 
-def test_they_ask_for_labels_that_these_have(told: dict[str, set[str]]) -> None:
-    asked = 0
+def test_they_ask_for_labels_that_these_have(labels_by_metric: dict[str, set[str]]) -> None:
+    label_count = 0
     for expression in expressions():
         for name, selectors in re.findall(r"\b(hora_\w+|up)\{([^}]*)\}", expression):
             labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selectors))
-            assert labels <= told[name] | OWN_LABELS, expression
-            asked += len(labels)
+            assert labels <= labels_by_metric[name] | OWN_LABELS, expression
+            label_count += len(labels)
         grouped = re.findall(r"by \(([^)]*)\)", expression)
         names = re.findall(r"\bhora_\w+", expression)
         for labels in (set(group.replace(" ", "").split(",")) for group in grouped):
-            assert labels <= {"le"}.union(*(told[name] for name in names)), expression
-            asked += len(labels)
-    assert asked > 50
+            assert labels <= {"le"}.union(*(labels_by_metric[name] for name in names)), expression
+            label_count += len(labels)
+    assert label_count > 50
 
 
-def test_legends_and_messages_name_labels_of_their_figures(told: dict[str, set[str]]) -> None:
+def test_legends_and_messages_name_labels_of_their_figures(labels_by_metric: dict[str, set[str]]) -> None:
     told_by = [(target["expr"], target["legendFormat"]) for panel in panels() for target in panel.get("targets", [])]
     told_by += [(rule["expr"], " ".join(rule["annotations"].values()).replace("$labels.", "")) for rule in RULES]
     for expression, sentence in told_by:
         names = re.findall(r"\bhora_\w+", expression)
-        wanted = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", sentence))
-        assert wanted <= set().union(*(told[name] for name in names)), (expression, sentence)
+        named_labels = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", sentence))
+        assert named_labels <= set().union(*(labels_by_metric[name] for name in names)), (expression, sentence)
 
 
 def test_the_dashboard_is_one_that_grafana_takes() -> None:
@@ -96,7 +96,7 @@ def test_the_dashboard_is_one_that_grafana_takes() -> None:
         assert beside or below, (one, other)
     (source,) = yaml.safe_load((FOLDER / "grafana/provisioning/datasources/prometheus.yml").read_text())["datasources"]
     assert {"type": source["type"], "uid": source["uid"]} == {"type": "prometheus", "uid": "hora-prometheus"}
-    used = {json.dumps(found) for found in _values(DASHBOARD, "datasource")}
+    used = {json.dumps(source) for source in _values(DASHBOARD, "datasource")}
     assert used == {json.dumps({"type": "prometheus", "uid": "hora-prometheus"})}
 
 

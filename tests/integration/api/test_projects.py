@@ -49,15 +49,15 @@ def field_error(answer: Any, field: str) -> str:
 
 
 def test_a_project_is_made_limited_and_looked_up(api: TestClient) -> None:
-    asked = {"name": "vision", "description": "Images", "max_slots": 4, "max_gpu_hours": 100}
-    made = api.post("/v1/projects", json=asked)
-    assert (made.status_code, made.headers["Location"]) == (201, "/v1/projects/vision")
-    project = made.json()
+    document = {"name": "vision", "description": "Images", "max_slots": 4, "max_gpu_hours": 100}
+    created = api.post("/v1/projects", json=document)
+    assert (created.status_code, created.headers["Location"]) == (201, "/v1/projects/vision")
+    project = created.json()
     assert project["is_open"] is True
     assert (project["max_slots"], project["max_queued"], project["max_gpu_hours"]) == (4, None, 100)
     assert project["usage"] | {"renews_at": None} == {"slots": 0, "queued": 0, "gpu_hours": 0, "renews_at": None}
     assert (project["members"], project["archived_at"], project["revision"]) == ([], None, 1)
-    problem(api.post("/v1/projects", json=asked), 409, "project-exists")
+    problem(api.post("/v1/projects", json=document), 409, "project-exists")
     changed = api.patch("/v1/projects/vision", json={"max_slots": None, "max_queued": 9}).json()
     assert (changed["max_slots"], changed["max_queued"], changed["max_gpu_hours"]) == (None, 9, 100)
     assert (changed["description"], changed["revision"]) == ("Images", 2)
@@ -89,15 +89,15 @@ def test_the_default_project_is_limited_but_neither_closed_nor_archived(api: Tes
 def test_projects_are_listed_by_name_page_by_page(api: TestClient) -> None:
     for name in ("zebra", "apes", "mice"):
         api.post("/v1/projects", json={"name": name})
-    found, cursor = [], None
+    names, cursor = [], None
     while True:
         page = api.get("/v1/projects", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
-        found += [project["name"] for project in page["items"]]
+        names += [project["name"] for project in page["items"]]
         assert len(page["items"]) == 2
         cursor = page["next_cursor"]
         if cursor is None:
             break
-    assert found == ["apes", "default", "mice", "zebra"]
+    assert names == ["apes", "default", "mice", "zebra"]
     field_error(api.get("/v1/projects", params={"cursor": "bm90aGluZw"}), "cursor")
 
 

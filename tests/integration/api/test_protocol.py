@@ -1,4 +1,4 @@
-"""HTTP to the letter: what is packed, HEAD, request ids, and submissions that come again."""
+"""HTTP to the letter: compression, HEAD, request ids, and submissions that come again."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,22 +17,22 @@ from tests.integration.api.given import SPEC, a_host
 Submit = Callable[..., str]
 
 
-def test_large_answers_are_packed_for_those_who_ask(api: TestClient, submitted: Submit) -> None:
+def test_large_answers_are_compressed_for_those_who_ask(api: TestClient, submitted: Submit) -> None:
     url = f"/v1/jobs/{submitted()}"
     plain = api.get(url, headers={"Accept-Encoding": "identity"})
-    packed = api.get(url, headers={"Accept-Encoding": "gzip"})
+    compressed = api.get(url, headers={"Accept-Encoding": "gzip"})
 
     assert "content-encoding" not in plain.headers
-    assert packed.headers["content-encoding"] == "gzip"
-    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
-    assert packed.json() == plain.json()
-    assert packed.headers["etag"] == plain.headers["etag"]
-    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
-    known = api.get(url, headers={"Accept-Encoding": "gzip", "If-None-Match": packed.headers["etag"]})
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert int(compressed.headers["content-length"]) < int(plain.headers["content-length"])
+    assert compressed.json() == plain.json()
+    assert compressed.headers["etag"] == plain.headers["etag"]
+    assert compressed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    known = api.get(url, headers={"Accept-Encoding": "gzip", "If-None-Match": compressed.headers["etag"]})
     assert (known.status_code, known.content) == (304, b"")
 
 
-def test_small_answers_and_streams_are_not_packed(api: TestClient, app: FastAPI) -> None:
+def test_small_answers_and_streams_are_not_compressed(api: TestClient, app: FastAPI) -> None:
     def stream() -> StreamingResponse:
         return StreamingResponse(iter(["data: x\n\n"] * 1000), media_type="text/event-stream")
 
@@ -87,14 +87,14 @@ def test_a_key_is_bound_to_its_body_and_its_route(api: TestClient, submitted: Su
     study = {"name": "s", "base": {"dataset": "digits", "learning_rate": 0.001}, "grid": {"gpus": [1]}}
     url = f"/v1/jobs/{first.json()['id']}/clone"
     assert api.post(url, headers={"Idempotency-Key": "k2"}).status_code == 201
-    for path, body, sent in (
+    for path, body, headers in (
         ("/v1/jobs", SPEC | {"gpus": 1}, key),
         (url, SPEC, key),
         (url, {"seed": 7}, {"Idempotency-Key": "k2"}),
         ("/v1/studies", study, key),
         (f"/v1/jobs/{submitted()}/clone", None, {"Idempotency-Key": "k2"}),
     ):
-        answer = api.post(path, json=body, headers=sent)
+        answer = api.post(path, json=body, headers=headers)
         assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict"), (
             answer.text
         )
@@ -121,16 +121,16 @@ def test_short_lists_have_pages_too(api: TestClient, sessions: Sessions) -> None
     for name in ("hc", "ha", "hb"):
         a_host(sessions, name, slots=1)
     for path, key, most in (("/v1/hosts", "name", 2), ("/v1/models", "name", 3)):
-        found, cursor, pages = [], "", 0
+        names, cursor, pages = [], "", 0
         while True:
             document = api.get(f"{path}?limit={most}{cursor}").json()
             assert len(document["items"]) <= most
-            found += [item[key] for item in document["items"]]
+            names += [item[key] for item in document["items"]]
             pages += 1
             if document["next_cursor"] is None:
                 break
             cursor = f"&cursor={document['next_cursor']}"
         assert pages > 1
-        assert found == sorted(set(found))
-        assert found == [item[key] for item in api.get(path).json()["items"]]
+        assert names == sorted(set(names))
+        assert names == [item[key] for item in api.get(path).json()["items"]]
         assert api.get(f"{path}?cursor=x").status_code == 422

@@ -13,7 +13,7 @@ from tests.integration.api.polls import Poll
 Submit = Callable[..., str]
 
 
-def found(api: TestClient, **query: Any) -> list[str]:
+def job_names(api: TestClient, **query: Any) -> list[str]:
     """The names of the jobs on a page, in their order."""
     answer = api.get("/v1/jobs", params=query)
     assert answer.status_code == 200, answer.text
@@ -46,9 +46,9 @@ def test_a_search_goes_with_filters_sorts_and_pages(api: TestClient, subtests: p
     ]
     for query, names in queries:
         with subtests.test(query=query):
-            assert found(api, **query) == names
+            assert job_names(api, **query) == names
     first = api.get("/v1/jobs?search=digits&sort=gpus&limit=3").json()
-    assert found(api, search="digits", sort="gpus", limit=3, cursor=first["next_cursor"]) == ["delta"]
+    assert job_names(api, search="digits", sort="gpus", limit=3, cursor=first["next_cursor"]) == ["delta"]
     for other in ("search=digit&sort=gpus", "sort=gpus", "search=digits&sort=-gpus"):
         assert api.get(f"/v1/jobs?{other}&cursor={first['next_cursor']}").status_code == 422
 
@@ -56,9 +56,9 @@ def test_a_search_goes_with_filters_sorts_and_pages(api: TestClient, subtests: p
 @pytest.mark.usefixtures("four")
 def test_what_many_have_is_found_like_what_few_have(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [{"search": "vision"}, {"search": "i", "sort": "-gpus", "status": "queued,failed"}, {"search": "nobody"}]
-    few = [found(api, **query) for query in queries]
+    few = [job_names(api, **query) for query in queries]
     monkeypatch.setattr(listing, "_FEW", 0)
-    assert [found(api, **query) for query in queries] == few
+    assert [job_names(api, **query) for query in queries] == few
     assert few[0] == ["gamma_1", "Alpha"]
 
 
@@ -80,8 +80,8 @@ def test_jobs_without_figures_are_last_either_way(api: TestClient, submitted: Su
     with sessions.begin() as session:
         for job_id, accuracy in ((ids[1], 0.25), (ids[2], 0.5), (ids[3], float("nan"))):
             store.touch(session, job_id, summary={"val_accuracy": accuracy})
-    assert found(api, sort="-val_accuracy") == ["better", "worse", "neither", "none"]
-    assert found(api, sort="val_accuracy") == ["worse", "better", "none", "neither"]
+    assert job_names(api, sort="-val_accuracy") == ["better", "worse", "neither", "none"]
+    assert job_names(api, sort="val_accuracy") == ["worse", "better", "none", "neither"]
 
 
 @pytest.mark.parametrize("query", ["search=", "search=%00", f"search={'x' * 201}", "sort=spec", "sort=test_accuracy"])

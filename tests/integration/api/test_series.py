@@ -33,13 +33,13 @@ def test_a_job_without_points_has_no_series(api: TestClient, submitted: Submit) 
 
 
 def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other = submitted(), submitted()
-    for each in (job_id, other):
+    job_id, other_id = submitted(), submitted()
+    for each in (job_id, other_id):
         an_attempt(sessions, each)
     for rank in (0, 1):
         metric_points(sessions, job_id, [(step, step + rank) for step in range(1, 9)], rank=rank)
     metric_points(sessions, job_id, [(4, 0.5), (8, 0.75)], name="accuracy", rank=-1)
-    metric_points(sessions, other, [(1, 100.0)])
+    metric_points(sessions, other_id, [(1, 100.0)])
 
     assert [(s["name"], s["rank"]) for s in metrics(api, job_id)] == [("accuracy", -1), ("loss", 0), ("loss", 1)]
     loss = metrics(api, job_id, name="loss")
@@ -280,7 +280,7 @@ def test_a_spike_of_utilization_survives_thinning(api: TestClient, submitted: Su
 
 
 def test_events_and_attempts_come_in_pages(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other = submitted(), submitted()
+    job_id, other_id = submitted(), submitted()
     with sessions.begin() as session:
         for epoch in range(1, 5):
             add_event(session, job_id, EventKind.EPOCH_ENDED, attempt=1, data={"epoch": epoch, "loss": nan})
@@ -294,7 +294,7 @@ def test_events_and_attempts_come_in_pages(api: TestClient, submitted: Submit, s
     assert [event["kind"] for event in told] == ["submitted"] + 4 * ["epoch_ended"]
     assert told[1]["data"] == {"epoch": 1, "loss": None}
     assert second["next_cursor"] is None
-    assert api.get(f"/v1/jobs/{other}/events", params=cursor).status_code == 422
+    assert api.get(f"/v1/jobs/{other_id}/events", params=cursor).status_code == 422
     assert api.get(f"/v1/jobs/{job_id}/attempts", params=cursor).status_code == 422
 
     page = api.get(f"/v1/jobs/{job_id}/attempts", params={"limit": 2}).json()

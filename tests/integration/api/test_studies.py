@@ -112,13 +112,13 @@ def test_the_location_leads_there_and_the_tag_says_whether_anything_changed(
     api: TestClient, submitted: Callable[..., Json]
 ) -> None:
     answer = api.post("/v1/studies", json=STUDY)
-    there = answer.headers["location"]
-    assert api.get(there).headers["etag"] == answer.headers["etag"]
+    location = answer.headers["location"]
+    assert api.get(location).headers["etag"] == answer.headers["etag"]
     known = {"If-None-Match": answer.headers["etag"]}
-    assert api.get(there, headers=known).status_code == 304
+    assert api.get(location, headers=known).status_code == 304
 
     api.post(f"/v1/jobs/{ids(answer.json())[0]}/cancel")
-    assert api.get(there, headers=known).json()["counts"]["cancelled"] == 1
+    assert api.get(location, headers=known).json()["counts"]["cancelled"] == 1
 
 
 def test_a_dry_run_says_the_cells_and_stores_nothing(api: TestClient, sessions: Sessions) -> None:
@@ -178,15 +178,15 @@ def test_a_thousand_jobs_are_written_in_a_few_statements(api: TestClient, app: A
 
 
 def test_lists_go_newest_first_page_by_page(api: TestClient, submitted: Callable[..., Json]) -> None:
-    made = [submitted(name=f"s{i}", repeats=1)["id"] for i in range(3)]
-    api.post(f"/v1/studies/{made[1]}/cancel")
+    study_ids = [submitted(name=f"s{i}", repeats=1)["id"] for i in range(3)]
+    api.post(f"/v1/studies/{study_ids[1]}/cancel")
     first = api.get("/v1/studies", params={"limit": 2}).json()
     second = api.get("/v1/studies", params={"limit": 2, "cursor": first["next_cursor"]}).json()
 
-    found = [*first["items"], *second["items"]]
-    assert ([line["id"] for line in found], second["next_cursor"]) == (made[::-1], None)
-    assert [(line["counts"]["cancelled"], line["complete"]) for line in found] == [(0, False), (4, True), (0, False)]
-    assert "cells" not in found[0]
+    lines = [*first["items"], *second["items"]]
+    assert ([line["id"] for line in lines], second["next_cursor"]) == (study_ids[::-1], None)
+    assert [(line["counts"]["cancelled"], line["complete"]) for line in lines] == [(0, False), (4, True), (0, False)]
+    assert "cells" not in lines[0]
     assert fields(api.get("/v1/studies", params={"cursor": "x"})) == ["cursor"]
 
 
@@ -203,24 +203,24 @@ def test_a_cancel_ends_what_has_not_ended_and_a_resume_starts_that_again(
     api: TestClient, sessions: Sessions, submitted: Callable[..., Json]
 ) -> None:
     study = submitted()
-    done, running, failed, *queued = ids(study)
-    succeeds(sessions, done, 10, accuracies=[0.9], gpus=1)
+    succeeded, running, failed, *queued = ids(study)
+    succeeds(sessions, succeeded, 10, accuracies=[0.9], gpus=1)
     ends(sessions, running, Status.LAUNCHING, Status.RUNNING)
     ends(sessions, failed, Status.LAUNCHING, Status.FAILED)
     path = f"/v1/studies/{study['id']}"
 
-    asked = api.post(f"{path}/cancel")
-    assert asked.status_code == 202
-    assert asked.json()["counts"] == study["counts"] | {
+    cancelled = api.post(f"{path}/cancel")
+    assert cancelled.status_code == 202
+    assert cancelled.json()["counts"] == study["counts"] | {
         "queued": 0, "running": 1, "succeeded": 1, "failed": 1, "cancelled": 5,
     }  # fmt: skip
-    assert asked.json()["cancel_requested_at"] is not None
+    assert cancelled.json()["cancel_requested_at"] is not None
     assert api.get(f"/v1/jobs/{running}").json()["cancel_requested_at"] is not None
     assert api.get(f"/v1/jobs/{queued[0]}").json()["end_reason"] == "cancelled"
     assert [e["kind"] for e in api.get(f"/v1/jobs/{queued[0]}/events").json()["items"]] == [
         "submitted", "cancel_requested", "ended",
     ]  # fmt: skip
-    assert api.post(f"{path}/cancel").json() == asked.json()
+    assert api.post(f"{path}/cancel").json() == cancelled.json()
 
     with ThreadPoolExecutor(4) as threads:
         resumed = [answer.json() for answer in threads.map(lambda _: api.post(f"{path}/resume"), range(4))]
@@ -228,7 +228,7 @@ def test_a_cancel_ends_what_has_not_ended_and_a_resume_starts_that_again(
     assert resumed[0]["cancel_requested_at"] is None
     assert resumed[0]["counts"] == study["counts"] | {"queued": 7, "succeeded": 1}
     fresh = ids(resumed[0])
-    assert fresh[0] == done
+    assert fresh[0] == succeeded
     assert not set(fresh[1:]) & {running, failed, *queued}
     assert [job["replaced"] for cell in resumed[0]["cells"] for job in cell["jobs"]][1:4] == [
         [running], [failed], [queued[0]],
@@ -354,12 +354,12 @@ def test_as_markdown_csv_and_picture(api: TestClient, finished: Json, monkeypatc
 def test_too_many_pictures_at_once_are_refused(
     api: TestClient, finished: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    while drawing._IN_LINE.acquire(blocking=False):
+    while drawing._WAITING_OR_DRAWING.acquire(blocking=False):
         pass
     try:
         answer = api.get(f"/v1/studies/{finished['id']}/report", params={"format": "png"})
     finally:
-        drawing._IN_LINE.release(4)
+        drawing._WAITING_OR_DRAWING.release(4)
     assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
 
 

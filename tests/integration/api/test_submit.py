@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import redis
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, update
+from sqlalchemy import event, func, select, update
 
 from api.main import app_for
 from jobs.db.engine import Sessions
@@ -263,6 +264,18 @@ def test_one_key_from_many_at_once_is_one_job(api: TestClient, sessions: Session
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert sum("idempotency-replayed" not in answer.headers for answer in answers) == 1
     assert how_many_jobs(sessions) == 1
+
+
+def test_a_key_is_looked_up_once_and_by_a_dry_run_never(api: TestClient, app: FastAPI) -> None:
+    statements: list[str] = []
+    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+    study = {"name": "s", "base": {"dataset": "digits", "learning_rate": 0.001}, "grid": {"gpus": [1]}}
+    for path, body in (("/v1/jobs", SPEC), ("/v1/studies", study)):
+        for params, lookups in (({"dry_run": True}, 0), ({}, 1), ({}, 1)):  # the last one is a replay
+            statements.clear()
+            answer = api.post(path, json=body, params=params, headers={"Idempotency-Key": f"k {path}"})
+            assert answer.status_code == (200 if params else 201)
+            assert sum("pg_advisory_xact_lock" in statement for statement in statements) == lookups
 
 
 def test_a_submission_sends_a_hint_to_the_dispatcher(configuration: Settings, broker: str) -> None:

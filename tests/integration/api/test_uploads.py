@@ -78,20 +78,20 @@ def test_a_piece_that_begins_elsewhere_is_told_where_to(offset: int, size: int, 
     put(api, upload_id, 0, ARCHIVE[:100])
     answer = put(api, upload_id, offset, b"x" * size)
     assert answer.status_code == 409
-    assert "begins at 100" in answer.json()["detail"]
+    assert answer.json()["detail"] == f"the next piece starts at 100, this one at {offset}"
     assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 100
 
 
 def test_what_was_cut_off_is_sent_again(api: TestClient, app: FastAPI, configuration: Settings) -> None:
     upload_id = start(api)
-    told: list[Any] = []
+    messages: list[Any] = []
     came = iter([{"type": "http.request", "body": ARCHIVE[:70], "more_body": True}, {"type": "http.disconnect"}])
 
     async def receive() -> Any:
         return next(came)
 
     async def send(message: Any) -> None:
-        told.append(message)
+        messages.append(message)
 
     scope = {
         "type": "http", "method": "PUT", "path": f"/v1/uploads/{upload_id}/content", "query_string": b"offset=0",
@@ -99,7 +99,7 @@ def test_what_was_cut_off_is_sent_again(api: TestClient, app: FastAPI, configura
     }  # fmt: skip
     assert api.portal is not None
     api.portal.call(app, scope, receive, send)
-    assert told[0]["status"] == 400
+    assert messages[0]["status"] == 400
     assert on_disk(configuration, upload_id).stat().st_size == 0
     assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 0
     assert put(api, upload_id, 0, ARCHIVE).json()["completed_at"] is not None

@@ -42,14 +42,14 @@ def test_its_secret_is_told_once(client_of: ClientOf, sessions: Sessions) -> Non
     assert alice.get(f"/v1/webhooks/{webhook['id']}").json() == webhook
     assert alice.get("/v1/webhooks").json()["items"] == [webhook]
     assert added(alice)["secret"] != secret
-    told = [
+    texts = [
         alice.get("/v1/webhooks").text,
         alice.get(f"/v1/webhooks/{webhook['id']}").text,
         alice.patch(f"/v1/webhooks/{webhook['id']}", json={"disabled": False}).text,
         alice.post(f"/v1/webhooks/{webhook['id']}/test").text,
         alice.get(f"/v1/webhooks/{webhook['id']}/deliveries").text,
     ]
-    assert secret not in "".join(told)
+    assert secret not in "".join(texts)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_what_cannot_be_is_refused_by_its_field(api: TestClient, body: dict[str,
 
 def test_everybody_has_their_own_and_an_admin_all(api: TestClient, client_of: ClientOf) -> None:
     alice, bob = client_of("alice"), client_of("bob")
-    webhook, other = added(alice), added(bob)
-    at = f"/v1/webhooks/{webhook['id']}"
+    of_alice, of_bob = added(alice), added(bob)
+    at = f"/v1/webhooks/{of_alice['id']}"
     delivery = alice.post(f"{at}/test").json()
     again = f"{at}/deliveries/{delivery['id']}/redeliver"
     refused = [
@@ -89,9 +89,9 @@ def test_everybody_has_their_own_and_an_admin_all(api: TestClient, client_of: Cl
         (404, "urn:hora:problem:webhook-not-found")
     }
     assert bob.get("/v1/webhooks", params={"owner": "alice"}).status_code == 403
-    assert [item["id"] for item in bob.get("/v1/webhooks").json()["items"]] == [other["id"]]
-    assert {item["id"] for item in api.get("/v1/webhooks").json()["items"]} == {webhook["id"], other["id"]}
-    assert [item["id"] for item in api.get("/v1/webhooks?owner=alice").json()["items"]] == [webhook["id"]]
+    assert [item["id"] for item in bob.get("/v1/webhooks").json()["items"]] == [of_bob["id"]]
+    assert {item["id"] for item in api.get("/v1/webhooks").json()["items"]} == {of_alice["id"], of_bob["id"]}
+    assert [item["id"] for item in api.get("/v1/webhooks?owner=alice").json()["items"]] == [of_alice["id"]]
     reader = client_of("alice", "read")
     assert reader.get(at).status_code == 200
     assert reader.post(f"{at}/test").status_code == 403

@@ -13,15 +13,14 @@ from typing import Any, ClassVar, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from jobs.lifecycle import submission
 from jobs.lifecycle.store import JobEnded
 from jobs.lifecycle.submission import Idempotency, IdempotencyConflict
-from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.scheduling import placing
 from tests.integration.histories.audit import Audit
 from tests.integration.histories.world import Crash, Supervisor, World
+from tests.integration.jobs.given import submit_once
 
 T = TypeVar("T")
 
@@ -126,9 +125,7 @@ class Lives(RuleBasedStateMachine):
         known = self.keys.get(key) if key else None
         try:
             with self.world.begin() as session:
-                answer = submission.submit(
-                    session, spec=spec, plan=resolve_plan(spec, None), owner="me", idempotency=idempotency
-                )
+                answer = submit_once(session, spec, idempotency=idempotency)
                 if crashes:
                     raise Crash
         except Crash:

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import undefer
+from sqlalchemy.orm import Session, undefer
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot, Study
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, new_id, transition
-from jobs.lifecycle.submission import StudyPlace, submit, write_jobs
+from jobs.lifecycle.submission import Idempotency, StudyPlace, earlier_job, write_job, write_jobs
 from jobs.model.plan import resolve_plan
-from jobs.model.spec import spec_from
+from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.scheduling import placing, registration
 from jobs.scheduling.placement import Placement, Share
@@ -30,7 +30,25 @@ def a_job(sessions: Sessions, **fields: Any) -> str:
     """Submit a job; says its id."""
     spec = spec_from(SPEC | fields)
     with sessions.begin() as session:
-        return submit(session, spec=spec, plan=resolve_plan(spec, None), owner="me").job.id
+        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
+
+
+class Submission(NamedTuple):
+    """A submitted job, and whether this submission created it."""
+
+    job: Job
+    created: bool
+
+
+def submit_once(
+    session: Session, spec: Spec, *, owner: str = "me", idempotency: Idempotency | None = None
+) -> Submission:
+    """Submit a job as the api does: a key that came before gives its first job again."""
+    job = earlier_job(session, owner, idempotency)
+    if job is not None:
+        return Submission(job, created=False)
+    job = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=owner, idempotency=idempotency)
+    return Submission(job, created=True)
 
 
 def a_host(

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from sqlalchemy import insert
 
-from api.live.changes import Horizons
+from api.live.changes import FloorTracker
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import add_event
@@ -66,12 +66,12 @@ def test_more_jobs_than_a_payload_holds_are_any(sessions: Sessions, hints: psyco
 
 
 def test_the_floor_waits_for_whoever_writes(sessions: Sessions) -> None:
-    job_id, horizons = a_job(sessions), Horizons()
+    job_id, floors = a_job(sessions), FloorTracker()
     with sessions() as reader, sessions() as slow:
 
         def floor() -> int:
             reader.rollback()
-            return horizons.look(reader).events
+            return floors.update(reader).events
 
         before = floor()
         add_event(slow, job_id, EventKind.RESUMED)
@@ -83,12 +83,12 @@ def test_the_floor_waits_for_whoever_writes(sessions: Sessions) -> None:
 
 
 def test_writers_who_take_turns_do_not_hold_it_up(sessions: Sessions) -> None:
-    job_id, horizons = a_job(sessions), Horizons()
+    job_id, floors = a_job(sessions), FloorTracker()
     with sessions() as reader, sessions() as one, sessions() as other:
 
         def floor() -> int:
             reader.rollback()
-            return horizons.look(reader).events
+            return floors.update(reader).events
 
         first = floor()
         add_event(one, job_id, EventKind.RESUMED)

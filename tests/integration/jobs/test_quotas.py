@@ -11,7 +11,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, ProjectUsage
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, pause, request_cancel
-from jobs.lifecycle.submission import submit
+from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
@@ -200,7 +200,7 @@ def submitted(sessions: Sessions, user: str = "me", *, is_admin: bool = False, p
     spec = spec_from(given.SPEC | {"project": project})
     with sessions.begin() as session:
         admit(session, project, Applicant(user, is_admin), jobs=1)
-        return submit(session, spec=spec, plan=resolve_plan(spec, None), owner=user).job.id
+        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=user).id
 
 
 def test_submissions_that_come_together_do_not_exceed_the_queue(sessions: Sessions) -> None:

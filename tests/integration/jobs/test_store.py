@@ -9,26 +9,26 @@ from sqlalchemy import select
 from jobs.db.engine import Sessions
 from jobs.db.tables import IdempotencyKey, Job, JobEvent
 from jobs.lifecycle.store import JobEnded, JobNotFound, add_event, get_job, request_cancel, touch
-from jobs.lifecycle.submission import Idempotency, IdempotencyConflict, Submission, submit
+from jobs.lifecycle.submission import Idempotency, IdempotencyConflict, write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason, EventKind, Status
 from tests.integration.jobs import given
+from tests.integration.jobs.given import Submission
 
 WHOLE: Spec = spec_from(given.SPEC | {"name": "chips-8gpu", "labels": {"team": "ü'\"\\"}, "priority": 7})
 
 
 def submitted(sessions: Sessions, *, key: str | None = None, sha: str = "a" * 64, owner: str = "me") -> Submission:
-    spec = spec_from(given.SPEC)
     idempotency = None if key is None else Idempotency(key, sha)
     with sessions.begin() as session:
-        return submit(session, spec=spec, plan=resolve_plan(spec, None), owner=owner, idempotency=idempotency)
+        return given.submit_once(session, spec_from(given.SPEC), owner=owner, idempotency=idempotency)
 
 
 def test_a_submission_writes_the_job_and_its_first_event(sessions: Sessions) -> None:
     with sessions.begin() as session:
         plan = resolve_plan(WHOLE, None)
-        job_id = submit(session, spec=WHOLE, plan=plan, owner="me").job.id
+        job_id = write_job(session, spec=WHOLE, plan=plan, owner="me").id
     job = given.the_job(sessions, job_id)
     assert spec_from(job.spec) == WHOLE
     assert job.plan == plan.model_dump(mode="json")
@@ -39,9 +39,8 @@ def test_a_submission_writes_the_job_and_its_first_event(sessions: Sessions) -> 
 
 
 def test_a_submission_that_is_rolled_back_leaves_nothing(sessions: Sessions) -> None:
-    spec = spec_from(given.SPEC)
     with sessions() as session:
-        submit(session, spec=spec, plan=resolve_plan(spec, None), owner="me", idempotency=Idempotency("k", "a" * 64))
+        given.submit_once(session, spec_from(given.SPEC), idempotency=Idempotency("k", "a" * 64))
         session.rollback()
     assert [given.count(sessions, table) for table in (Job, JobEvent, IdempotencyKey)] == [0, 0, 0]
 

@@ -20,7 +20,7 @@ from tests.waiting import until
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-class Told(NamedTuple):
+class SentEvent(NamedTuple):
     id: str
     event: str
     data: Any
@@ -34,7 +34,7 @@ class Reader:
         self._client = httpx2.Client(timeout=60)
         request = self._client.build_request("GET", url, headers=headers | ({"Last-Event-ID": after} if after else {}))
         self.answer = self._client.send(request, stream=True)
-        self.told: list[Told] = []
+        self.events: list[SentEvent] = []
         self.has_ended = False  # in an orderly way
         self._thread = threading.Thread(target=self._read, name="reader")
         self._thread.start()
@@ -42,34 +42,34 @@ class Reader:
     def _read(self) -> None:
         try:
             if self.answer.headers.get("content-type", "").startswith("text/event-stream"):
-                for one in httpx2.EventSource(self.answer):
-                    if one.data:
-                        self.told.append(Told(one.id, one.event, json.loads(one.data)))
+                for event in httpx2.EventSource(self.answer):
+                    if event.data:
+                        self.events.append(SentEvent(event.id, event.event, json.loads(event.data)))
             self.has_ended = True
         except httpx2.TransportError:
             pass  # the server went away
         finally:
             self.answer.close()
 
-    def of(self, event: str) -> list[Any]:
+    def of(self, kind: str) -> list[Any]:
         """The data of the events of a kind so far."""
-        return [one.data for one in list(self.told) if one.event == event]
+        return [event.data for event in list(self.events) if event.event == kind]
 
     def texts(self) -> list[str]:
         """The lines so far."""
         return [line["text"] for lines in self.of("logs") for line in lines["items"]]
 
     def notes(self) -> list[str]:
-        """What the lines of history so far were given by `note`."""
+        """The texts of the lines of history that `note` has added so far."""
         return [data["data"]["note"] for data in self.of("event") if "note" in data["data"]]
 
-    def until_ended(self) -> list[Told]:
-        """All that was told, once the server has ended the stream."""
+    def until_ended(self) -> list[SentEvent]:
+        """All events, once the server has ended the stream."""
         until(lambda: self.has_ended, what="the end of the stream")
-        return self.told
+        return self.events
 
     def leave(self) -> None:
-        """Go away."""
+        """Close the connection."""
         connection = self.answer.extensions["network_stream"].get_extra_info("socket")
         if self._thread.is_alive() and connection is not None:
             with suppress(OSError):  # it is gone already
@@ -79,7 +79,7 @@ class Reader:
 
 
 def note(session: Session, job_id: str, text: str) -> None:
-    """Add a line of history that says something."""
+    """Add a line of history with a text."""
     add_event(session, job_id, EventKind.CHECKPOINT_SAVED, data={"note": text})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from api.live import feed
-from api.live.feed import FeedTopic, Wanted
+from api.live.feed import FeedFilter, FeedTopic
 from api.live.positions import FeedPosition
 from api.live.topics import Reads
 from jobs.db.engine import Sessions
@@ -26,7 +26,7 @@ def play(sessions: Sessions, story: Story) -> None:
 
         async def tell_next() -> list[str]:
             nonlocal position
-            step = await FeedTopic(reads).step(position, Wanted())
+            step = await FeedTopic(reads).step(position, FeedFilter())
             position = step.position
             return [json.loads(line[6:])["id"] for line in step.chunk.decode().splitlines() if line.startswith("data:")]
 
@@ -35,7 +35,7 @@ def play(sessions: Sessions, story: Story) -> None:
     asyncio.run(run())
 
 
-def noted(sessions: Sessions, job_id: str) -> None:
+def add_note(sessions: Sessions, job_id: str) -> None:
     with sessions.begin() as session:
         note(session, job_id, "a line")
 
@@ -56,9 +56,9 @@ def test_what_was_there_is_not_told_whoever_is_writing(sessions: Sessions) -> No
     async def story(tell_next: TellNext) -> None:
         with sessions() as slow:
             note(slow, ids[0], "before")
-            noted(sessions, ids[1])
+            add_note(sessions, ids[1])
             assert await tell_next() == []
-            noted(sessions, ids[2])
+            add_note(sessions, ids[2])
             assert await tell_next() == [ids[2]]
             slow.commit()
         assert await tell_next() == [ids[0]]
@@ -74,11 +74,11 @@ def test_lines_of_long_ago_are_not_looked_at(sessions: Sessions, monkeypatch: py
         with sessions() as slow:
             note(slow, ids[0], "before")
             for _ in range(2):
-                noted(sessions, ids[1])
+                add_note(sessions, ids[1])
             assert await tell_next() == []
             slow.commit()
         assert await tell_next() == [], "it was two lines late"
-        noted(sessions, ids[2])
+        add_note(sessions, ids[2])
         assert await tell_next() == [ids[2]]
 
     play(sessions, story)

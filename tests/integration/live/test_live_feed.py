@@ -38,7 +38,7 @@ def runs(sessions: Sessions, job_id: str, *, step: int) -> None:
 def test_all_jobs_are_told_of_as_they_change(service: Service, sessions: Sessions, read: Read) -> None:
     old = service.submit(SPEC)["id"]
     reader, labelled = read("/v1/events"), read("/v1/events", "label=team:a&owner=admin&project=default")
-    others = read("/v1/events", "owner=nobody")
+    of_nobody = read("/v1/events", "owner=nobody")
     until(lambda: is_heard(sessions, old, reader), what="a stream that is told")
     job_id = service.submit(SPEC | {"labels": {"team": "a"}})["id"]
     until(lambda: [job["id"] for job in labelled.of("state")] == [job_id], what="the new job")
@@ -47,7 +47,7 @@ def test_all_jobs_are_told_of_as_they_change(service: Service, sessions: Session
     until(lambda: labelled.of("progress"), what="its progress")
     assert labelled.of("progress")[-1] == {"id": job_id, "progress": reader.of("progress")[-1]["progress"]}
     assert reader.of("progress")[-1]["progress"]["step"] == 5
-    assert others.told == []
+    assert of_nobody.events == []
 
 
 def is_heard(sessions: Sessions, job_id: str, reader: Reader) -> bool:
@@ -74,7 +74,7 @@ def test_who_comes_back_is_told_of_what_changed_meanwhile(service: Service, sess
     runs(sessions, ids[1], step=7)
     with sessions.begin() as session:  # more than one step tells
         session.execute(insert(JobEvent), [{"job_id": ids[2], "kind": EventKind.PAUSE_REQUESTED}] * 1200)
-    back = read("/v1/events", after=reader.told[-1].id)
+    back = read("/v1/events", after=reader.events[-1].id)
     until(lambda: {job["id"] for job in back.of("state")} - {ids[0]} == set(ids[1:3]), what="the two that changed")
     until(lambda: back.of("progress"), what="the progress of what runs")
 
@@ -96,8 +96,8 @@ def test_an_earlier_id_of_another_job_is_told(service: Service, sessions: Sessio
 
 def test_a_job_is_followed_to_its_end_whatever_breaks(service: Service, sessions: Sessions) -> None:
     job_id = service.submit(SPEC)["id"]
-    told = service.follow(job_id, include=["event", "state"])
-    first = next(told)
+    stream = service.follow(job_id, include=["event", "state"])
+    first = next(stream)
     with sessions.begin() as session:  # the connection breaks where it is, and the next one goes on
         session.execute(
             text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -105,7 +105,7 @@ def test_a_job_is_followed_to_its_end_whatever_breaks(service: Service, sessions
         )  # fmt: skip
         transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
         add_event(session, job_id, EventKind.ENDED)
-    events = [first, *told]
+    events = [first, *stream]
     assert [one.data["kind"] for one in events if one.event == "event"] == ["submitted", "ended"]
     assert [one.event for one in events][-1] == "end"
     rest = list(service.follow(job_id, include=["event", "state"], last_event_id=first.id))
@@ -115,9 +115,9 @@ def test_a_job_is_followed_to_its_end_whatever_breaks(service: Service, sessions
 
 def test_all_jobs_are_followed(service: Service, sessions: Sessions) -> None:
     job_id = service.submit(SPEC)["id"]
-    told = service.follow_jobs(owner="admin")
-    found: list[Any] = []
-    thread = Thread(target=lambda: found.extend(islice(told, 1)))
+    stream = service.follow_jobs(owner="admin")
+    first_events: list[Any] = []
+    thread = Thread(target=lambda: first_events.extend(islice(stream, 1)))
     thread.start()
 
     def is_found() -> bool:
@@ -126,5 +126,5 @@ def test_all_jobs_are_followed(service: Service, sessions: Sessions) -> None:
         return not thread.is_alive()
 
     until(is_found, what="a job")
-    assert found[0].event == "state"
-    assert found[0].data["status"] == "queued"
+    assert first_events[0].event == "state"
+    assert first_events[0].data["status"] == "queued"

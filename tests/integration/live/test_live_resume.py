@@ -13,7 +13,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, LogLine
 from jobs.lifecycle.store import add_event, touch, transition
 from jobs.model.states import EndReason, EventKind, Status
-from tests.integration.live.reading import Reader, Told, lines, note, points
+from tests.integration.live.reading import Reader, SentEvent, lines, note, points
 from tests.waiting import until
 
 ALL = "include=event,state,progress,metrics,logs"
@@ -26,17 +26,17 @@ def cancelled(sessions: Sessions, job_id: str) -> None:
         add_event(session, job_id, EventKind.ENDED)
 
 
-def facts(told: list[Told]) -> list[object]:
+def facts(events: list[SentEvent]) -> list[object]:
     """Everything that was told which may be told once only, one by one: how it came in portions does not matter."""
-    found: list[object] = []
-    for one in told:
-        if one.event == "event":
-            found.append(("event", one.data["id"]))
-        elif one.event == "logs":
-            found += [("line", line["id"]) for line in one.data["items"]]
-        elif one.event == "metrics":
-            found += [(series["name"], step) for series in one.data["series"] for step in series["step"]]
-    return found
+    all_facts: list[object] = []
+    for event in events:
+        if event.event == "event":
+            all_facts.append(("event", event.data["id"]))
+        elif event.event == "logs":
+            all_facts += [("line", line["id"]) for line in event.data["items"]]
+        elif event.event == "metrics":
+            all_facts += [(series["name"], step) for series in event.data["series"] for step in series["step"]]
+    return all_facts
 
 
 def test_a_stream_resumed_at_every_event_tells_all_of_it_once(sessions: Sessions, job_id: str, read: Read) -> None:
@@ -55,21 +55,21 @@ def test_a_stream_resumed_at_every_event_tells_all_of_it_once(sessions: Sessions
         if number == 7:
             until(lambda: len(live.texts()) > 5, what="the first lines")
     cancelled(sessions, job_id)
-    whole = live.until_ended()
-    assert whole[-1].event == "end"
-    everything = facts(whole)
+    all_events = live.until_ended()
+    assert all_events[-1].event == "end"
+    everything = facts(all_events)
     assert len(everything) == len(set(everything))
     assert len(everything) > 80
     whole_state = {"status": "cancelled", "end_reason": "cancelled"}
-    for index, one in enumerate(whole[:-1]):
+    for index, one in enumerate(all_events[:-1]):
         rest = read(f"/v1/jobs/{job_id}/events", ALL, after=one.id).until_ended()
-        assert sorted(map(str, facts(whole[: index + 1]) + facts(rest))) == sorted(map(str, everything))
+        assert sorted(map(str, facts(all_events[: index + 1]) + facts(rest))) == sorted(map(str, everything))
         assert rest[-1].event == "end"
         for kind, last in (("state", whole_state), ("progress", {"step": 15})):
-            told = [each.data | {"revision": 0} for each in (*whole[: index + 1], *rest) if each.event == kind]
-            assert told[-1].items() >= last.items()
-            assert all(one != other for one, other in pairwise(told))
-    again = read(f"/v1/jobs/{job_id}/events", ALL, after=whole[-1].id)
+            states = [each.data | {"revision": 0} for each in (*all_events[: index + 1], *rest) if each.event == kind]
+            assert states[-1].items() >= last.items()
+            assert all(one != other for one, other in pairwise(states))
+    again = read(f"/v1/jobs/{job_id}/events", ALL, after=all_events[-1].id)
     assert again.answer.status_code == 204
 
 
@@ -83,19 +83,19 @@ def test_readers_that_come_back_while_a_job_writes_miss_nothing(sessions: Sessio
 
     writer = threading.Thread(target=write)
     writer.start()
-    told: list[Told] = []
-    wanted = 1
-    while not told or told[-1].event != "end":
-        reader = read(f"/v1/jobs/{job_id}/events", "include=event,logs", after=told[-1].id if told else None)
-        until(lambda: len(reader.told) >= wanted or reader.has_ended, what="some events")  # noqa: B023 - called now
+    events: list[SentEvent] = []
+    event_count = 1
+    while not events or events[-1].event != "end":
+        reader = read(f"/v1/jobs/{job_id}/events", "include=event,logs", after=events[-1].id if events else None)
+        until(lambda: len(reader.events) >= event_count or reader.has_ended, what="some events")  # noqa: B023 - called now
         reader.leave()
-        told += reader.told
-        wanted += 1
+        events += reader.events
+        event_count += 1
     writer.join()
     with sessions() as session:
         expected = [("event", row.id) for row in session.query(JobEvent).where(JobEvent.job_id == job_id)]
         expected += [("line", row.id) for row in session.query(LogLine).where(LogLine.job_id == job_id)]
-    assert sorted(map(str, facts(told))) == sorted(map(str, expected))
+    assert sorted(map(str, facts(events))) == sorted(map(str, expected))
 
 
 def test_an_earlier_id_that_appears_later_is_told(engine: Engine, sessions: Sessions, job_id: str, read: Read) -> None:
@@ -107,7 +107,7 @@ def test_an_earlier_id_that_appears_later_is_told(engine: Engine, sessions: Sess
             note(session, job_id, "second")
             lines(session, job_id, ["second"])
         until(lambda: reader.notes() == ["second"] and reader.texts() == ["second"], what="the later line")
-        left = reader.told[-1].id
+        left = reader.events[-1].id
         reader.leave()
         slow.commit()
     with sessions.begin() as session:
@@ -141,7 +141,7 @@ def test_a_foreign_or_damaged_id_is_refused(job_id: str, read: Read, after: str)
 def test_an_id_of_another_job_is_refused(service: Service, job_id: str, read: Read) -> None:
     other = service.clone(job_id)["id"]
     reader = read(f"/v1/jobs/{job_id}/events")
-    left = until(lambda: reader.told, what="an event")[0].id
+    left = until(lambda: reader.events, what="an event")[0].id
     assert read(f"/v1/jobs/{other}/events", after=left).answer.status_code == 422
     assert read("/v1/events", after=left).answer.status_code == 422
     assert read(f"/v1/jobs/{job_id}/events", after=left[:-2]).answer.status_code == 422

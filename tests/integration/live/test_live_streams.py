@@ -47,20 +47,20 @@ def test_listeners_of_a_job_share_a_read_and_a_connection(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, job_id: str, read: Read
 ) -> None:
     reads: list[object] = []
-    news = reading.news
+    next_step = reading.next_step
 
     def counted(*given: Any) -> Any:
         reads.append(given[2])
-        return news(*given)
+        return next_step(*given)
 
-    monkeypatch.setattr(reading, "news", counted)
+    monkeypatch.setattr(reading, "next_step", counted)
     readers = [read(f"/v1/jobs/{job_id}/events") for _ in range(10)]
     until(lambda: all(reader.of("progress") for reader in readers), what="a word to everybody")
     reads.clear()
     with sessions.begin() as session:
         note(session, job_id, "one")
     until(lambda: all(reader.notes() == ["one"] for reader in readers), what="the line")
-    told = [one for reader in readers for one in reader.told if one.event == "event"]
+    told = [one for reader in readers for one in reader.events if one.event == "event"]
     assert len({str(one.data) for one in told}) == 2
     # Ids are positions, and of one read: those of the line are no more than the reads since.
     newest = max(one.data["id"] for one in told)
@@ -158,7 +158,7 @@ def test_a_slow_reader_gets_everything_in_the_end(
 def test_a_reader_that_takes_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, app: FastAPI, url: str, job_id: str
 ) -> None:
-    monkeypatch.setattr(response, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
     with sessions.begin() as session:
         lines(session, job_id, ["x" * 1000] * 10_000)
     with socket.socket() as stuck:
@@ -181,22 +181,22 @@ def test_a_reader_that_goes_away_leaves_nothing(app: FastAPI, job_id: str, read:
     assert not app.state.live._jobs
 
 
-@pytest.mark.parametrize("what", ["revoked_at", "expires_at", "disabled_at"])
-def test_a_stream_ends_with_its_token(quick: None, sessions: Sessions, job_id: str, read: Read, what: str) -> None:
+@pytest.mark.parametrize("column", ["revoked_at", "expires_at", "disabled_at"])
+def test_a_stream_ends_with_its_token(quick: None, sessions: Sessions, job_id: str, read: Read, column: str) -> None:
     with sessions.begin() as session:
         store_token(session, "hora_short", user="ann", scope=Scope.READ)
-    theirs, ours = (read(f"/v1/jobs/{job_id}/events", token=token) for token in ("hora_short", TOKEN))
-    until(lambda: theirs.of("state") and ours.of("state"), what="a word to both")
-    table, name = (User, User.name) if what == "disabled_at" else (Token, Token.user_name)
+    withdrawn, valid = (read(f"/v1/jobs/{job_id}/events", token=token) for token in ("hora_short", TOKEN))
+    until(lambda: withdrawn.of("state") and valid.of("state"), what="a state to both")
+    table, name = (User, User.name) if column == "disabled_at" else (Token, Token.user_name)
     with sessions.begin() as session:
-        session.execute(update(table).where(name == "ann").values({what: text("now()")}))
-    theirs.until_ended()
-    assert not ours.has_ended
+        session.execute(update(table).where(name == "ann").values({column: text("now()")}))
+    withdrawn.until_ended()
+    assert not valid.has_ended
 
 
 def test_a_quiet_stream_says_a_word(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
-    monkeypatch.setattr(hub, "QUIET_S", 0.2)
-    monkeypatch.setattr(response, "QUIET_S", 0.2)
+    monkeypatch.setattr(hub, "KEEPALIVE_AFTER_S", 0.2)
+    monkeypatch.setattr(response, "KEEPALIVE_AFTER_S", 0.2)
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=120) as reader:
         reader.sendall(
             f"GET /v1/jobs/{job_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"

@@ -8,18 +8,18 @@ from api.document import document
 PINNED = Path(__file__).with_name("operations.txt")
 
 
-def operations(told: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+def operations(openapi: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     """Method, path and description of every operation."""
     return [
         (method.upper(), path, operation)
-        for path, methods in told["paths"].items()
+        for path, methods in openapi["paths"].items()
         for method, operation in methods.items()
     ]
 
 
-def pinned(told: dict[str, Any]) -> str:
+def pinned(openapi: dict[str, Any]) -> str:
     """A line an operation, by its name."""
-    lines = [f"{operation['operationId']} {method} {path}" for method, path, operation in operations(told)]
+    lines = [f"{operation['operationId']} {method} {path}" for method, path, operation in operations(openapi)]
     return "\n".join(sorted(lines)) + "\n"
 
 

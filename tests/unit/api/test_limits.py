@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.access.rate_limits import Buckets, Limits
+from api.access.rate_limits import Buckets, RateLimits
 from api.problems import TooManyRequests
 from jobs.model.scopes import Scope
 from jobs.people.tokens import Bearer
@@ -46,16 +46,16 @@ def test_a_slow_bucket_holds_one() -> None:
 def test_nobody_gets_more_than_the_rate_and_a_burst(pauses: list[float], per_s: float) -> None:
     clock = Clock()
     buckets = Buckets(2.0, clock=clock)
-    started, taken = clock.now, 0
+    started, taken_count = clock.now, 0
     for pause in pauses:
         clock.now += pause
         wait_s = buckets.take("a", per_s)
-        taken += wait_s == 0
-        if wait_s:  # who waits as long as they are told gets one
+        taken_count += wait_s == 0
+        if wait_s:  # whoever waits for so long gets one
             clock.now += wait_s + 1e-6
             assert buckets.take("a", per_s) == 0
-            taken += 1
-    assert taken <= per_s * (clock.now - started) + max(2 * per_s, 1) + 1e-3
+            taken_count += 1
+    assert taken_count <= per_s * (clock.now - started) + max(2 * per_s, 1) + 1e-3
 
 
 def test_what_is_put_back_can_be_taken_again() -> None:
@@ -82,7 +82,7 @@ def test_there_are_never_more_buckets_than_may_be() -> None:
 
 
 def test_an_admin_is_limited_by_their_token_alone() -> None:
-    limits = Limits(Settings(rate_limit_per_s=3), clock=Clock())
+    limits = RateLimits(Settings(rate_limit_per_s=3), clock=Clock())
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN)) is None
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.ADMIN, 2.0)) == 2
     assert limits.rate_of(Bearer("a", "1", "bearer", Scope.READ)) == 3
@@ -93,7 +93,7 @@ def test_an_admin_is_limited_by_their_token_alone() -> None:
 def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
     """All are opened at once, and then poll for a minute: docs/access.md says how often."""
     clock = Clock()
-    limits, session = Limits(Settings(), clock=clock), Bearer("a", "1", "session", Scope.READ, limit)
+    limits, session = RateLimits(Settings(), clock=clock), Bearer("a", "1", "session", Scope.READ, limit)
     for _ in range(tabs * 25):
         limits.charge(session)
     for _ in range(60 * tabs * 5):
@@ -102,7 +102,7 @@ def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "together"),
+    ("first", "second", "is_shared"),
     [
         ("10.0.0.1", "10.0.0.2", False),
         ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
@@ -114,12 +114,12 @@ def test_tabs_of_the_page_have_room(limit: float | None, tabs: int) -> None:
         ("testclient", None, False),
     ],
 )
-def test_addresses_of_one_network_share_a_count(one: str, other: str | None, together: bool) -> None:
-    limits = Limits(Settings(auth_failures_per_s=0.01), clock=Clock())
-    limits.charge_attempt(one)
-    if together:
+def test_addresses_of_one_network_share_a_count(first: str, second: str | None, is_shared: bool) -> None:
+    limits = RateLimits(Settings(auth_failures_per_s=0.01), clock=Clock())
+    limits.charge_attempt(first)
+    if is_shared:
         with pytest.raises(TooManyRequests) as raised:
-            limits.charge_attempt(other)
+            limits.charge_attempt(second)
         assert raised.value.headers["Retry-After"] == "100"
     else:
-        limits.charge_attempt(other)
+        limits.charge_attempt(second)

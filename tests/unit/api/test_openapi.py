@@ -16,25 +16,27 @@ OPEN = {"/healthz", "/readyz", "/metrics", "/login"}
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
+def openapi() -> dict[str, Any]:
     return document()
 
 
-def test_the_document_is_valid(told: dict[str, Any]) -> None:
-    assert told["openapi"].startswith("3.1")
-    assert [error.message for error in OpenAPIV31SpecValidator(told).iter_errors()] == []
+def test_the_document_is_valid(openapi: dict[str, Any]) -> None:
+    assert openapi["openapi"].startswith("3.1")
+    assert [error.message for error in OpenAPIV31SpecValidator(openapi).iter_errors()] == []
 
 
-def test_no_operation_changes_its_name_unseen(told: dict[str, Any]) -> None:
+def test_no_operation_changes_its_name_unseen(openapi: dict[str, Any]) -> None:
     """After a wanted change: python -m tests.unit.api.operations."""
-    assert pinned(told) == PINNED.read_text()
-    names = [operation["operationId"] for _, _, operation in operations(told)]
+    assert pinned(openapi) == PINNED.read_text()
+    names = [operation["operationId"] for _, _, operation in operations(openapi)]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", name) for name in names)
 
 
-def test_every_operation_says_what_it_does_and_what_it_takes(told: dict[str, Any], subtests: pytest.Subtests) -> None:
-    for method, path, operation in operations(told):
+def test_every_operation_says_what_it_does_and_what_it_takes(
+    openapi: dict[str, Any], subtests: pytest.Subtests
+) -> None:
+    for method, path, operation in operations(openapi):
         with subtests.test(operation=f"{method} {path}"):
             assert operation["summary"]
             assert operation["description"].endswith((".", "`"))
@@ -43,37 +45,37 @@ def test_every_operation_says_what_it_does_and_what_it_takes(told: dict[str, Any
             assert lacking == []
 
 
-def test_every_field_of_a_spec_and_of_a_study_says_what_it_means(told: dict[str, Any]) -> None:
-    schemas = told["components"]["schemas"]
+def test_every_field_of_a_spec_and_of_a_study_says_what_it_means(openapi: dict[str, Any]) -> None:
+    schemas = openapi["components"]["schemas"]
     for name in ("Spec", "DatasetSpec", "ModelSpec", "EarlyStopping", "CheckpointSpec", "ProbeSpec", "StudySpec"):
         fields = schemas[name]["properties"]
         assert [field for field, schema in fields.items() if not schema.get("description", "").endswith(".")] == []
 
 
-def test_no_field_links_to_a_page_that_the_api_does_not_serve(told: dict[str, Any]) -> None:
+def test_no_field_links_to_a_page_that_the_api_does_not_serve(openapi: dict[str, Any]) -> None:
     fields = [
-        field for schema in told["components"]["schemas"].values() for field in schema.get("properties", {}).values()
+        field for schema in openapi["components"]["schemas"].values() for field in schema.get("properties", {}).values()
     ]
     assert [field["description"] for field in fields if "](" in field.get("description", "")] == []
-    source = told["components"]["schemas"]["DatasetSpec"]["properties"]["source"]
+    source = openapi["components"]["schemas"]["DatasetSpec"]["properties"]["source"]
     assert source["description"].startswith("A registered name or a version of it, such as `chips@3`.")
 
 
-def test_every_body_has_an_example(told: dict[str, Any], subtests: pytest.Subtests) -> None:
-    for method, path, operation in operations(told):
+def test_every_body_has_an_example(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for method, path, operation in operations(openapi):
         for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
             if media_type == "application/octet-stream":
                 continue
             with subtests.test(operation=f"{method} {path}", media_type=media_type):
                 name = content["schema"].get("$ref", "").rpartition("/")[2]
-                schema = told["components"]["schemas"].get(name, content["schema"])
+                schema = openapi["components"]["schemas"].get(name, content["schema"])
                 refs = [one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", ()) if "$ref" in one]
-                schemas = [schema, *(told["components"]["schemas"][ref] for ref in refs)]
+                schemas = [schema, *(openapi["components"]["schemas"][ref] for ref in refs)]
                 assert content.get("examples") or content.get("example") or any(one.get("examples") for one in schemas)
 
 
-def test_every_error_is_a_problem(told: dict[str, Any], subtests: pytest.Subtests) -> None:
-    for method, path, operation in operations(told):
+def test_every_error_is_a_problem(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for method, path, operation in operations(openapi):
         with subtests.test(operation=f"{method} {path}"):
             answers = operation["responses"]
             errors = {status: answer for status, answer in answers.items() if status[0] in "45"}
@@ -89,19 +91,19 @@ def test_every_error_is_a_problem(told: dict[str, Any], subtests: pytest.Subtest
                 assert "404" in errors
 
 
-def test_the_scope_that_a_token_needs_is_told(told: dict[str, Any]) -> None:
-    scopes = {operation["operationId"]: operation.get("security") for _, _, operation in operations(told)}
+def test_the_scope_that_a_token_needs_is_told(openapi: dict[str, Any]) -> None:
+    scopes = {operation["operationId"]: operation.get("security") for _, _, operation in operations(openapi)}
     assert scopes["get_job"] == [{"HTTPBearer": ["read"]}]
     assert scopes["submit_job"] == [{"HTTPBearer": ["submit"]}]
     assert scopes["forget_host"] == [{"HTTPBearer": ["admin"]}]
     assert scopes["get_health"] is None
     assert {name for name, needed in scopes.items() if needed is None} == {
-        operation["operationId"] for _, path, operation in operations(told) if path in OPEN
+        operation["operationId"] for _, path, operation in operations(openapi) if path in OPEN
     }
 
 
-def test_headers_are_told(told: dict[str, Any], subtests: pytest.Subtests) -> None:
-    for method, path, operation in operations(told):
+def test_headers_are_told(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
+    for method, path, operation in operations(openapi):
         with subtests.test(operation=f"{method} {path}"):
             answers = operation["responses"]
             if "304" in answers:

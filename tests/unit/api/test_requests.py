@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from api.middleware import BodyLimit, Heads
+from api.middleware import BodyLimit, HeadAsGet
 from api.problems import BodyTooLarge
 
 
-def bytes_read(chunks: Sequence[bytes], *, limit: int, said: str | None = None) -> int:
+def bytes_read(chunks: Sequence[bytes], *, limit: int, content_length: str | None = None) -> int:
     """How many bytes reach an application behind the limit."""
     messages = iter([{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks])
     count = 0
@@ -26,7 +26,7 @@ def bytes_read(chunks: Sequence[bytes], *, limit: int, said: str | None = None) 
     async def send(message: Message) -> None:
         raise AssertionError(message)
 
-    headers = [] if said is None else [(b"content-length", said.encode())]
+    headers = [] if content_length is None else [(b"content-length", content_length.encode())]
     scope = {"type": "http", "method": "POST", "path": "/v1/jobs", "headers": headers}
     asyncio.run(BodyLimit(application, limit)(scope, receive, send))
     return count
@@ -34,24 +34,24 @@ def bytes_read(chunks: Sequence[bytes], *, limit: int, said: str | None = None) 
 
 def test_a_body_of_the_limit_passes() -> None:
     assert bytes_read([b"ab", b"", b"c"], limit=3) == 3
-    assert bytes_read([b"abc"], limit=3, said="3") == 3
+    assert bytes_read([b"abc"], limit=3, content_length="3") == 3
 
 
-@pytest.mark.parametrize("said", [None, "1", "nonsense"])
-def test_one_byte_more_is_refused_whatever_the_header_says(said: str | None) -> None:
+@pytest.mark.parametrize("content_length", [None, "1", "nonsense"])
+def test_one_byte_more_is_refused_whatever_the_header_says(content_length: str | None) -> None:
     with pytest.raises(BodyTooLarge):
-        bytes_read([b"ab", b"cd"], limit=3, said=said)
+        bytes_read([b"ab", b"cd"], limit=3, content_length=content_length)
 
 
-@pytest.mark.parametrize("said", ["4", "9" * 100])
-def test_a_body_that_says_it_is_too_large_is_not_read(said: str) -> None:
+@pytest.mark.parametrize("content_length", ["4", "9" * 100])
+def test_a_body_that_says_it_is_too_large_is_not_read(content_length: str) -> None:
     with pytest.raises(BodyTooLarge):
-        bytes_read([], limit=3, said=said)
+        bytes_read([], limit=3, content_length=content_length)
 
 
-def answer_through_heads(method: str) -> list[Message]:
+def answer_through_head_as_get(method: str) -> list[Message]:
     """What reaches the server of an answer with a body that comes in pieces."""
-    sent: list[Message] = []
+    messages: list[Message] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["method"] == "GET"
@@ -63,14 +63,14 @@ def answer_through_heads(method: str) -> list[Message]:
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        messages.append(message)
 
     scope = {"type": "http", "method": method, "path": "/v1/jobs/0000/live", "headers": []}
-    asyncio.run(Heads(application)(scope, receive, send))
-    return sent
+    asyncio.run(HeadAsGet(application)(scope, receive, send))
+    return messages
 
 
 def test_an_answer_to_head_ends_where_its_body_would_begin() -> None:
-    start, *pieces = answer_through_heads("GET")
+    start, *pieces = answer_through_head_as_get("GET")
     assert len(pieces) == 3
-    assert answer_through_heads("HEAD") == [start, {"type": "http.response.body"}]
+    assert answer_through_head_as_get("HEAD") == [start, {"type": "http.response.body"}]

@@ -1,0 +1,98 @@
+"""Checks of specs that are to become jobs. Called by `api.submissions` before it stores anything.
+
+`check_spec` refuses what nobody could carry out here. `StateChecks` finds what speaks against a spec at the moment: the
+hosts, the projects and the jobs as they are now.
+"""
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy.orm import Session
+
+from jobs.data.resolving import Registry
+from jobs.db.tables import Project
+from jobs.lifecycle.admission import Site, absent, unsupported, unusable_weights
+from jobs.model.dataset_names import reference_of
+from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
+from jobs.model.spec import FieldProblem, InvalidSpec, Spec
+from jobs.people.project_admission import Applicant, project_of, project_problems
+from jobs.scheduling.hosts import lack_of_room
+
+
+@dataclass(frozen=True)
+class CheckedSpec:
+    """A spec that could be carried out. Without a plan it does not fit its data: `unworkable` says why."""
+
+    spec: Spec  # with the version and the options of its dataset, where that is a registered one
+    plan: Plan | None
+    missing: list[FieldProblem]  # paths that are not on this host's disk, and datasets that are not registered
+    unworkable: list[FieldProblem]
+
+
+def check_spec(spec: Spec, site: Site, registry: Registry) -> CheckedSpec:
+    """Check a spec by its text, this host's disk and the registered dataset that it names, if it names one.
+
+    Raises `InvalidSpec` for what nobody could carry out.
+    """
+    resolved = registry.resolve(spec)
+    spec = resolved.spec
+    refused_fields = {problem.field for problem in resolved.problems}
+    problems = [
+        problem for problem in unsupported(spec, site, shape=resolved.shape) if problem.field not in refused_fields
+    ]
+    if problems:
+        raise InvalidSpec(_with_registered_names(problems, registry))
+    plan, unworkable = None, []
+    try:
+        plan = resolve_plan(spec, resolved.sizes)
+    except UnworkablePlan as error:
+        unworkable = [FieldProblem(error.field, str(error))]
+    missing = _with_registered_names([] if resolved.problems else absent(spec, site), registry)
+    return CheckedSpec(spec, plan, [*resolved.problems, *missing], unworkable)
+
+
+def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> list[FieldProblem]:
+    """The problems. That of a missing dataset lists the registered names, because its name may be misspelt."""
+    return [
+        replace(problem, message=problem.message + registry.told())
+        if problem.field == "dataset.source" and reference_of(problem.received or "") is not None
+        else problem
+        for problem in problems
+    ]
+
+
+class StateChecks:
+    """Checks specs against the hosts, projects and jobs as they are now. Specs that need the same rows share a read."""
+
+    def __init__(self, session: Session, applicant: Applicant) -> None:
+        self._session = session
+        self._applicant = applicant
+        self._projects: dict[str, Project | None] = {}
+        self._weights: dict[tuple[str, str], list[FieldProblem]] = {}
+        self._room: dict[tuple[int, str, str], str | None] = {}
+
+    def problems_of(self, checked: CheckedSpec) -> list[FieldProblem]:
+        """Every field that asks for what is not there, and the one that keeps the spec from having a plan."""
+        spec = checked.spec
+        return [
+            *checked.missing, *self._unusable_weights(spec), *self._lack_of_room(spec), *self._wrong_project(spec),
+            *checked.unworkable,
+        ]  # fmt: skip
+
+    def _unusable_weights(self, spec: Spec) -> list[FieldProblem]:
+        key = (spec.model.weights, spec.model.name)
+        if key not in self._weights:
+            self._weights[key] = unusable_weights(self._session, spec)
+        return self._weights[key]
+
+    def _wrong_project(self, spec: Spec) -> list[FieldProblem]:
+        if spec.project not in self._projects:
+            self._projects[spec.project] = project_of(self._session, spec.project)
+        return project_problems(self._session, self._projects[spec.project], spec, self._applicant)
+
+    def _lack_of_room(self, spec: Spec) -> list[FieldProblem]:
+        """The problem of a spec whose slots no host has, or no hosts that can work together."""
+        key = (spec.gpus, spec.device, spec.placement)
+        if key not in self._room:
+            self._room[key] = lack_of_room(self._session, spec)
+        message = self._room[key]
+        return [] if message is None else [FieldProblem("gpus", message, str(spec.gpus))]

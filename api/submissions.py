@@ -1,0 +1,169 @@
+"""Submitting a job or a study: from the spec to the answer. Called by the routes of jobs and of studies.
+
+Both take the same steps:
+
+1. Check every spec: refuse what nobody could carry out here.
+2. Look the Idempotency-Key up. If it came before, give the first answer again, whatever became of hosts, data and
+   quotas since.
+3. Admit: refuse what hosts, projects and other jobs do not allow now.
+4. A dry run ends here, with a preview. Nothing is stored.
+5. Write the rows and the line of the audit log, in the transaction of the steps before.
+6. After the commit, send a hint to the dispatchers.
+"""
+
+from dataclasses import replace
+
+from fastapi import Response
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from api.callers import Caller
+from api.deps import Services, as_json
+from api.polling import versions
+from api.polling.entity_tags import job_tag, study_tag
+from api.row_views import job_view
+from api.spec_checks import CheckedSpec, StateChecks, check_spec
+from jobs.data.resolving import Registry
+from jobs.db.tables import Job
+from jobs.insight.advice.quote import preview
+from jobs.insight.studies import store
+from jobs.insight.studies.grid import Cell, Mistakes, cells_of
+from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
+from jobs.model.plan import Plan
+from jobs.model.scopes import Scope
+from jobs.model.spec import InvalidSpec, Spec
+from jobs.people import audit
+from jobs.people.project_admission import Applicant, admit
+from jobs.views.jobs import Preview
+from jobs.views.studies import CellPreview, StudyPreview, StudySpec
+
+
+def submit_job(
+    services: Services,
+    caller: Caller,
+    spec: Spec,
+    *,
+    idempotency: Idempotency | None,
+    dry_run: bool,
+    clone_of: str | None = None,
+) -> Response:
+    """Submit a job. `clone_of` is the job whose spec was changed to this one.
+
+    Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
+    """
+    checked = check_spec(spec, services.site, Registry(services.sessions))
+    if dry_run or checked.plan is None:  # a dry run takes no key, and a spec without a plan is refused with any key
+        idempotency = None
+    with services.sessions.begin() as session:
+        earlier = earlier_job(session, caller.user, idempotency)
+        if earlier is not None:
+            return _job_answer(earlier, is_replay=True)
+        plan = _admit_job(session, checked, _applicant_of(caller))
+        if dry_run:
+            outlook = preview(session, checked.spec, plan)
+            return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
+        job = write_job(session, spec=checked.spec, plan=plan, owner=caller.user, idempotency=idempotency)
+        if clone_of is None:
+            audit.record(session, caller.actor, "job.submitted", job.id, name=job.name, project=job.project)
+        else:
+            audit.record(
+                session, caller.actor, "job.cloned", job.id, name=job.name, project=job.project, clone_of=clone_of
+            )
+        answer = _job_answer(job, is_replay=False)
+    services.hints.dispatch()
+    return answer
+
+
+def submit_study(
+    services: Services, caller: Caller, study: StudySpec, *, idempotency: Idempotency | None, dry_run: bool
+) -> Response:
+    """Submit a study. All its jobs are stored, or none.
+
+    Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
+    """
+    cells = cells_of(study)
+    checked = _check_cells(study, cells, services)
+    if dry_run or any(spec.plan is None for spec in checked):  # as for a job
+        idempotency = None
+    with services.sessions.begin() as session:
+        earlier_id = store.earlier_study(session, caller.user, idempotency)
+        if earlier_id is not None:
+            return _study_answer(session, earlier_id, is_replay=True)
+        planned = _admit_study(session, study, cells, checked, _applicant_of(caller))
+        if dry_run:
+            return as_json(_preview_of(study, planned))
+        study_id = store.write_study(session, study, planned, owner=caller.user, idempotency=idempotency)
+        audit.record(session, caller.actor, "study.submitted", study_id, name=study.name)
+        answer = _study_answer(session, study_id, is_replay=False)
+    services.hints.dispatch()
+    return answer
+
+
+def _applicant_of(caller: Caller) -> Applicant:
+    return Applicant(caller.user, is_admin=caller.may(Scope.ADMIN))
+
+
+def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> Plan:
+    """The job's plan. Raises `InvalidSpec`, and what `admit` raises."""
+    problems = StateChecks(session, applicant).problems_of(checked)
+    if problems or checked.plan is None:
+        raise InvalidSpec(problems)
+    admit(session, checked.spec.project, applicant, jobs=1)
+    return checked.plan
+
+
+def _check_cells(study: StudySpec, cells: list[Cell], services: Services) -> list[CheckedSpec]:
+    """Check the spec of every cell. Raises `InvalidSpec` with the problems of all cells."""
+    site, registry = services.site, Registry(services.sessions)
+    checked, mistakes = [], Mistakes(study)
+    for cell in cells:
+        try:
+            checked.append(check_spec(cell.spec, site, registry))
+        except InvalidSpec as error:
+            mistakes.add(cell.positions, error.problems)
+    if problems := mistakes.problems():
+        raise InvalidSpec(problems)
+    return checked
+
+
+def _admit_study(
+    session: Session, study: StudySpec, cells: list[Cell], checked: list[CheckedSpec], applicant: Applicant
+) -> list[tuple[Cell, Plan]]:
+    """The cells with their specs as they are stored, and their plans. Raises `InvalidSpec`, and what `admit` raises."""
+    checks, mistakes = StateChecks(session, applicant), Mistakes(study)
+    planned = []
+    for cell, spec in zip(cells, checked, strict=True):
+        mistakes.add(cell.positions, checks.problems_of(spec))
+        if spec.plan is not None:
+            planned.append((replace(cell, spec=spec.spec), spec.plan))
+    if problems := mistakes.problems():
+        raise InvalidSpec(problems)
+    admit(session, cells[0].spec.project, applicant, jobs=len(cells) * study.repeats)
+    return planned
+
+
+def _preview_of(study: StudySpec, planned: list[tuple[Cell, Plan]]) -> StudyPreview:
+    return StudyPreview(
+        name=study.name,
+        jobs=len(planned) * study.repeats,
+        repeats=study.repeats,
+        varied=list(study.grid),
+        cells=[CellPreview(values=cell.values, plan=plan) for cell, plan in planned],
+    )
+
+
+def _job_answer(job: Job, *, is_replay: bool) -> Response:
+    return _created(job_view(job), f"/v1/jobs/{job.id}", job_tag(job.revision), is_replay=is_replay)
+
+
+def _study_answer(session: Session, study_id: str, *, is_replay: bool) -> Response:
+    view = store.view_of(session, study_id)
+    tag = study_tag(study_id, versions.of_study(session, study_id))
+    return _created(view, f"/v1/studies/{study_id}", tag, is_replay=is_replay)
+
+
+def _created(view: BaseModel, location: str, tag: str, *, is_replay: bool) -> Response:
+    headers = {"Location": location, "ETag": tag}
+    if is_replay:
+        headers["Idempotency-Replayed"] = "true"
+    return as_json(view, 201, headers)

@@ -1,0 +1,103 @@
+"""Questions that share a read: which read answers which question, and what becomes of errors."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import pytest
+
+from api.polling.shared_reads import SharedReads
+from tests.waiting import until
+
+
+class Reads:
+    """Reads that wait until they are let go. `keys_by_read` has the keys of each."""
+
+    def __init__(self) -> None:
+        self.keys_by_read: list[list[str]] = []
+        self.error: Exception | None = None
+        self._go_on = threading.Semaphore(0)
+
+    def __call__(self, keys: Sequence[str]) -> Mapping[str, str]:
+        self.keys_by_read.append(sorted(keys))
+        number = len(self.keys_by_read)
+        assert self._go_on.acquire(timeout=120)
+        if self.error is not None:
+            raise self.error
+        return {key: f"{key}{number}" for key in keys if key != "nothing"}
+
+    def let_go(self, count: int = 1) -> None:
+        self._go_on.release(count)
+
+    async def started(self, count: int) -> None:
+        await asyncio.to_thread(until, lambda: len(self.keys_by_read) == count, what=f"{count} reads")
+
+
+def play(story: Callable[[Reads, SharedReads[str, str]], Awaitable[None]]) -> None:
+    async def run() -> None:
+        reads = Reads()
+        await story(reads, SharedReads(reads))
+
+    asyncio.run(run())
+
+
+def test_what_is_asked_during_a_read_is_answered_by_the_next_one() -> None:
+    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
+        first = asyncio.create_task(shared("a"))
+        await reads.started(1)
+        later = [asyncio.create_task(shared(key)) for key in ("a", "b", "b", "nothing")]
+        await asyncio.sleep(0)
+        reads.let_go()
+        assert await first == "a1"
+        await reads.started(2)
+        reads.let_go()
+        assert await asyncio.gather(*later) == ["a2", "b2", "b2", None]
+        assert reads.keys_by_read == [["a"], ["a", "b", "nothing"]]
+        reads.let_go()
+        assert await shared("a") == "a3"  # nothing is kept
+
+    play(story)
+
+
+def test_an_error_is_the_answer_to_those_who_wait_for_that_read_alone() -> None:
+    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
+        reads.error = ValueError("away")
+        failing = [asyncio.create_task(shared("a")) for _ in range(2)]
+        await reads.started(1)
+        reads.let_go()
+        for caller in failing:
+            with pytest.raises(ValueError, match="away"):
+                await caller
+        reads.error = None
+        reads.let_go()
+        assert await shared("a") == "a2"
+
+    play(story)
+
+
+def test_whoever_gives_up_takes_the_answer_from_nobody() -> None:
+    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
+        impatient, patient = (asyncio.create_task(shared("a")) for _ in range(2))
+        await reads.started(1)
+        impatient.cancel()
+        reads.let_go()
+        assert await patient == "a1"
+        with pytest.raises(asyncio.CancelledError):
+            await impatient
+
+    play(story)
+
+
+def test_after_a_crowd_the_next_read_waits_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SharedReads, "_EACH_S", 1.0)
+    monkeypatch.setattr(SharedReads, "_MOST_S", 1.0)
+
+    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
+        reads.let_go(2)
+        assert await asyncio.gather(*map(shared, "abc")) == ["a1", "b1", "c1"]
+        first = asyncio.create_task(shared("d"))
+        await asyncio.sleep(0.05)
+        assert await asyncio.gather(first, shared("e")) == ["d2", "e2"]
+        assert reads.keys_by_read == [["a", "b", "c"], ["d", "e"]]
+
+    play(story)
