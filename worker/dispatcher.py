@@ -14,11 +14,12 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host
+from jobs.model.preemption import PreemptionCause
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from jobs.scheduling.placement import Pass
 from jobs.scheduling.placement_rows import PASS, known_hosts, live_attempts, next_page
-from jobs.scheduling.placing import place, preempted_for, request_preemption
+from jobs.scheduling.placing import place, request_preemption
 from jobs.scheduling.quotas import limited
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Dispatcher:
             decided.take(page.jobs)
         leases = place(session, decided.placements, lease_s=self._settings.lease_s)
         for asked in decided.preemptions:
-            request_preemption(session, asked.attempt_ids, preempted_for(asked.job_id))
+            request_preemption(session, asked.attempt_ids, PreemptionCause.for_job(asked.job_id))
             _log.info("attempts %s are to make room", list(asked.attempt_ids), extra={"job": asked.job_id})
         _keep(session, decided.kept, {host.slots.host: host.kept_for for host in known})
         leads = {placement.job_id: placement.shares[0].host for placement in decided.placements}

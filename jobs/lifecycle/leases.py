@@ -19,6 +19,7 @@ from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import run_durations, usage
 from jobs.lifecycle.store import Lease, add_event, add_events, held, is_good, transition
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
 
@@ -28,12 +29,12 @@ class StaleLease(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What the rest of the world wants of a supervisor; the first that is true counts."""
+class StopRequests:
+    """What was asked of an attempt that its supervisor obeys by ending it; the first that is set counts."""
 
     cancel_requested: bool
     pause_requested: bool = False
-    preempted_for: str | None = None  # why it has to make room
+    preemption: PreemptionCause | None = None
 
 
 def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
@@ -74,20 +75,20 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
         raise StaleLease(lease)
 
 
-def orders(session: Session, lease: Lease) -> Orders:
-    """Read what the supervisor is to do. Raises `StaleLease`."""
+def stop_requests(session: Session, lease: Lease) -> StopRequests:
+    """Read whether the attempt was asked to end: by a cancel, a pause or a preemption. Raises `StaleLease`."""
     row = session.execute(
         select(
             Job.cancel_requested_at.is_not(None).label("cancel"),
             Job.paused_at.is_not(None).label("pause"),
-            Attempt.preempted_for,
+            Attempt.preemption,
         )
         .join(Attempt, Attempt.job_id == Job.id)
         .where(is_good(lease))
     ).one_or_none()
     if row is None:
         raise StaleLease(lease)
-    return Orders(cancel_requested=row.cancel, pause_requested=row.pause, preempted_for=row.preempted_for)
+    return StopRequests(cancel_requested=row.cancel, pause_requested=row.pause, preemption=row.preemption)
 
 
 def fence(session: Session, lease: Lease) -> None:

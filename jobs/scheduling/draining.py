@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, null, or_, select, u
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Slot
+from jobs.model.preemption import PreemptionCause
 from jobs.scheduling import placing
 from jobs.scheduling.hosts import HostNotFound
 from jobs.scheduling.placement_rows import PASS
@@ -31,7 +32,7 @@ def drain(session: Session, name: str, *, requeue: bool = False) -> None:
     _set_drained(session, name, func.coalesce(Host.drained_at, func.now()))
     if requeue:
         held = session.scalars(_live_attempts(name)).all()
-        placing.request_preemption(session, held, f"host {name} is drained")
+        placing.request_preemption(session, held, PreemptionCause.drained(name))
 
 
 def undrain(session: Session, name: str) -> None:

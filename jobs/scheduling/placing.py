@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 from jobs.lifecycle.store import Lease, move
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EventKind, Status
 from jobs.scheduling.placement import Placement
 
@@ -127,25 +128,18 @@ def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence
     )
 
 
-def preempted_for(job_id: str) -> str:
-    """Why an attempt is asked to make room, where it is for a job that waits."""
-    return f"job {job_id}"
-
-
-def request_preemption(session: Session, attempt_ids: Sequence[int], why: str) -> None:
-    """Ask live attempts to save and make room, each once; their jobs go back to the queue.
-
-    `why` is `preempted_for` a job, or a sentence.
-    """
-    asked = session.execute(
+def request_preemption(session: Session, attempt_ids: Sequence[int], cause: PreemptionCause) -> None:
+    """Ask live attempts to save and release their slots, each once; their jobs go back to the queue."""
+    requested = session.execute(
         update(Attempt)
         .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))
-        .values(preempt_requested_at=func.now(), preempted_for=why)
+        .values(preempt_requested_at=func.now(), preemption=cause)
         .returning(Attempt.job_id, Attempt.number)
     )
+    data = {"for": str(cause), "cause": cause.to_json()}
     events = [
-        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": {"for": why}}
-        for job_id, number in asked
+        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": data}
+        for job_id, number in requested
     ]
     if events:
         session.execute(insert(JobEvent), events)

@@ -10,6 +10,7 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import Status
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.fitting import Cluster, Wish
@@ -22,7 +23,6 @@ from jobs.scheduling.placement_rows import (
     waiting_jobs,
     waiting_of,
 )
-from jobs.scheduling.placing import preempted_for
 from jobs.scheduling.quotas import limited
 
 
@@ -87,16 +87,17 @@ def _ahead(session: Session, job_ids: Sequence[str], projects: Sequence[str]) ->
 
 
 def _leaving(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Whom the dispatcher asked to make room, by the job that it is for."""
-    waiting = {preempted_for(job_id): job_id for job_id in job_ids}
+    """The jobs whose attempts the dispatcher preempts, by the job that needs their slots."""
+    causes = [PreemptionCause.for_job(job_id) for job_id in job_ids]
     rows = session.execute(
-        select(Attempt.preempted_for, Attempt.job_id)
-        .where(Attempt.ended_at.is_(None), Attempt.preempted_for.in_(waiting))
+        select(Attempt.preemption, Attempt.job_id)
+        .where(Attempt.ended_at.is_(None), Attempt.preemption.in_(causes))
         .order_by(Attempt.id)
     )
     leaving: dict[str, list[str]] = {}
-    for why, job_id in rows:
-        leaving.setdefault(waiting[str(why)], []).append(job_id)
+    for cause, job_id in rows:
+        if cause is not None and cause.job is not None:  # which the query has checked, but the type checker cannot see
+            leaving.setdefault(cause.job, []).append(job_id)
     return leaving
 
 

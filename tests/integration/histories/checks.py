@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from jobs.model.preemption import PreemptionKind
 from jobs.model.spec import Spec
 from jobs.model.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
 from tests.integration.histories.rows import Rows, planned_slots
@@ -122,10 +123,9 @@ def room_is_made_for_others(before: Rows, after: Rows) -> None:
         was = before.attempts.get(attempt.id)
         if was is None or was.preempt_requested_at is not None or attempt.preempt_requested_at is None:
             continue
-        what, _, job_id = attempt.preempted_for.partition(" ")
-        if what != "job":
+        if attempt.preemption.kind is not PreemptionKind.JOB:
             continue
-        first, loser = before.jobs[job_id], before.jobs[attempt.job_id]
+        first, loser = before.jobs[attempt.preemption.job], before.jobs[attempt.job_id]
         assert may_be_placed(first, before), f"attempt {attempt.id} makes room for {first}"
         overdue = attempt.due_at is not None and attempt.due_at <= before.now
         assert first.priority > loser.priority or (

@@ -17,6 +17,7 @@ from jobs.lifecycle import submission
 from jobs.lifecycle.store import JobEnded
 from jobs.lifecycle.submission import Idempotency, IdempotencyConflict
 from jobs.model.plan import resolve_plan
+from jobs.model.preemption import PreemptionCause
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.scheduling import placing
@@ -174,7 +175,7 @@ class Lives(RuleBasedStateMachine):
     def an_attempt_is_asked_to_make_room(self, number: int) -> None:
         for attempt in pick(self.audit.rows.live, number):
             with self.world.begin() as session:
-                placing.request_preemption(session, [attempt.id], "for a test")
+                placing.request_preemption(session, [attempt.id], PreemptionCause.drained("of a test"))
 
     # Launchers and supervisors
 
@@ -247,7 +248,7 @@ class Lives(RuleBasedStateMachine):
     @rule(number=which)
     def a_supervisor_obeys(self, number: int) -> None:
         for one in self.supervisors(number):
-            reason = self.world.orders(one)
+            reason = self.world.requested_end(one)
             if reason is not None:
                 self.world.end(one, reason)
 

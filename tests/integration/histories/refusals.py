@@ -81,7 +81,7 @@ class Histories(Lives):
         one = Supervisor(lease, "ha")
         return [
             lambda session: leases.renew(session, lease, lease_s=60),
-            lambda session: leases.orders(session, lease),
+            lambda session: leases.stop_requests(session, lease),
             lambda session: leases.fence(session, lease),
             lambda session: leases.fence_expired(session, lease),
             lambda session: leases.end(session, lease, EndReason.COMPLETED),

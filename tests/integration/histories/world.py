@@ -203,20 +203,20 @@ class World:
             self.end_in(session, one.lease, reason)
             self._give_back(session, one.lease.attempt_id, one.host, clean=clean)
 
-    def orders(self, one: Supervisor) -> EndReason | None:
-        """What a supervisor ends for because others want it. Raises `StaleLease`."""
+    def requested_end(self, one: Supervisor) -> EndReason | None:
+        """What a supervisor ends its attempt for, because somebody asked it to. Raises `StaleLease`."""
         with self.sessions() as session:
-            orders = leases.orders(session, one.lease)
-        if orders.cancel_requested:
+            requests = leases.stop_requests(session, one.lease)
+        if requests.cancel_requested:
             return EndReason.CANCELLED
-        if orders.pause_requested:
+        if requests.pause_requested:
             return EndReason.PAUSED
-        return EndReason.PREEMPTED if orders.preempted_for is not None else None
+        return EndReason.PREEMPTED if requests.preemption is not None else None
 
     def complete(self, one: Supervisor) -> None:
         """Run to the end, or to where others want it to stop. Raises `StaleLease`."""
         self.start(one)
-        self.end(one, self.orders(one) or EndReason.COMPLETED)
+        self.end(one, self.requested_end(one) or EndReason.COMPLETED)
 
     def end_in(self, session: Session, lease: Lease, reason: EndReason) -> None:
         """End an attempt; once its lease was found good, its job must follow. Raises `StaleLease`."""
