@@ -16,7 +16,7 @@ from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.scopes import Scope
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec
 from jobs.people.project_admission import Applicant, admit, project_of, project_problems
-from jobs.scheduling.hosts import lack_of_room
+from jobs.scheduling.hosts import capacity_problem
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Objections:
         """What is wrong with asking for slots that the hosts do not have, or not so that a job can take them."""
         key = (spec.gpus, spec.device, spec.placement)
         if key not in self._room:
-            self._room[key] = lack_of_room(self._session, spec)
+            self._room[key] = capacity_problem(self._session, spec)
         why = self._room[key]
         return [] if why is None else [FieldProblem("gpus", why, str(spec.gpus))]
 

@@ -21,7 +21,7 @@ from jobs.data.validation import Archive, Claim
 from jobs.db.engine import Sessions
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
-from jobs.scheduling.hosts import turn_s
+from jobs.scheduling.hosts import shared_period_s
 from worker.attempt.launcher import rank_environment
 from worker.datasets.containment import Failed, GivenUp, ask
 from worker.datasets.folders import DatasetFiles
@@ -72,7 +72,7 @@ class Validator(threading.Thread):
                 *validation.refuse_unseen(session, host_timeout_s=host_timeout_s),
             ]
             mine = validation.claim(session, self._settings.host, for_s=CLAIM_S)
-            self._pause_s = turn_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
+            self._pause_s = shared_period_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
         for name in refused:
             _log.info("dataset %s is invalid: nobody could look at it", name)
         if mine is None:

@@ -16,7 +16,7 @@ from jobs.model.plan import Plan
 from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
-from jobs.scheduling.fitting import Wish
+from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.hosts import whole_cluster
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import Analysis
@@ -111,7 +111,7 @@ def _cluster(session: Session, device: str | None) -> Cluster | None:
         return None
     kind = CPU if device == CPU else "gpu"
     cluster = whole_cluster(session)
-    largest, together = cluster.most(Wish(2, kind), cluster.capacity)
+    largest, together = cluster.most(SlotRequest(2, kind), cluster.capacity)
     if not largest:
         return None
     least = session.scalar(

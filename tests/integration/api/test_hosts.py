@@ -17,7 +17,7 @@ from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.scheduling import placing, registration
 from jobs.scheduling.placement import Placement, Share
-from jobs.scheduling.placement_rows import PASS
+from jobs.scheduling.placement_rows import PASS_LOCK
 from jobs.scheduling.registration import SlotInfo
 from tests.integration.api.given import a_host, seconds
 from tests.waiting import until
@@ -115,7 +115,7 @@ def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
     job_id = submitted()
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
-            session.execute(select(func.pg_advisory_xact_lock(PASS)))
+            session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
             placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
             drained = pool.submit(api.post, "/v1/hosts/ha/drain", json={"requeue": True})
             until(lambda: _waits_for_a_lock(sessions), what="the drain that waits for the pass")

@@ -11,7 +11,7 @@ from jobs.lifecycle.store import pause, request_cancel
 from jobs.model.preemption import PreemptionCause
 from jobs.model.spec import spec_from
 from jobs.scheduling import placing
-from jobs.scheduling.hosts import lack_of_room
+from jobs.scheduling.hosts import capacity_problem
 from jobs.scheduling.queue import Standing, standings
 from tests.integration.jobs import given
 
@@ -68,7 +68,7 @@ def test_a_restart_that_makes_do_with_fewer_says_with_how_many(sessions: Session
 def lack(sessions: Sessions, gpus: int, **fields: object) -> str | None:
     spec = spec_from(given.SPEC | {"gpus": gpus} | fields)
     with sessions() as session:
-        return lack_of_room(session, spec)
+        return capacity_problem(session, spec)
 
 
 def test_what_a_cluster_has_no_room_for(sessions: Sessions) -> None:

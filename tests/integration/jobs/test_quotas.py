@@ -21,7 +21,7 @@ from jobs.people.rights import NotAllowed
 from jobs.people.tokens import add_user
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.queue import standings
-from jobs.scheduling.quotas import limited, quotas_of
+from jobs.scheduling.quotas import active_quotas, quotas_of
 from tests.integration.jobs import given
 
 
@@ -160,12 +160,12 @@ def test_ends_of_one_project_that_come_together_are_all_charged(sessions: Sessio
 def test_only_projects_with_a_limit_on_what_runs_are_asked_for(sessions: Sessions) -> None:
     a_project(sessions, "queue-only", max_queued=1)
     with sessions() as session:
-        assert limited(session) == {}
+        assert active_quotas(session) == {}
     a_project(sessions, "slots", max_slots=1)
     a_project(sessions, "hours", max_gpu_hours=0.0)
     with sessions() as session:
-        assert set(limited(session)) == {"slots", "hours"}
-        assert set(limited(session, among={"slots", "default"})) == {"slots"}
+        assert set(active_quotas(session)) == {"slots", "hours"}
+        assert set(active_quotas(session, among={"slots", "default"})) == {"slots"}
 
 
 def reason(sessions: Sessions, job_id: str) -> str:
