@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from api.callers import Caller
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
-from jobs.lifecycle.admission import Site, absent, unsupported, unusable_weights
+from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, unusable_weights
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.scopes import Scope
@@ -25,11 +25,11 @@ class Draft:
 
     spec: Spec
     plan: Plan | None
-    absent: list[FieldProblem]  # what is not on this host's disk, or not registered
+    missing_paths: list[FieldProblem]  # what is not on this host's disk, or not registered
     unworkable: list[FieldProblem]
 
 
-def draft_of(spec: Spec, site: Site, registry: Registry) -> Draft:
+def draft_of(spec: Spec, site: SitePolicy, registry: Registry) -> Draft:
     """The draft of a spec, by its text, this host's disk and the registered dataset that it names, if it names one.
 
     Raises `InvalidSpec` for what nobody could carry out.
@@ -45,7 +45,7 @@ def draft_of(spec: Spec, site: Site, registry: Registry) -> Draft:
         plan = resolve_plan(spec, resolved.sizes)
     except UnworkablePlan as error:
         unworkable = [FieldProblem(error.field, str(error))]
-    missing = _with_names([] if resolved.problems else absent(spec, site), registry)
+    missing = _with_names([] if resolved.problems else missing_paths(spec, site), registry)
     return Draft(spec, plan, [*resolved.problems, *missing], unworkable)
 
 
@@ -73,7 +73,7 @@ class Objections:
         """Every field of the draft that asks for what is not there, and the one that keeps it from having a plan."""
         spec = draft.spec
         return [
-            *draft.absent, *self._unusable_weights(spec), *self._lack_of_room(spec), *self._wrong_project(spec),
+            *draft.missing_paths, *self._unusable_weights(spec), *self._lack_of_room(spec), *self._wrong_project(spec),
             *draft.unworkable,
         ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from api.polling.entity_tags import job_tag, tag_of
 from api.polling.shared_reads import Together
 from jobs.db.engine import each_statement_alone
 from jobs.db.tables import Job
-from jobs.lifecycle.listing import Seen, Wanted, revisions, revisions_of
+from jobs.lifecycle.listing import JobRevision, ListQuery, revisions, revisions_of
 from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import Status
 from jobs.scheduling.queue import Standing, standings
@@ -36,7 +36,7 @@ class Polls:
             raise JobNotFound(job_id)
         return job_tag(seen.revision, await self._standings(job_id) if seen.status is Status.QUEUED else None)
 
-    async def page_tag(self, wanted: Wanted) -> str:
+    async def page_tag(self, wanted: ListQuery) -> str:
         """The tag of a page of the list. Raises `jobs.db.cursors.InvalidCursor`."""
         wanted.position()  # one that is wrong must not spoil the read of others
         seen = await self._pages(wanted) or ()
@@ -46,11 +46,11 @@ class Polls:
         waiting = {job_id: standing for job_id, standing in zip(queued, found, strict=True) if standing is not None}
         return page_tag(wanted, page, waiting, more=len(seen) > wanted.limit)
 
-    def _read_jobs(self, job_ids: Sequence[str]) -> Mapping[str, Seen]:
+    def _read_jobs(self, job_ids: Sequence[str]) -> Mapping[str, JobRevision]:
         with self._engine.connect() as connection:
             return {job.id: job for job in revisions_of(connection, job_ids)}
 
-    def _read_pages(self, pages: Sequence[Wanted]) -> Mapping[Wanted, Sequence[Seen]]:
+    def _read_pages(self, pages: Sequence[ListQuery]) -> Mapping[ListQuery, Sequence[JobRevision]]:
         with Session(self._engine) as session:
             return {wanted: revisions(session, wanted) for wanted in pages}
 
@@ -65,7 +65,9 @@ def standings_of(session: Session, jobs: Sequence[Job], *, host_timeout_s: float
     return standings(session, queued, host_timeout_s=host_timeout_s) if queued else {}
 
 
-def page_tag(wanted: Wanted, page: Sequence[Job | Seen], waiting: Mapping[str, Standing], *, more: bool) -> str:
+def page_tag(
+    wanted: ListQuery, page: Sequence[Job | JobRevision], waiting: Mapping[str, Standing], *, more: bool
+) -> str:
     """The tag of a page that shows these jobs, and where the queued ones stand."""
     told = [(job.id, job.revision, waiting.get(job.id)) for job in page]
     return tag_of(wanted.identity, wanted.limit, wanted.cursor, told, more)

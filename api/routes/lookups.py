@@ -17,7 +17,7 @@ from api.row_views import job_view
 from api.unchanged_polls import Polled
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import Order
-from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.spec import FieldProblem
 from jobs.model.states import Status
 from jobs.views.base import Listed
@@ -86,7 +86,7 @@ async def list_all_jobs(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List jobs, page by page. With `If-None-Match` a page that has not changed is answered with 304."""
-    wanted = Wanted(
+    wanted = ListQuery(
         JobFilter(
             statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, project=project,
             paused=paused, study=study, since=since, until=until, search=search,
@@ -100,7 +100,7 @@ async def list_all_jobs(
     return unchanged(tag) if is_known(tag, if_none_match) else await run_in_threadpool(_page, services, wanted)
 
 
-def _page(services: Services, wanted: Wanted, if_none_match: str | None = None) -> Response:
+def _page(services: Services, wanted: ListQuery, if_none_match: str | None = None) -> Response:
     with services.sessions() as session:
         page = list_jobs(session, wanted)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Host, Job, MetricPoint, Slot
 from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.past import CPU, past_jobs, sizes_in, where_they_ran
-from jobs.lifecycle.admission import Site
+from jobs.lifecycle.admission import SitePolicy
 from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.catalog import MODELS
 from jobs.model.plan import Plan
@@ -25,7 +25,7 @@ _LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be sta
 _ACCURACY = "val_accuracy"
 
 
-def evidence_on(session: Session, job: Job, analysis: Analysis, site: Site) -> Evidence:
+def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy) -> Evidence:
     """All that the rules of advice go by."""
     # Not strictly: what was stored by another version may have fields of other types.
     spec = Spec.model_validate_json(json.dumps(job.spec))

@@ -28,8 +28,8 @@ def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
     def is_there(lease: Lease) -> ColumnElement[bool]:
         return Attempt.id == lease.attempt_id
 
-    patch.setattr(store, "is_good", is_there)
-    patch.setattr(leases, "is_good", is_there)
+    patch.setattr(store, "is_valid", is_there)
+    patch.setattr(leases, "is_valid", is_there)
 
 
 def token_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -38,8 +38,8 @@ def token_not_compared(patch: pytest.MonkeyPatch) -> None:
     def is_live(lease: Lease) -> ColumnElement[bool]:
         return (Attempt.id == lease.attempt_id) & Attempt.ended_at.is_(None)
 
-    patch.setattr(store, "is_good", is_live)
-    patch.setattr(leases, "is_good", is_live)
+    patch.setattr(store, "is_valid", is_live)
+    patch.setattr(leases, "is_valid", is_live)
 
 
 def claim_that_is_not_atomic(patch: pytest.MonkeyPatch) -> None:

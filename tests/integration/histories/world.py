@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from jobs.db.engine import Sessions, sessions_for
 from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from jobs.lifecycle import leases, store
-from jobs.lifecycle.leases import Abandoned, StaleLease
+from jobs.lifecycle.leases import AbandonedAttempt, StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.hints import Hints
@@ -253,7 +253,7 @@ class World:
             for attempt_id in ended.all():
                 self._give_back(session, attempt_id, host, clean=clean)
 
-    def abandoned(self) -> list[Abandoned]:
+    def abandoned(self) -> list[AbandonedAttempt]:
         """What a reaper finds."""
         with self.sessions() as session:
             return leases.abandoned(
@@ -262,7 +262,7 @@ class World:
                 claim_timeout_s=self.settings.claim_timeout_s,
             )
 
-    def reap(self, found: list[Abandoned] | None = None) -> None:
+    def reap(self, found: list[AbandonedAttempt] | None = None) -> None:
         """What every agent does to attempts that nobody looks after."""
         for one in self.abandoned() if found is None else found:
             with suppress(StaleLease), self.begin() as session:

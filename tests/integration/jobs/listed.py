@@ -6,7 +6,7 @@ from sqlalchemy import Engine, TextClause, event, text
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import Order
-from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs, revisions
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs, revisions
 from tests.integration.api.given import START
 
 
@@ -44,15 +44,15 @@ def every_id(sessions: Sessions, wanted: JobFilter, order: Order, *, limit: int)
     cursor = None
     with sessions() as session:
         while True:
-            page = list_jobs(session, Wanted(wanted, order, limit, cursor))
-            seen = revisions(session, Wanted(wanted, order, limit, cursor))
+            page = list_jobs(session, ListQuery(wanted, order, limit, cursor))
+            seen = revisions(session, ListQuery(wanted, order, limit, cursor))
             assert [job.id for job in page.items] == [job.id for job in seen[:limit]]
             found += [job.id for job in page.items]
             if (cursor := page.next_cursor) is None:
                 return found
 
 
-def plan_of(sessions: Sessions, engine: Engine, wanted: Wanted) -> tuple[str, int]:
+def plan_of(sessions: Sessions, engine: Engine, wanted: ListQuery) -> tuple[str, int]:
     """How the database finds a page, and how many rows it looked at."""
     asked: list[tuple[str, Any]] = []
 
