@@ -58,7 +58,7 @@ class Caller:
         """Refuse those who may not steer a job or a study (`what`). Raises `NotAllowed`."""
         if not self.may(Scope.ADMIN):
             named = f"{what} {thing.id}"
-            rights.require_steering(session, self.user, what=named, owner=thing.owner, project=thing.project)
+            rights.require_steering(session, self.user, subject=named, owner=thing.owner, project=thing.project)
 
     def require_owner(self, what: str, owner: str) -> None:
         """Refuse all but the owner of something, and admins. Raises `Forbidden`."""

@@ -52,7 +52,7 @@ def draft_of(spec: Spec, site: SitePolicy, registry: Registry) -> Draft:
 def _with_names(problems: list[FieldProblem], registry: Registry) -> list[FieldProblem]:
     """The problems, with the registered names where the dataset is not there: its name may be misspelt."""
     return [
-        replace(problem, message=problem.message + registry.told())
+        replace(problem, message=problem.message + registry.registered_text())
         if problem.field == "dataset.source" and reference_of(problem.received or "") is not None
         else problem
         for problem in problems

@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from jobs.data.artifacts import give_up
+from jobs.data.artifacts import mark_artifacts_removed
 from jobs.db.engine import Sessions
 from jobs.insight.analysis.keeping import Keeping
 from jobs.lifecycle import retention
@@ -70,7 +70,9 @@ class Retention(threading.Thread):
         keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
         self._in_batches(self._files.remove_some)
         self._in_batches(self._datasets.remove_some)
-        self._in_batches(self._alone(lambda session: give_up(session, keep_days=config.keep_artifacts_days)))
+        self._in_batches(
+            self._alone(lambda session: mark_artifacts_removed(session, keep_days=config.keep_artifacts_days))
+        )
         self._in_batches(self._artifacts.remove_some)
         self._in_batches(self._alone(lambda session: remove_old(session, keep_days=config.keep_deliveries_days)))
         self._in_batches(self._alone(self._forget_hosts))

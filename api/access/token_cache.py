@@ -54,7 +54,7 @@ class Tokens:
     def let_in(self, sha256s: Collection[str]) -> set[str]:
         """Those of several tokens that are still good, as the database says: for streams that have long begun."""
         with self._sessions() as session:
-            return tokens.let_in(session, sha256s)
+            return tokens.valid_hashes(session, sha256s)
 
     def looked_up(self, sha256: str) -> Bearer | None:
         """Who holds the token, as the database says; None for nobody."""

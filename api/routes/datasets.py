@@ -88,7 +88,7 @@ def _new_dataset(body: bytes) -> NewDataset:
     try:
         new = NewDataset.model_validate_json(body)
     except ValidationError as error:
-        raise InvalidSpec(field_problems(error)) from None
+        raise InvalidSpec(field_problems(error, NewDataset)) from None
     if new.name in DATASETS:
         raise invalid([FieldProblem("name", "this is the name of a built-in dataset: take another", new.name)])
     return new

@@ -67,7 +67,7 @@ def log_out(request: Request, services: ServicesHere, caller: CallerHere) -> Res
     """End the session that asks for it."""
     if caller.bearer.kind == "session":
         with services.sessions.begin() as session:
-            ended = tokens.withdraw(session, caller.bearer.token_id)
+            ended = tokens.revoke_with_sessions(session, caller.bearer.token_id)
             audit.record(session, caller.actor, "session.ended", caller.user)
         services.tokens.forget(*ended)
     response = Response(status_code=204, headers=_NOT_KEPT)

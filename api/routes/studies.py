@@ -130,7 +130,7 @@ def _study_of(body: bytes) -> StudySpec:
     try:
         return StudySpec.model_validate_json(body)
     except ValidationError as error:
-        raise InvalidSpec(field_problems(error)) from None
+        raise InvalidSpec(field_problems(error, StudySpec)) from None
 
 
 def _drafts(asked: StudySpec, cells: list[Cell], services: Services) -> list[Draft]:

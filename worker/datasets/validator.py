@@ -79,7 +79,7 @@ class Validator(threading.Thread):
             return False
         if not self._is_seen(mine):
             with self._sessions.begin() as session:
-                validation.leave(session, mine, unseen=True)
+                validation.release(session, mine, unseen=True)
             return True
         self._validate(mine)
         return True
@@ -101,11 +101,11 @@ class Validator(threading.Thread):
             self._settle_invalid(mine, str(why))
         except GivenUp:
             with self._sessions.begin() as session:
-                validation.leave(session, mine)
+                validation.release(session, mine)
         except (Failed, OSError) as error:
             _log.warning("looking at dataset %s failed: %s", mine, error)
             with self._sessions.begin() as session:
-                validation.leave(session, mine, counts=True)
+                validation.release(session, mine, counts=True)
         else:
             self._settle_ready(mine, source, found)
         finally:

@@ -283,7 +283,7 @@ def ended_long_ago(sessions: Sessions, job_id: str) -> None:
 
 def give_up(sessions: Sessions) -> bool:
     with sessions.begin() as session:
-        return artifacts.give_up(session, keep_days=365)
+        return artifacts.mark_artifacts_removed(session, keep_days=365)
 
 
 def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:

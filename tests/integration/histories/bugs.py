@@ -81,7 +81,7 @@ def double_requeue(patch: pytest.MonkeyPatch) -> None:
         store.transition(session, job_id, to, **values)
 
     patch.setattr(leases, "fence_expired", lambda *_, **__: None)
-    patch.setattr(leases, "_job_of", lambda session, lease: store.get_job(session, lease.job_id))
+    patch.setattr(leases, "_locked_job", lambda session, lease: store.get_job(session, lease.job_id))
     patch.setattr(leases, "transition", unguarded)
 
 

@@ -223,7 +223,7 @@ def test_a_full_queue_says_how_many_there_are_and_may_be(sessions: Sessions) -> 
     first = submitted(sessions)
     with (
         sessions.begin() as session,
-        pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue, and this is for 2 more"),
+        pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue; this would add 2"),
     ):
         admit(session, "vision", Applicant("me"), jobs=2)
     submitted(sessions)
@@ -241,7 +241,7 @@ def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) 
         projects.add_member(session, "vision", "ada")
     submitted(sessions, "ada")
     submitted(sessions, "root", is_admin=True)
-    with pytest.raises(NotAllowed, match="the project vision takes jobs of its members"):
+    with pytest.raises(NotAllowed, match="the project vision takes jobs only from its members and from admins"):
         submitted(sessions, "eve")
     with sessions.begin() as session:
         projects.change(session, "vision", is_archived=True)

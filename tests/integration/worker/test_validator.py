@@ -295,7 +295,7 @@ def test_a_claim_that_was_lost_writes_nothing(registered: Register, sessions: Se
         assert second is not None
         assert not validation.settle(session, first, error="too late")
         assert not validation.renew(session, first, for_s=60)
-        assert not validation.leave(session, first)
+        assert not validation.release(session, first)
         assert validation.settle(session, second, error="because")
     assert row_of(sessions, row_id).error == "because"
 
