@@ -68,12 +68,12 @@ class _Hints:
 
 @dataclass(eq=False)
 class Supervisor:
-    """A process that believes it owns an attempt. `noted`: its host's agent knows its pid."""
+    """A process that believes it owns an attempt. `is_recorded`: its host's agent knows its pid."""
 
     lease: Lease
     host: str
     alive: bool = True
-    noted: bool = False
+    is_recorded: bool = False
 
 
 @dataclass
@@ -147,9 +147,9 @@ class World:
         with suppress(draining.HostInUse, HostNotFound), self.begin() as session:
             draining.forget(session, name, host_timeout_s=self.settings.host_timeout_s)
 
-    def wish(self, what: str, job_id: str) -> None:
+    def ask(self, request: str, job_id: str) -> None:
         """A person asks for a job to be cancelled, paused or resumed. Raises `JobEnded`."""
-        ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[what]
+        ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[request]
         with self.begin() as session:
             ask(session, job_id)
 
@@ -177,7 +177,7 @@ class World:
         """The launcher writes down which process it started."""
         with self.begin() as session:
             leases.record_supervisor(session, one.lease, ProcessId(one.lease.attempt_id, 1))
-        one.noted = True
+        one.is_recorded = True
 
     def start(self, one: Supervisor) -> None:
         """The first rank is up, as `Intake` stores it. Raises `StaleLease`."""
@@ -237,7 +237,7 @@ class World:
 
     def tend(self, host: str, *, clean: bool = True) -> None:
         """What a host's agent does in a pass to its attempts; `clean`: their processes can be killed."""
-        gone = {one.lease.attempt_id for one in self.supervisors if one.noted and not one.alive}
+        gone = {one.lease.attempt_id for one in self.supervisors if one.is_recorded and not one.alive}
         holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
         with self.begin() as session:
             registration.beat(session, host)

@@ -254,7 +254,7 @@ def test_a_job_that_no_hosts_can_hold_keeps_nobody_waiting() -> None:
     }
 
 
-def asked(queue: list[QueuedJob], hosts: list[HostSlots], *attempts: LiveAttempt) -> list[Preemption]:
+def preemptions_of(queue: list[QueuedJob], hosts: list[HostSlots], *attempts: LiveAttempt) -> list[Preemption]:
     return place_jobs(queue, hosts, attempts).preemptions
 
 
@@ -264,14 +264,14 @@ FULL = [host("ha", 0, capacity=4), host("hb", 0, capacity=4)]
 
 def test_the_lowest_priority_makes_room_and_of_that_the_youngest() -> None:
     attempts = [live(1, {"ha": 4}, priority=10), live(2, {"hb": 4}, priority=20)]
-    assert asked([URGENT], FULL, *attempts) == [Preemption("urgent", (1,))]
+    assert preemptions_of([URGENT], FULL, *attempts) == [Preemption("urgent", (1,))]
     attempts = [live(1, {"ha": 4}), live(2, {"hb": 4})]
-    assert asked([URGENT], FULL, *attempts) == [Preemption("urgent", (2,))]
+    assert preemptions_of([URGENT], FULL, *attempts) == [Preemption("urgent", (2,))]
 
 
 def test_only_a_lower_priority_makes_room() -> None:
     attempts = [live(1, {"ha": 4}, priority=90), live(2, {"hb": 4}, priority=91)]
-    assert asked([URGENT], FULL, *attempts) == []
+    assert preemptions_of([URGENT], FULL, *attempts) == []
 
 
 def test_nobody_makes_room_that_need_not() -> None:
@@ -282,15 +282,15 @@ def test_nobody_makes_room_that_need_not() -> None:
         live(3, {"ha": 2}, priority=3),
         live(4, {"hb": 3}),
     ]
-    assert asked([URGENT], hosts, *attempts) == [Preemption("urgent", (2, 3))]
-    assert asked([job("urgent", 3, priority=90)], hosts, *attempts) == [Preemption("urgent", (3,))]
+    assert preemptions_of([URGENT], hosts, *attempts) == [Preemption("urgent", (2, 3))]
+    assert preemptions_of([job("urgent", 3, priority=90)], hosts, *attempts) == [Preemption("urgent", (3,))]
 
 
 def test_nobody_makes_room_for_a_job_that_it_cannot_help() -> None:
     attempts = [live(1, {"ha": 2}, priority=10), live(2, {"ha": 2}, priority=90), live(3, {}, priority=10)]
     alone = [host("ha", 0, capacity=4)]
-    assert asked([job("urgent", 3, priority=90)], alone, *attempts) == []
-    assert asked([job("giant", 5, priority=90)], alone, *attempts) == []
+    assert preemptions_of([job("urgent", 3, priority=90)], alone, *attempts) == []
+    assert preemptions_of([job("giant", 5, priority=90)], alone, *attempts) == []
 
 
 def test_what_leaves_anyway_is_enough() -> None:
@@ -312,6 +312,6 @@ def test_what_was_made_room_for_is_left_to_that_job() -> None:
 def test_an_attempt_that_overstays_makes_room_for_those_it_passed() -> None:
     late = live(1, {"ha": 4}, name="b", overdue=True)
     alone = [host("ha", 0, capacity=4)]
-    assert asked([job("a", 4)], alone, late) == [Preemption("a", (1,))]
-    assert asked([job("c", 4)], alone, late) == []  # it was there first
-    assert asked([job("a", 4)], alone, replace(late, overdue=False)) == []
+    assert preemptions_of([job("a", 4)], alone, late) == [Preemption("a", (1,))]
+    assert preemptions_of([job("c", 4)], alone, late) == []  # it was there first
+    assert preemptions_of([job("a", 4)], alone, replace(late, overdue=False)) == []
