@@ -58,7 +58,7 @@ class Caller:
         """Refuse those who may not steer a job or a study (`noun`). Raises `NotAllowed`."""
         if not self.may(Scope.ADMIN):
             named = f"{noun} {owned.id}"
-            rights.require_steering(session, self.user, what=named, owner=owned.owner, project=owned.project)
+            rights.require_steering(session, self.user, subject=named, owner=owned.owner, project=owned.project)
 
     def require_owner(self, resource: str, owner: str) -> None:
         """Refuse all but the owner of a resource, and admins. Raises `Forbidden`."""

@@ -20,7 +20,7 @@ from api.broker import Broker
 from api.polling.job_tags import JobTags
 from api.problems import UnsupportedBody, invalid
 from jobs.db.engine import Sessions
-from jobs.lifecycle.admission import Site
+from jobs.lifecycle.admission import SitePolicy
 from jobs.lifecycle.submission import Idempotency
 from jobs.model.printable import one_form
 from jobs.model.spec import FieldProblem
@@ -45,9 +45,9 @@ class Services:
     job_tags: JobTags
 
     @property
-    def site(self) -> Site:
+    def site(self) -> SitePolicy:
         """What the operator lets jobs use."""
-        return Site(data_roots=self.settings.data_root_list, models=self.settings.model_list)
+        return SitePolicy(data_roots=self.settings.data_root_list, models=self.settings.model_list)
 
 
 async def _services(request: Request) -> Services:

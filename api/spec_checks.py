@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project
-from jobs.lifecycle.admission import Site, absent, unsupported, unusable_weights
+from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, unusable_weights
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import FieldProblem, InvalidSpec, Spec
 from jobs.people.project_admission import Applicant, project_of, project_problems
-from jobs.scheduling.hosts import lack_of_room
+from jobs.scheduling.hosts import capacity_problem
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CheckedSpec:
     unworkable: list[FieldProblem]
 
 
-def check_spec(spec: Spec, site: Site, registry: Registry) -> CheckedSpec:
+def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
     """Check a spec by its text, this host's disk and the registered dataset that it names, if it names one.
 
     Raises `InvalidSpec` for what nobody could carry out.
@@ -46,14 +46,14 @@ def check_spec(spec: Spec, site: Site, registry: Registry) -> CheckedSpec:
         plan = resolve_plan(spec, resolved.sizes)
     except UnworkablePlan as error:
         unworkable = [FieldProblem(error.field, str(error))]
-    missing = _with_registered_names([] if resolved.problems else absent(spec, site), registry)
+    missing = _with_registered_names([] if resolved.problems else missing_paths(spec, site), registry)
     return CheckedSpec(spec, plan, [*resolved.problems, *missing], unworkable)
 
 
 def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> list[FieldProblem]:
     """The problems. That of a missing dataset lists the registered names, because its name may be misspelt."""
     return [
-        replace(problem, message=problem.message + registry.told())
+        replace(problem, message=problem.message + registry.registered_text())
         if problem.field == "dataset.source" and reference_of(problem.received or "") is not None
         else problem
         for problem in problems
@@ -93,6 +93,6 @@ class StateChecks:
         """The problem of a spec whose slots no host has, or no hosts that can work together."""
         key = (spec.gpus, spec.device, spec.placement)
         if key not in self._room:
-            self._room[key] = lack_of_room(self._session, spec)
+            self._room[key] = capacity_problem(self._session, spec)
         message = self._room[key]
         return [] if message is None else [FieldProblem("gpus", message, str(spec.gpus))]

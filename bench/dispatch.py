@@ -1,7 +1,7 @@
 """From a free slot to a launch: how long it takes, how long a pass over a long queue takes, and attempts a second.
 
-On an embedded database and broker. The worker is the real one, but its attempts do nothing: they are claimed and
-ended. Beside them on the same machine: tasks that do nothing, of plain Celery and of procrastinate.
+It runs on an embedded database and broker. The worker is the real one, but its attempts do nothing: they are claimed
+and ended. For comparison, tasks of plain Celery and of procrastinate that do nothing run on the same machine.
 """
 
 import os
@@ -57,7 +57,7 @@ def main(*, rounds: int) -> None:
 
 
 def _latency(console: Console, stack: Stack) -> None:
-    told = {}
+    waits_by_title = {}
     for title, broker_url, jobs in (("hints", stack.broker_url, 200), ("hints lost", _NOWHERE, 25)):
         with (
             database(stack) as (url, sessions),
@@ -66,11 +66,11 @@ def _latency(console: Console, stack: Stack) -> None:
             _submit(sessions, jobs, hints=None)
             _until_succeeded(sessions, jobs)
             with sessions() as session:
-                told[title] = sorted(_waits_s(session))
+                waits_by_title[title] = sorted(_waits_s(session))
     table = Table("", "median", "95 %", "slowest", title="From a free slot to `launch` received")
-    for title, waits_s in told.items():
-        of = waits_s[len(waits_s) // 2], waits_s[len(waits_s) * 95 // 100], waits_s[-1]
-        table.add_row(title, *(f"{1000 * wait_s:.0f} ms" for wait_s in of))
+    for title, waits_s in waits_by_title.items():
+        figures = waits_s[len(waits_s) // 2], waits_s[len(waits_s) * 95 // 100], waits_s[-1]
+        table.add_row(title, *(f"{1000 * wait_s:.0f} ms" for wait_s in figures))
     console.print(table)
 
 
@@ -146,9 +146,9 @@ def _throughput(console: Console, stack: Stack, rounds: int) -> None:
     sides: dict[str, Callable[[Stack], float]] = {"hora": _hora, "Celery": _celery, "procrastinate": _procrastinate}
     rates: dict[str, list[float]] = {side: [] for side in sides}
     for number in range(rounds):
-        for side, measured in sides.items():
+        for side, measure in sides.items():
             console.print(f"dispatch: round {number + 1} of {rounds}, {side}", style="dim")
-            rates[side].append(measured(stack))
+            rates[side].append(measure(stack))
     table = Table("", "a second", "slowest to fastest", title=f"{NO_OPS} that do nothing, from the first submitted")
     for side, values in rates.items():
         table.add_row(side, f"{median(values):.0f}", f"{min(values):.0f} to {max(values):.0f}")
@@ -187,17 +187,17 @@ def _procrastinate(stack: Stack) -> float:
         with app.open(), psycopg.connect(url, autocommit=True) as connection:
             app.schema_manager.apply_schema()
 
-            def done() -> int:
+            def succeeded_count() -> int:
                 query = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
                 return int(connection.execute(query).fetchone()[0])  # type: ignore[index]
 
             with _worker("procrastinate", database=url):
                 app.tasks["no_op"].defer()
-                _until(lambda: done() == 1)
+                _until(lambda: succeeded_count() == 1)
                 begun = time.perf_counter()
                 for _ in range(NO_OPS):
                     app.tasks["no_op"].defer()
-                _until(lambda: done() == 1 + NO_OPS)
+                _until(lambda: succeeded_count() == 1 + NO_OPS)
                 return NO_OPS / (time.perf_counter() - begun)
 
 
@@ -222,14 +222,14 @@ def _until_succeeded(sessions: Sessions, jobs: int) -> None:
 
 
 @contextmanager
-def _worker(which: str, *options: str, database: str = "", broker: str = "", slots: int = 1) -> Iterator[None]:
+def _worker(kind: str, *options: str, database: str = "", broker: str = "", slots: int = 1) -> Iterator[None]:
     """A worker that does nothing, in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="hora-bench-") as home, tempfile.TemporaryFile() as log:
         environment = {
             **os.environ, "HORA_HOME": home, "HORA_DATABASE_URL": database, "HORA_BROKER_URL": broker,
             "HORA_SLOTS": str(slots), "HORA_HOST_NAME": "bench",
         }  # fmt: skip
-        argv = [sys.executable, "-m", "bench.no_ops", which, *options]
+        argv = [sys.executable, "-m", "bench.no_ops", kind, *options]
         process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
             yield

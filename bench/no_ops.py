@@ -1,6 +1,6 @@
 """Workers that do nothing, each a process of its own: `python -m bench.no_ops hora | celery | procrastinate`.
 
-Used by `bench.dispatch`. Hora's is the real worker but for the supervisor: an attempt is claimed, and ended.
+Used by `bench.dispatch`. Hora's is the real worker, without supervisors: an attempt is claimed and ended.
 """
 
 import random
@@ -82,12 +82,12 @@ def procrastinate_of(connector: procrastinate.BaseConnector) -> procrastinate.Ap
 
 def main() -> None:
     """Work until a signal."""
-    which, *options = sys.argv[1:]
-    if which == "hora":
+    kind, *options = sys.argv[1:]
+    if kind == "hora":
         for option in options:
             _NoOpLauncher.hold_s = float(option.removeprefix(HOLD_S))
         _NoOpWorker(settings()).run()
-    elif which == "celery":
+    elif kind == "celery":
         argv = ["worker", "--pool=threads", "--concurrency=4", f"--queues={QUEUE}", "--loglevel=WARNING"]
         celery_of(settings().broker_url).worker_main([*argv, "--without-gossip", "--without-mingle"])
     else:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from jobs.db.engine import Sessions, is_away, is_busy
 from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle import leases
-from jobs.lifecycle.leases import Abandoned, StaleLease
+from jobs.lifecycle.leases import AbandonedAttempt, StaleLease
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.runtime.processes import ProcessId, mark_of
@@ -223,7 +223,7 @@ class Agent(threading.Thread):
             self._one_of_many(partial(self._end_expired, attempt), tags)
             self._beat()
 
-    def _end_expired(self, lost: Abandoned) -> None:
+    def _end_expired(self, lost: AbandonedAttempt) -> None:
         with suppress(StaleLease):  # renewed or ended meanwhile
             self._end(lost.lease, lost.reason, lost.error, expired=True)
 

@@ -14,12 +14,13 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host
+from jobs.model.preemption import PreemptionCause
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.scheduling.placement import Pass
-from jobs.scheduling.placement_rows import PASS, known_hosts, live_attempts, next_page
-from jobs.scheduling.placing import place, preempted_for, request_preemption
-from jobs.scheduling.quotas import limited
+from jobs.scheduling.placement import PlacementPass
+from jobs.scheduling.placement_rows import PASS_LOCK, live_attempts, next_page, registered_hosts
+from jobs.scheduling.placing import place, request_preemption
+from jobs.scheduling.quotas import active_quotas
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Dispatcher:
             if not behind.scalar(select(func.pg_try_advisory_xact_lock(_NEXT_PASS))):
                 return 0
             with self._sessions.begin() as session:
-                session.execute(select(func.pg_advisory_xact_lock(PASS)))
+                session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
                 behind.rollback()  # what is committed from now on is for the next pass
                 placed = self._pass(session)
         for attempt_id, lead in placed.items():
@@ -79,19 +80,19 @@ class Dispatcher:
         if not page.jobs:
             session.execute(update(Host).where(Host.kept_for.is_not(None)).values(kept_for=None))
             return {}
-        known = known_hosts(session, host_timeout_s=self._settings.host_timeout_s)
-        self._hosts_alive = sum(host.alive for host in known)
-        hosts = [host.slots for host in known if host.in_use]
-        decided = Pass(hosts, live_attempts(session, hosts), limited(session).values())
+        all_hosts = registered_hosts(session, host_timeout_s=self._settings.host_timeout_s)
+        self._hosts_alive = sum(host.alive for host in all_hosts)
+        hosts = [host.slots for host in all_hosts if host.in_use]
+        decided = PlacementPass(hosts, live_attempts(session, hosts), active_quotas(session).values())
         decided.take(page.jobs)
         while page.after is not None and not decided.is_over and decided.looked_at < _MOST_LOOKED_AT:
             page = next_page(session, page.after, limit=_PAGE, without=decided.allowances.over)
             decided.take(page.jobs)
         leases = place(session, decided.placements, lease_s=self._settings.lease_s)
-        for asked in decided.preemptions:
-            request_preemption(session, asked.attempt_ids, preempted_for(asked.job_id))
-            _log.info("attempts %s are to make room", list(asked.attempt_ids), extra={"job": asked.job_id})
-        _keep(session, decided.kept, {host.slots.host: host.kept_for for host in known})
+        for preemption in decided.preemptions:
+            request_preemption(session, preemption.attempt_ids, PreemptionCause.for_job(preemption.job_id))
+            _log.info("attempts %s are preempted", list(preemption.attempt_ids), extra={"job": preemption.job_id})
+        _keep(session, decided.kept_for, {host.slots.host: host.kept_for for host in all_hosts})
         leads = {placement.job_id: placement.shares[0].host for placement in decided.placements}
         return {lease.attempt_id: leads[lease.job_id] for lease in leases}
 

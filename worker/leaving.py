@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Slot
+from jobs.model.preemption import PreemptionCause
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing, registration
@@ -51,7 +52,7 @@ def _asked(sessions: Sessions, settings: Settings) -> tuple[list[ProcessId], Seq
         supervisors = [found for attempt in session.scalars(here) if (found := supervisor_of(attempt)) is not None]
         elsewhere = session.scalars(select(Attempt.id).where(Attempt.id.in_(held), Attempt.host != settings.host, live))
         led_elsewhere = elsewhere.all()
-        placing.request_preemption(session, led_elsewhere, f"host {settings.host} is shutting down")
+        placing.request_preemption(session, led_elsewhere, PreemptionCause.shutting_down(settings.host))
     asked = len(supervisors) + len(led_elsewhere)
     _log.info("%d attempts are asked to leave", asked, extra={"host": settings.host})
     for process in supervisors:

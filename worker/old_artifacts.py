@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.data.artifacts import given_up
+from jobs.data.artifacts import jobs_without_artifacts
 from jobs.db.engine import Sessions
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class OldArtifacts:
             self._unseen = sorted(job_folders(self._runs_dir))
         some, self._unseen = self._unseen[:_JOBS_AT_ONCE], self._unseen[_JOBS_AT_ONCE:]
         with self._sessions() as session:
-            old = given_up(session, some)
+            old = jobs_without_artifacts(session, some)
         removed = [job_id for job_id in sorted(old) if _remove(self._runs_dir / job_id)]
         if removed:
             _log.info("artifacts of %d jobs that ended long ago are removed", len(removed))

@@ -1,6 +1,6 @@
 """Retention: a thread of every worker that removes what is older than the settings keep it.
 
-Rows are one worker's at a time (`jobs.lifecycle.retention.alone`); files are each host's own. It works in small
+Rows are one worker's at a time (`jobs.lifecycle.retention.take_lock`); files are each host's own. It works in small
 batches, with a rest after each that is as long as the batch: nobody waits for a row or a disk for long. Whatever stops
 it, the next pass goes on from what the rows and folders say.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from jobs.data.artifacts import give_up
+from jobs.data.artifacts import mark_artifacts_removed
 from jobs.db.engine import Sessions
 from jobs.insight.analysis.keeping import Keeping
 from jobs.lifecycle import retention
@@ -70,7 +70,9 @@ class Retention(threading.Thread):
         keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
         self._in_batches(self._files.remove_some)
         self._in_batches(self._datasets.remove_some)
-        self._in_batches(self._alone(lambda session: give_up(session, keep_days=config.keep_artifacts_days)))
+        self._in_batches(
+            self._alone(lambda session: mark_artifacts_removed(session, keep_days=config.keep_artifacts_days))
+        )
         self._in_batches(self._artifacts.remove_some)
         self._in_batches(self._alone(lambda session: remove_old(session, keep_days=config.keep_deliveries_days)))
         self._in_batches(self._alone(self._forget_hosts))
@@ -100,7 +102,7 @@ class Retention(threading.Thread):
 
         def batch() -> bool:
             with self._sessions.begin() as session:
-                return retention.alone(session) and work(session)
+                return retention.take_lock(session) and work(session)
 
         return batch
 
@@ -132,7 +134,7 @@ class OldFiles:
             self._unseen = sorted(present - self._tidy)
         some, self._unseen = self._unseen[:_JOBS_AT_ONCE], self._unseen[_JOBS_AT_ONCE:]
         with self._sessions() as session:
-            over = retention.long_over(session, some, keep_days=self._keep_days)
+            over = retention.ended_long_ago(session, some, keep_days=self._keep_days)
         for job_id in sorted(over):
             remove_temporary(self._runs_dir / job_id)
             self._tidy.add(job_id)

@@ -54,7 +54,7 @@ class TokenCache:
     def valid_among(self, sha256s: Collection[str]) -> set[str]:
         """Those of these tokens that are still valid, from the database. Asked for the tokens of open streams."""
         with self._sessions() as session:
-            return tokens.let_in(session, sha256s)
+            return tokens.valid_hashes(session, sha256s)
 
     def look_up(self, sha256: str) -> Bearer | None:
         """Who holds the token, from the database; None for nobody."""

@@ -13,7 +13,7 @@ from api.polling.entity_tags import job_tag, tag_of
 from api.polling.shared_reads import SharedReads
 from jobs.db.engine import each_statement_alone
 from jobs.db.tables import Job
-from jobs.lifecycle.listing import Seen, Wanted, revisions, revisions_of
+from jobs.lifecycle.listing import JobRevision, ListQuery, revisions, revisions_of
 from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import Status
 from jobs.scheduling import queue
@@ -37,7 +37,7 @@ class JobTags:
             raise JobNotFound(job_id)
         return job_tag(job.revision, await self._standings(job_id) if job.status is Status.QUEUED else None)
 
-    async def page_tag(self, query: Wanted) -> str:
+    async def page_tag(self, query: ListQuery) -> str:
         """The tag of a page of the list. Raises `jobs.db.cursors.InvalidCursor`."""
         query.position()  # raises here, because a wrong cursor must not spoil the read of others
         jobs = await self._pages(query) or ()
@@ -47,11 +47,11 @@ class JobTags:
         waiting = {job_id: standing for job_id, standing in zip(queued_ids, standings, strict=True) if standing}
         return page_tag(query, page, waiting, has_more=len(jobs) > query.limit)
 
-    def _read_jobs(self, job_ids: Sequence[str]) -> Mapping[str, Seen]:
+    def _read_jobs(self, job_ids: Sequence[str]) -> Mapping[str, JobRevision]:
         with self._engine.connect() as connection:
             return {job.id: job for job in revisions_of(connection, job_ids)}
 
-    def _read_pages(self, queries: Sequence[Wanted]) -> Mapping[Wanted, Sequence[Seen]]:
+    def _read_pages(self, queries: Sequence[ListQuery]) -> Mapping[ListQuery, Sequence[JobRevision]]:
         with Session(self._engine) as session:
             return {query: revisions(session, query) for query in queries}
 
@@ -66,7 +66,9 @@ def standings_of(session: Session, jobs: Sequence[Job], *, host_timeout_s: float
     return queue.standings(session, queued_ids, host_timeout_s=host_timeout_s) if queued_ids else {}
 
 
-def page_tag(query: Wanted, page: Sequence[Job | Seen], waiting: Mapping[str, Standing], *, has_more: bool) -> str:
+def page_tag(
+    query: ListQuery, page: Sequence[Job | JobRevision], waiting: Mapping[str, Standing], *, has_more: bool
+) -> str:
     """The tag of a page that shows these jobs, and where the queued ones stand in the queue."""
     rows = [(job.id, job.revision, waiting.get(job.id)) for job in page]
     return tag_of(query.identity, query.limit, query.cursor, rows, has_more)

@@ -14,7 +14,7 @@ from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, un
 from api.problems import Problem
 from jobs.data import artifact_files
 from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen
-from jobs.data.artifacts import ArtifactsRemoved, whereabouts
+from jobs.data.artifacts import ArtifactsRemoved, artifact_place
 from jobs.db import cursors
 from jobs.views.artifacts import ArtifactView
 from jobs.views.base import Listed
@@ -74,7 +74,7 @@ def list_artifacts(
 
 def _listed(services: Services, job_id: str) -> Sequence[Artifact]:
     with services.sessions() as session:
-        location = whereabouts(session, job_id)
+        location = artifact_place(session, job_id)
     if location.removed_at is not None:
         return []
     try:
@@ -133,7 +133,7 @@ def look_at_artifact(job_id: JobId, path: ArtifactPath, services: ServicesHere) 
 
 def _opened(services: Services, job_id: str, path: str) -> artifact_files.OpenArtifact:
     with services.sessions() as session:
-        location = whereabouts(session, job_id)
+        location = artifact_place(session, job_id)
     artifact_files.parts_of(path)
     if location.removed_at is not None:
         raise ArtifactsRemoved(job_id, location.removed_at)

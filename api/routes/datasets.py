@@ -26,7 +26,7 @@ from api.routes.jobs import Key
 from jobs.data import uploads, versions
 from jobs.data.uploads import UploadGone, UploadInUse, UploadNotFound, UploadUnfinished
 from jobs.db.tables import DatasetVersion
-from jobs.lifecycle.admission import misplaced
+from jobs.lifecycle.admission import path_problems
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.catalog import DATASETS
 from jobs.model.spec import FieldProblem, InvalidSpec, field_problems
@@ -88,7 +88,7 @@ def _new_dataset(body: bytes) -> NewDataset:
     try:
         new = NewDataset.model_validate_json(body)
     except ValidationError as error:
-        raise InvalidSpec(field_problems(error)) from None
+        raise InvalidSpec(field_problems(error, NewDataset)) from None
     if new.name in DATASETS:
         raise invalid([FieldProblem("name", "this is the name of a built-in dataset; choose another", new.name)])
     return new
@@ -104,7 +104,9 @@ def _registered_before(session: Session, caller: Caller, key: str | None, sha256
 def _check(session: Session, services: Services, caller: Caller, new: NewDataset) -> None:
     """Refuse data that no worker could read. Raises `InvalidSpec`, `Forbidden`."""
     places = {"source": new.source, "validation": new.validation if isinstance(new.validation, str) else None}
-    problems_found = misplaced({field: place for field, place in places.items() if place is not None}, services.site)
+    problems_found = path_problems(
+        {field: place for field, place in places.items() if place is not None}, services.site
+    )
     if new.upload is not None:
         try:
             caller.require_owner(f"upload {new.upload}", uploads.for_dataset(session, new.upload).owner)

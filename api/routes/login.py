@@ -69,7 +69,7 @@ def log_out(request: Request, services: ServicesHere, caller: CallerHere) -> Res
     """End the caller's session."""
     if caller.bearer.kind == "session":
         with services.sessions.begin() as session:
-            withdrawn_ids = tokens.withdraw(session, caller.bearer.token_id)
+            withdrawn_ids = tokens.revoke_with_sessions(session, caller.bearer.token_id)
             audit.record(session, caller.actor, "session.ended", caller.user)
         services.tokens.forget(*withdrawn_ids)
     response = Response(status_code=204, headers=_NO_STORE)

@@ -17,7 +17,7 @@ from api.row_views import job_view
 from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import Order
-from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.printable import one_form
 from jobs.model.spec import FieldProblem
 from jobs.model.states import Status
@@ -87,7 +87,7 @@ async def list_all_jobs(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List jobs, page by page. With `If-None-Match` an unchanged page gets 304."""
-    query = Wanted(
+    query = ListQuery(
         JobFilter(
             statuses=_statuses(status), labels=_labels(label), name=name, owner=owner, project=project,
             paused=paused, study=study, since=since, until=until, search=search,
@@ -101,7 +101,7 @@ async def list_all_jobs(
     return unchanged(tag) if is_known(tag, if_none_match) else await run_in_threadpool(_page, services, query)
 
 
-def _page(services: Services, query: Wanted, if_none_match: str | None = None) -> Response:
+def _page(services: Services, query: ListQuery, if_none_match: str | None = None) -> Response:
     with services.sessions() as session:
         page = list_jobs(session, query)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)

@@ -112,7 +112,7 @@ def _changes_of(body: bytes) -> ProjectChanges:
     try:
         return ProjectChanges.model_validate_json(body or b"{}")
     except ValidationError as error:
-        raise InvalidSpec(field_problems(error)) from None
+        raise InvalidSpec(field_problems(error, ProjectChanges)) from None
 
 
 @routes.put("/projects/{project}/members/{user_name}", responses=_NO_SUCH_MEMBER, dependencies=[ADMIN_ONLY])

@@ -105,7 +105,7 @@ def _study_of(body: bytes) -> StudySpec:
     try:
         return StudySpec.model_validate_json(body)
     except ValidationError as error:
-        raise InvalidSpec(field_problems(error)) from None
+        raise InvalidSpec(field_problems(error, StudySpec)) from None
 
 
 @routes.get("/studies", response_model=Listed[StudyLine], responses=UNCHANGED)

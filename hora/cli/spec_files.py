@@ -81,7 +81,7 @@ def validated_study(document: Json) -> Json:
     try:
         StudySpec.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        raise InvalidSpec(field_problems(error)) from None
+        raise InvalidSpec(field_problems(error, StudySpec)) from None
     return document
 
 

@@ -7,7 +7,7 @@ from hora.render.hosts import is_free, is_usable
 from hora.render.jobs import Finding
 from hora.render.text import duration
 from hora.service import Json, NotAuthorized, ProblemError
-from jobs.scheduling.fitting import Cluster, HostSlots, Wish
+from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
 
 TIME_SERVER = "Let the machines follow a time server."
 _CLOCK_LIMIT_S = 2.0
@@ -133,17 +133,21 @@ def _difference(host: Json, other: Json) -> str:
 def stuck(waiting: Sequence[Json], hosts: Sequence[Json]) -> Finding:
     """No queued job needs more slots than there are, or other ones, however long it waits."""
     cluster = Cluster(_slots_of(host) for host in hosts if is_usable(host) and host.get("slots"))
-    wishes = {str(job["id"]): _wish_of(job) for job in waiting if not job.get("paused_at")}
-    never = [f"{job_id} ({wish.gpus} slots)" for job_id, wish in wishes.items() if cluster.attainable(wish) is None]
+    requests = {str(job["id"]): _request_of(job) for job in waiting if not job.get("paused_at")}
+    never = [
+        f"{job_id} ({request.gpus} slots)"
+        for job_id, request in requests.items()
+        if cluster.attainable(request) is None
+    ]
     if not never:
         return Finding("queue", "ok", f"{len(waiting)} jobs wait")
     advice = "They wait until hosts are added, come back or are undrained; or cancel them. `hora show ID` says why."
     return Finding("queue", "warn", f"cannot be placed on the hosts there are: {_few(never)}", advice)
 
 
-def _wish_of(job: Json) -> Wish:
+def _request_of(job: Json) -> SlotRequest:
     spec = job.get("spec") or {}
-    return Wish(
+    return SlotRequest(
         gpus=job["gpus"],
         device=spec.get("device", "auto"),
         placement=spec.get("placement", "pack"),

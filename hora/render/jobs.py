@@ -101,7 +101,7 @@ def job_details(
         "gpus": job["gpus"],
         "attempt": job.get("attempt") or None,
         "slots": slots(attempt),
-        "preempted": _why_preempted(attempt.get("preempted_for")),
+        "preempted": _why_preempted(attempt),
         "lost": f"{job['losses']} attempts, with their host or supervisor" if job.get("losses") else None,
         "batch": f"{plan.get('per_gpu_batch')} per GPU, {plan.get('global_batch')} in all" if plan else None,
         "learning rate": plan.get("learning_rate"),
@@ -125,9 +125,12 @@ def _place_in_study(job: Json) -> str | None:
     return f"{plain(job['study'])}, cell {job['study_cell'] + 1}, repeat {job['study_repeat'] + 1}"
 
 
-def _why_preempted(why: str | None) -> str | None:
-    """For which job, or a sentence of its own."""
-    return f"for {plain(why)}" if why and why.startswith("job ") else why and plain(why)
+def _why_preempted(attempt: Json) -> str | None:
+    """To make room for job 0abc; because host ha is drained."""
+    if not attempt.get("preemption"):
+        return None
+    cause = plain(attempt["preempted_for"])
+    return f"to make room for {cause}" if attempt["preemption"]["kind"] == "job" else f"because {cause}"
 
 
 def results_table(job: Json, address: str) -> Table:

@@ -1,10 +1,10 @@
-"""What jobs left, as files below a folder of their own: `RUNS/JOB/artifacts`. Called by the api and the command line.
+"""The artifacts of jobs as files, below the folder `RUNS/JOB/artifacts`. Called by the api and the command line.
 
-Whatever a job wrote there, nothing outside the folder can be reached through it: every part of a path is opened from
-the folder above it and no link is followed, so that what is checked is what is read, also while somebody changes it.
+Whatever a job wrote there, nothing outside the folder can be reached through it. Every part of a path is opened from
+the folder above it and no link is followed. So what is checked is what is read, also while somebody changes it.
 
     ArtifactNotFound    no regular file has this path there
-    ArtifactsUnseen     this process does not see the disk on which the job's folder lies
+    ArtifactsUnseen     this process does not see the disk with the job's folder
 """
 
 import os
@@ -28,7 +28,7 @@ class ArtifactNotFound(LookupError):
 
 
 class ArtifactsUnseen(LookupError):
-    """The folder is not there, although the job ran."""
+    """This process does not see the job's folder, although the job ran."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,21 @@ class Artifact:
 
 @dataclass(frozen=True)
 class OpenArtifact:
-    """An artifact that is open to be read. It stays whole and the same whatever takes its name."""
+    """An artifact that is open for reading. It stays the same even if another file takes its name."""
 
     descriptor: int
     artifact: Artifact
 
 
 def artifacts_dir(runs_dir: Path, job_id: str) -> Path:
-    """Where the artifacts of a job lie on a host that ran it."""
+    """The folder of a job's artifacts on a host that ran it."""
     return runs_dir / job_id / "artifacts"
 
 
 def parts_of(path: str) -> list[str]:
-    """The names along a path. Raises `ArtifactNotFound` for one that no artifact has.
+    """The names along a path. Raises `ArtifactNotFound` for a path that no artifact can have.
 
-    Hidden names are those of files that are still being written.
+    Files with hidden names are still being written, so they are no artifacts.
     """
     parts = path.split("/")
     if len(path) > _MAX_PATH or len(parts) > _MAX_DEPTH or not all(map(_is_plain, parts)):
@@ -88,11 +88,11 @@ def opened(runs_dir: Path, job_id: str, path: str) -> OpenArtifact:
             descriptor = _open(name, _FILE, folder, path)
         finally:
             os.close(folder)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise ArtifactNotFound(path)
-    return OpenArtifact(descriptor, _artifact(path, found))
+    return OpenArtifact(descriptor, _artifact(path, status))
 
 
 def _open(name: str, flags: int, folder: int, path: str) -> int:
@@ -104,7 +104,7 @@ def _open(name: str, flags: int, folder: int, path: str) -> int:
 
 @contextmanager
 def _opened_folder(runs_dir: Path, job_id: str) -> Iterator[int]:
-    """The job's folder; the operator may have made a link of `runs_dir`, but nobody of what is below it."""
+    """The job's folder. `runs_dir` may be a link, as the operator set it up; nothing below it may be one."""
     descriptors: list[int] = []
     try:
         try:
@@ -124,13 +124,13 @@ def _below(folder: int, prefix: str) -> Iterator[Artifact]:
         path = prefix + name
         try:
             parts_of(path)
-        except ArtifactNotFound:  # what could not be asked for is not told of
+        except ArtifactNotFound:  # a file that could not be downloaded is not listed
             continue
         with suppress(OSError):  # it went away meanwhile
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode):
-                yield _artifact(path, found)
-            elif stat.S_ISDIR(found.st_mode):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                yield _artifact(path, status)
+            elif stat.S_ISDIR(status.st_mode):
                 yield from _inside(name, folder, f"{path}/")
 
 
@@ -142,6 +142,6 @@ def _inside(name: str, folder: int, prefix: str) -> Iterator[Artifact]:
         os.close(inner)
 
 
-def _artifact(path: str, found: os.stat_result) -> Artifact:
-    modified_at = datetime.fromtimestamp(found.st_mtime_ns // 1_000_000_000, UTC)
-    return Artifact(path, found.st_size, modified_at, f'"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"')
+def _artifact(path: str, status: os.stat_result) -> Artifact:
+    modified_at = datetime.fromtimestamp(status.st_mtime_ns // 1_000_000_000, UTC)
+    return Artifact(path, status.st_size, modified_at, f'"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"')

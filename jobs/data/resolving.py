@@ -1,6 +1,6 @@
 """From a spec as submitted to the spec that is stored: `chips` becomes `chips@3`, with the options of that version.
 
-Called by the api before it stores a job. What a spec sets itself stands; the rest of `dataset` is as registered.
+Called by the api before it stores a job. Fields that the spec sets itself stay; the rest of `dataset` is as registered.
 """
 
 import json
@@ -24,7 +24,7 @@ _FIELD = "dataset.source"
 
 @dataclass(frozen=True)
 class Resolved:
-    """A spec with the version that it trains on. Where `problems` say why there is none, the spec is as it was."""
+    """A spec with the dataset version that it trains on. If there are `problems`, the spec is unchanged."""
 
     spec: Spec
     sizes: DatasetSizes | None
@@ -33,42 +33,42 @@ class Resolved:
 
 
 class Registry:
-    """The registered datasets, each name asked for once."""
+    """The registered datasets; each name is read from the database once."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._known: dict[str, Sequence[DatasetVersion]] = {}
+        self._versions_by_name: dict[str, Sequence[DatasetVersion]] = {}
 
     def resolve(self, spec: Spec) -> Resolved:
-        """The spec with the version and the options of the registered dataset that it names, if it names one."""
+        """The spec with the version and the options of the registered dataset that it names; others are unchanged."""
         reference = reference_of(spec.dataset.source)
         if reference is None and is_versioned(spec.dataset.source):
             return self._refused(spec, "only registered datasets have versions, written as NAME@N")
-        found = self._versions(reference.name) if reference is not None else []
-        if reference is None or (not found and reference.version is None):
+        rows = self._versions(reference.name) if reference is not None else []
+        if reference is None or (not rows and reference.version is None):
             return Resolved(spec, _sizes_by_name(spec))
-        if not found:
-            return self._refused(spec, f"no dataset {reference.name} is registered{self.told()}")
-        row = _named(reference, found)
+        if not rows:
+            return self._refused(spec, f"no dataset {reference.name} is registered{self.registered_text()}")
+        row = _usable_version(reference, rows)
         if isinstance(row, str):
             return self._refused(spec, row)
         spec = with_options(spec, row)
         return Resolved(spec, registered_sizes(spec, row), tuple(row.facts["shape"]) if row.facts else None)
 
-    def told(self) -> str:
+    def registered_text(self) -> str:
         """The registered names, as the end of a message."""
         with self._sessions() as session:
             names = versions.names(session)
         return f"; registered: {', '.join(names)}" if names else ""
 
     def _versions(self, name: str) -> Sequence[DatasetVersion]:
-        if name not in self._known:
+        if name not in self._versions_by_name:
             with self._sessions() as session:
-                self._known[name] = versions.versions_of(session, name)
-        return self._known[name]
+                self._versions_by_name[name] = versions.versions_of(session, name)
+        return self._versions_by_name[name]
 
-    def _refused(self, spec: Spec, why: str) -> Resolved:
-        return Resolved(spec, None, problems=[FieldProblem(_FIELD, why, spec.dataset.source)])
+    def _refused(self, spec: Spec, message: str) -> Resolved:
+        return Resolved(spec, None, problems=[FieldProblem(_FIELD, message, spec.dataset.source)])
 
 
 def _sizes_by_name(spec: Spec) -> DatasetSizes | None:
@@ -79,20 +79,20 @@ def _sizes_by_name(spec: Spec) -> DatasetSizes | None:
         return None
 
 
-def _named(reference: Reference, found: Sequence[DatasetVersion]) -> DatasetVersion | str:
-    """The version that is meant, or why it cannot be trained on."""
+def _usable_version(reference: Reference, rows: Sequence[DatasetVersion]) -> DatasetVersion | str:
+    """The version that the reference names, or why no job can train on it."""
     if reference.version is None:
-        ready = [row for row in found if row.status == "ready"]
-        told = "; ".join(_told(row) for row in found[:3])
-        return ready[0] if ready else f"{reference.name} has no version that is ready: {told}"
-    row = next((row for row in found if row.version == reference.version), None)
+        ready = [row for row in rows if row.status == "ready"]
+        states = "; ".join(_state_text(row) for row in rows[:3])
+        return ready[0] if ready else f"{reference.name} has no version that is ready: {states}"
+    row = next((row for row in rows if row.version == reference.version), None)
     if row is None:
-        there_are = ", ".join(f"{row.name}@{row.version}" for row in reversed(found[:20]))
+        there_are = ", ".join(f"{row.name}@{row.version}" for row in reversed(rows[:20]))
         return f"there is no {reference}; there are: {there_are}"
-    return row if row.status == "ready" else _told(row)
+    return row if row.status == "ready" else _state_text(row)
 
 
-def _told(row: DatasetVersion) -> str:
+def _state_text(row: DatasetVersion) -> str:
     state = "still being validated" if row.status == "validating" else f"invalid: {row.error}"
     return f"{row.name}@{row.version} is {state}"
 

@@ -1,11 +1,11 @@
-"""The rows of uploads: archives that come in pieces. Their bytes are `api.upload_files`'s; called by the api.
+"""The rows of uploads: archives that arrive in pieces. Called by the api; `api.upload_files` writes their bytes.
 
 Every function works in the caller's transaction.
 
     UploadNotFound      no upload has this id
-    TooManyUploads      the user has as many open ones as one may have
-    UploadGone          its bytes are gone: it became a dataset, or was given up
-    UploadUnfinished    not all of its bytes are there
+    TooManyUploads      the user has as many open uploads as allowed
+    UploadGone          its bytes are gone: it became a dataset, or was deleted
+    UploadUnfinished    some of its bytes have not arrived
     UploadInUse         a dataset is made of it
 """
 
@@ -31,7 +31,7 @@ class UploadNotFound(LookupError):
 
 
 class TooManyUploads(ValueError):
-    """The user has as many open uploads as one may have."""
+    """The user has as many open uploads as allowed."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"you have {most} uploads that became no dataset yet: make datasets of them, or delete some")
@@ -45,10 +45,10 @@ class UploadGone(ValueError):
 
 
 class UploadUnfinished(ValueError):
-    """Not all bytes of the upload are there."""
+    """Some bytes of the upload have not arrived."""
 
     def __init__(self, row: Upload) -> None:
-        super().__init__(f"of upload {row.id} {row.received_bytes} of {row.size_bytes} bytes are there")
+        super().__init__(f"upload {row.id} has {row.received_bytes} of {row.size_bytes} bytes")
 
 
 class UploadInUse(ValueError):
@@ -84,12 +84,12 @@ def list_uploads(session: Session, *, owner: str, limit: int, cursor: str | None
     query = select(Upload).where(Upload.owner == owner, Upload.removed_at.is_(None))
     if cursor is not None:
         query = query.where(Upload.id > str(cursors.decode(cursor, of=f"{_LIST} {owner}")[0]))
-    found = session.scalars(query.order_by(Upload.id).limit(limit + 1)).all()
-    return page_of(found, limit=limit, of=f"{_LIST} {owner}", position=lambda row: (row.id,))
+    rows = session.scalars(query.order_by(Upload.id).limit(limit + 1)).all()
+    return page_of(rows, limit=limit, of=f"{_LIST} {owner}", position=lambda row: (row.id,))
 
 
 def advance(session: Session, upload_id: str, *, offset: int, size_bytes: int) -> Upload:
-    """Note that the bytes from `offset` on are there; another that was faster makes it change nothing."""
+    """Store that the bytes from `offset` on have arrived. Nothing changes if another request stored them before."""
     session.execute(
         update(Upload)
         .where(Upload.id == upload_id, Upload.received_bytes == offset, Upload.removed_at.is_(None))
@@ -104,7 +104,7 @@ def advance(session: Session, upload_id: str, *, offset: int, size_bytes: int) -
 
 
 def for_dataset(session: Session, upload_id: str) -> Upload:
-    """An upload that a dataset can be made of, locked. Raises all errors of this module but one."""
+    """An upload that a dataset can be made of, locked. Raises all errors of this module but `TooManyUploads`."""
     row = get_upload(session, upload_id, to_change=True)
     if row.removed_at is not None:
         raise UploadGone(upload_id)
@@ -116,7 +116,7 @@ def for_dataset(session: Session, upload_id: str) -> Upload:
 
 
 def remove(session: Session, upload_id: str) -> None:
-    """Give an upload up. Again is fine. Raises `UploadNotFound`, `UploadInUse`."""
+    """Delete an upload. A second time changes nothing. Raises `UploadNotFound`, `UploadInUse`."""
     row = get_upload(session, upload_id, to_change=True)
     if row.removed_at is None:
         _check_unused(session, upload_id)
@@ -125,22 +125,22 @@ def remove(session: Session, upload_id: str) -> None:
 
 
 def mark_removed(session: Session, upload_id: str) -> None:
-    """Note that an upload's bytes are of no use any more: it became a dataset."""
+    """Mark an upload as removed, because it became a dataset: its bytes may go."""
     session.execute(update(Upload).where(Upload.id == upload_id).values(removed_at=func.now()))
 
 
 def _check_unused(session: Session, upload_id: str) -> None:
-    used = session.scalar(select(DatasetVersion).where(DatasetVersion.upload_id == upload_id, _NEEDED))
-    if used is not None:
-        raise UploadInUse(upload_id, used)
+    version = session.scalar(select(DatasetVersion).where(DatasetVersion.upload_id == upload_id, _NEEDED))
+    if version is not None:
+        raise UploadInUse(upload_id, version)
 
 
-# One that turned out to be invalid can be registered again, with other options.
+# The upload of an invalid version can be registered again, with other options.
 _NEEDED = DatasetVersion.status.in_(["validating", "ready"]) & DatasetVersion.deleted_at.is_(None)
 
 
-def give_up_stale(session: Session, *, after_days: float) -> list[str]:
-    """Give up the uploads that nobody touched for so long, and that no dataset is being made of; says which."""
+def remove_stale(session: Session, *, after_days: float) -> list[str]:
+    """Mark old uploads as removed, unless a dataset is being made of them; returns their ids."""
     validated = exists().where(DatasetVersion.upload_id == Upload.id, _NEEDED)
     stale = Upload.touched_at < func.now() - timedelta(days=after_days)
     return list(
@@ -155,6 +155,6 @@ def give_up_stale(session: Session, *, after_days: float) -> list[str]:
 
 
 def unneeded(session: Session, upload_ids: Collection[str]) -> list[str]:
-    """Those of the uploads whose bytes may go; one that is not known is none of them."""
-    known = Upload.id == func.any(cast(list(upload_ids), ARRAY(String)))
-    return list(session.scalars(select(Upload.id).where(known, Upload.removed_at.is_not(None))))
+    """Those of the uploads whose bytes may go. Unknown ids are left out."""
+    among = Upload.id == func.any(cast(list(upload_ids), ARRAY(String)))
+    return list(session.scalars(select(Upload.id).where(among, Upload.removed_at.is_not(None))))

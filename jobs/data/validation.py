@@ -1,7 +1,7 @@
-"""Who looks at a new version, and what comes of it. Called by `worker.datasets.validator`.
+"""The validation of new dataset versions: who does it, and its result. Called by `worker.datasets.validator`.
 
-A version is one host's at a time: it claims the row for a while, renews the claim while it works, and every word about
-the version is written under the claim. Whoever dies is followed by another, three times.
+One host at a time works on a version: it claims the row for a while, renews the claim while it works, and writes to the
+version only under the claim. If it dies, another host tries, three times in all.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Claim:
 
 
 def claim(session: Session, host: str, *, for_s: float) -> Claim | None:
-    """Take the next version that nobody is at and that this host may have the files of; None where there is none."""
+    """Claim the next version that no host works on and whose files this host may have; None where there is none."""
     row = session.scalar(
         select(DatasetVersion)
         .where(_OPEN, ~_unseen_by(host))
@@ -66,66 +66,69 @@ def claim(session: Session, host: str, *, for_s: float) -> Claim | None:
     return Claim(row.id, row.name, row.version, row.source, row.options, archive, host, row.attempts)
 
 
-def renew(session: Session, mine: Claim, *, for_s: float) -> bool:
+def renew(session: Session, held: Claim, *, for_s: float) -> bool:
     """Keep a claim for longer; False where it is lost, or the version was removed."""
-    return _write(session, mine, claimed_until=func.now() + timedelta(seconds=for_s))
+    return _write(session, held, claimed_until=func.now() + timedelta(seconds=for_s))
 
 
 def settle(
     session: Session,
-    mine: Claim,
+    held: Claim,
     *,
     error: str | None = None,
     facts: dict[str, Any] | None = None,
     fingerprint: str | None = None,
     source: str | None = None,
 ) -> bool:
-    """Say what came of a version: ready with its facts, or invalid with why. False where the claim is lost."""
+    """Store the result: ready with its facts, or invalid with an error. False where the claim is lost."""
     status = "invalid" if error is not None else "ready"
     values = storable({"status": status, "error": error, "facts": facts, "fingerprint": fingerprint})
     return _write(
-        session, mine, **values, source=source or mine.source, validated_at=func.now(), claimed_by=None,
+        session, held, **values, source=source or held.source, validated_at=func.now(), claimed_by=None,
         claimed_until=None,
     )  # fmt: skip
 
 
-def leave(session: Session, mine: Claim, *, unseen: bool = False, counts: bool = False) -> bool:
-    """Leave a version to others: this host does not see its files, or is about to stop, or failed (that `counts`)."""
-    row = select(DatasetVersion).where(*_held(mine)).with_for_update()
-    found = session.scalar(row, execution_options={"populate_existing": True})
-    if found is None:
+def release(session: Session, held: Claim, *, unseen: bool = False, counts: bool = False) -> bool:
+    """Release a claim without a result: this host does not see the files, shuts down, or failed (which `counts`).
+
+    False where the claim is lost.
+    """
+    query = select(DatasetVersion).where(*_is_claimed(held)).with_for_update()
+    row = session.scalar(query, execution_options={"populate_existing": True})
+    if row is None:
         return False
-    found.claimed_by = found.claimed_until = None
-    found.attempts -= not counts
+    row.claimed_by = row.claimed_until = None
+    row.attempts -= not counts
     if unseen:
-        found.unseen_by = [*found.unseen_by, mine.host]
+        row.unseen_by = [*row.unseen_by, held.host]
     session.flush()
     return True
 
 
 def refuse_unseen(session: Session, *, host_timeout_s: float) -> list[str]:
-    """Make invalid what every living host has looked for in vain; says which."""
+    """Make versions invalid whose files no live host has found; returns their names."""
     alive = select(Host.name).where(is_alive(host_timeout_s))
-    somebody_may = alive.where(~DatasetVersion.unseen_by.contains(array([Host.name]))).exists()
+    host_left = alive.where(~DatasetVersion.unseen_by.contains(array([Host.name]))).exists()
     seen_by_none = func.cardinality(DatasetVersion.unseen_by) > 0
-    rows = session.scalars(select(DatasetVersion).where(_OPEN, seen_by_none, ~somebody_may).with_for_update()).all()
+    rows = session.scalars(select(DatasetVersion).where(_OPEN, seen_by_none, ~host_left).with_for_update()).all()
     for row in rows:
         hosts = ", ".join(row.unseen_by)
         row.status, row.validated_at = "invalid", func.now()
-        row.error = f"{row.source!r} is on none of the hosts below their data roots ({hosts})"
+        row.error = f"no host has {row.source!r} below its data roots ({hosts})"
         row.revision += 1
     session.flush()
     return [f"{row.name}@{row.version}" for row in rows]
 
 
 def refuse_hopeless(session: Session) -> list[str]:
-    """Make invalid what nobody could come to the end of; says which."""
+    """Make versions invalid whose validation never ended, after the last try; returns their names."""
     rows = session.execute(
         update(DatasetVersion)
         .where(_EXHAUSTED)
         .values(
             status="invalid", validated_at=func.now(), revision=DatasetVersion.revision + 1,
-            error=f"looking at it ended {MOST_ATTEMPTS} times without a word: the logs of the workers may say why",
+            error=f"the worker that validated it died {MOST_ATTEMPTS} times: see the logs of the workers",
         )
         .returning(DatasetVersion.name, DatasetVersion.version),
         execution_options={"synchronize_session": False},
@@ -134,24 +137,24 @@ def refuse_hopeless(session: Session) -> list[str]:
 
 
 def removable(session: Session, name: str, versions: list[int]) -> list[int]:
-    """Those versions of a name whose unpacked files nothing needs; one that is not known is none of them."""
+    """Those versions of a name whose unpacked files no job needs. Unknown versions are left out."""
     over = or_(DatasetVersion.deleted_at.is_not(None), DatasetVersion.status == "invalid")
     this = func.jsonb_build_object("name", DatasetVersion.name, "version", DatasetVersion.version)
     trains = select(Job.id).where(Job.status.not_in(TERMINAL), Job.dataset_ref.contains(this)).exists()
-    known = (DatasetVersion.name == name, DatasetVersion.version.in_(versions), DatasetVersion.upload_id.is_not(None))
-    return list(session.scalars(select(DatasetVersion.version).where(*known, over, ~trains)))
+    among = (DatasetVersion.name == name, DatasetVersion.version.in_(versions), DatasetVersion.upload_id.is_not(None))
+    return list(session.scalars(select(DatasetVersion.version).where(*among, over, ~trains)))
 
 
 def abandoned(session: Session, ids: list[int]) -> list[int]:
-    """Those of the versions that nobody is unpacking any more; one that is not known is none of them."""
-    at_work = and_(DatasetVersion.claimed_until.is_not(None), DatasetVersion.claimed_until > func.now())
-    return list(session.scalars(select(DatasetVersion.id).where(DatasetVersion.id.in_(ids), ~at_work)))
+    """Those of the versions that no host is unpacking any more. Unknown ids are left out."""
+    is_claimed = and_(DatasetVersion.claimed_until.is_not(None), DatasetVersion.claimed_until > func.now())
+    return list(session.scalars(select(DatasetVersion.id).where(DatasetVersion.id.in_(ids), ~is_claimed)))
 
 
-def _write(session: Session, mine: Claim, **values: Any) -> bool:
+def _write(session: Session, held: Claim, **values: Any) -> bool:
     written = session.scalar(
         update(DatasetVersion)
-        .where(*_held(mine))
+        .where(*_is_claimed(held))
         .values(**values, revision=DatasetVersion.revision + 1)
         .returning(DatasetVersion.id),
         execution_options={"synchronize_session": False},
@@ -159,9 +162,9 @@ def _write(session: Session, mine: Claim, **values: Any) -> bool:
     return written is not None
 
 
-def _held(mine: Claim) -> tuple[ColumnElement[bool], ...]:
+def _is_claimed(held: Claim) -> tuple[ColumnElement[bool], ...]:
     return (
-        DatasetVersion.id == mine.id, DatasetVersion.claimed_by == mine.host, DatasetVersion.attempts == mine.attempt,
+        DatasetVersion.id == held.id, DatasetVersion.claimed_by == held.host, DatasetVersion.attempts == held.attempt,
         DatasetVersion.status == "validating", DatasetVersion.deleted_at.is_(None),
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from jobs.views.data import DatasetLine, DatasetStatus, NewDataset
 _LIST, _VERSIONS = "datasets", "dataset versions"  # what their cursors belong to
 _LISTED = DatasetVersion.deleted_at.is_(None)
 _READY = DatasetVersion.status == "ready"
-_NAMED = 5  # of those that a message tells of
+_MOST_NAMED = 5  # jobs in a message
 
 
 class DatasetNotFound(LookupError):
@@ -34,7 +34,7 @@ class DatasetInUse(ValueError):
     """Jobs that have not ended train on the version."""
 
     def __init__(self, name: str, version: int, job_ids: Sequence[str]) -> None:
-        more = "" if len(job_ids) < _NAMED else " and more"
+        more = "" if len(job_ids) < _MOST_NAMED else " and more"
         super().__init__(f"{name}@{version} is used by jobs that have not ended: {', '.join(job_ids)}{more}")
 
 
@@ -47,7 +47,7 @@ def register(
     request_sha256: str | None = None,
 ) -> DatasetVersion:
     """Add the next version of a name, to be validated. An upload will lie in a folder of that name and version."""
-    # Two that register one name take turns here.
+    # Concurrent registrations of one name take turns here.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"dataset\n{new.name}", 0))))
     newest = session.scalar(select(func.max(DatasetVersion.version)).where(DatasetVersion.name == new.name)) or 0
     row = DatasetVersion(
@@ -68,7 +68,7 @@ def register(
 
 
 def registered_with(session: Session, owner: str, key: str) -> DatasetVersion | None:
-    """The version that a request with this Idempotency-Key made; others with the key wait until the commit."""
+    """The version that a request with this Idempotency-Key made; other requests with the key wait for the commit."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"dataset key\n{owner}\n{key}", 0))))
     return session.scalar(
         select(DatasetVersion).where(DatasetVersion.created_by == owner, DatasetVersion.idempotency_key == key)
@@ -82,13 +82,13 @@ def list_datasets(session: Session, *, limit: int, cursor: str | None = None) ->
     newest = select(DatasetVersion).where(_LISTED, name > after).ext(distinct_on(name))
     rows = session.scalars(newest.order_by(name, DatasetVersion.version.desc()).limit(limit + 1)).all()
     built_in = [_built_in(name) for name in DATASETS if name > after]
-    found = sorted([*built_in, *map(_line, rows)], key=lambda line: line.name)
-    return page_of(found, limit=limit, of=_LIST, position=lambda line: (line.name,))
+    lines = sorted([*built_in, *map(_line, rows)], key=lambda line: line.name)
+    return page_of(lines, limit=limit, of=_LIST, position=lambda line: (line.name,))
 
 
 def _built_in(name: str) -> DatasetLine:
-    known = DATASETS[name]
-    return DatasetLine(**known.model_dump(exclude={"shape"}), shape=list(known.shape), builtin=True)
+    dataset = DATASETS[name]
+    return DatasetLine(**dataset.model_dump(exclude={"shape"}), shape=list(dataset.shape), builtin=True)
 
 
 def _line(row: DatasetVersion) -> DatasetLine:
@@ -120,20 +120,20 @@ def list_versions(
     session: Session, name: str, *, limit: int, cursor: str | None = None
 ) -> tuple[Page[DatasetVersion], int | None]:
     """A page of a name's versions, newest first, and the newest that is ready. Raises as above, and `InvalidCursor`."""
-    mine = (_LISTED, DatasetVersion.name == name)
-    query = select(DatasetVersion).where(*mine).order_by(DatasetVersion.version.desc()).limit(limit + 1)
+    of_name = (_LISTED, DatasetVersion.name == name)
+    query = select(DatasetVersion).where(*of_name).order_by(DatasetVersion.version.desc()).limit(limit + 1)
     if cursor is not None:
         query = query.where(DatasetVersion.version < int(cursors.decode(cursor, of=f"{_VERSIONS} {name}")[0]))
     rows = session.scalars(query).all()
     if not rows and cursor is None:
         raise DatasetNotFound(name)
-    newest_ready = session.scalar(select(func.max(DatasetVersion.version)).where(*mine, _READY))
+    newest_ready = session.scalar(select(func.max(DatasetVersion.version)).where(*of_name, _READY))
     page = page_of(rows, limit=limit, of=f"{_VERSIONS} {name}", position=lambda row: (row.version,))
     return page, newest_ready
 
 
 def get_version(session: Session, name: str, version: int, *, to_change: bool = False) -> DatasetVersion:
-    """One version. With `to_change` no job can come to use it before the commit. Raises `DatasetNotFound`."""
+    """One version. With `to_change` it is locked: no new job can use it before the commit. Raises `DatasetNotFound`."""
     query = select(DatasetVersion).where(_LISTED, DatasetVersion.name == name, DatasetVersion.version == version)
     row = session.scalar(query.with_for_update() if to_change else query, execution_options={"populate_existing": True})
     if row is None:
@@ -147,7 +147,7 @@ def remove(session: Session, row: DatasetVersion) -> None:
         select(Job.id)
         .where(Job.status.not_in(TERMINAL), Job.dataset_ref.contains({"name": row.name, "version": row.version}))
         .order_by(Job.created_at)
-        .limit(_NAMED)
+        .limit(_MOST_NAMED)
     ).all()
     if in_use:
         raise DatasetInUse(row.name, row.version, in_use)

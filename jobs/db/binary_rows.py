@@ -1,7 +1,7 @@
-"""Rows as they come from the database, in its own binary form. Used by what reads series.
+"""Stream the rows of a query in the database's binary form. Used by what reads series.
 
-Past SQLAlchemy, like `jobs.telemetry.ingest`: a long series would take several times the time and memory in text, or
-all at once.
+It goes past SQLAlchemy, as `jobs.telemetry.ingest` does: as text, or all at once, a long series would take several
+times the time and memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ from psycopg import pq
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-_AT_ONCE = 64 if pq.version() >= 170000 else 1  # rows; the older library knows no other way
+_ROWS_AT_ONCE = 64 if pq.version() >= 170000 else 1  # the older library can only stream single rows
 
 
 def streamed(session: Session, query: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query, in the session's transaction. Nothing else can be asked before the last one is taken."""
+    """The rows of a query, in the session's transaction. It can run nothing else before the last row is taken."""
     connection: psycopg.Connection = session.connection().connection.driver_connection  # type: ignore[assignment]
     with connection.cursor() as cursor:
         try:
-            yield from cursor.stream(query.encode(), values, binary=True, size=_AT_ONCE)
+            yield from cursor.stream(query.encode(), values, binary=True, size=_ROWS_AT_ONCE)
         except psycopg.OperationalError as error:  # callers know a database that is away by SQLAlchemy's name for it
             raise OperationalError(query, None, error) from error

@@ -1,9 +1,7 @@
-"""Opaque cursors: where a list goes on.
+"""Opaque cursors: the position from which the next page of a list goes on. Used by every list.
 
-Made and read by `jobs.lifecycle.listing`, `jobs.lifecycle.history` and the other lists.
-
-A cursor carries the position after which to go on, and a checksum over it and the list that it belongs to, so
-that a damaged one, or one of another list, is refused and never misread.
+A cursor holds the position after which the page begins, and a checksum over it and the list that it belongs to. So a
+damaged cursor, or one of another list, is refused and never misread.
 
     InvalidCursor       the text is not a cursor of this list
 """
@@ -56,17 +54,17 @@ def decode(cursor: str, *, of: str) -> Position:
     return position
 
 
-def page_of(found: Sequence[Item], *, limit: int, of: str, position: Callable[[Item], Position]) -> Page[Item]:
-    """A page of at most `limit` items. `found` has one more where there is a next page, in a total order."""
-    if len(found) <= limit:
-        return Page(found, None)
-    return Page(found[:limit], encode(position(found[limit - 1]), of=of))
+def page_of(rows: Sequence[Item], *, limit: int, of: str, position: Callable[[Item], Position]) -> Page[Item]:
+    """A page of at most `limit` items. `rows` has one more where there is a next page, in a total order."""
+    if len(rows) <= limit:
+        return Page(rows, None)
+    return Page(rows[:limit], encode(position(rows[limit - 1]), of=of))
 
 
 def part_of(
     items: Sequence[Item], *, limit: int, cursor: str | None, of: str, key: Callable[[Item], str]
 ) -> Page[Item]:
-    """A page of a short list that is in memory, in the order of `key`, which no two share. Raises `InvalidCursor`."""
+    """A page of a short list in memory, sorted by `key`, which is unique. Raises `InvalidCursor`."""
     after = "" if cursor is None else str(decode(cursor, of=of)[0])
     ordered = sorted((item for item in items if key(item) > after), key=key)
     return page_of(ordered[: limit + 1], limit=limit, of=of, position=lambda item: (key(item),))

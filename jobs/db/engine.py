@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session, sessionmaker
 Sessions = sessionmaker[Session]
 
 
-# A peer that went away without a word, as behind a cut cable, is given up after about ten seconds on either side. A
-# Unix socket ignores all of this.
+# If a peer vanishes without closing the connection (a cut cable), either side gives up after about ten seconds. A Unix
+# socket ignores these options.
 _KEEPALIVES = {
     "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000,
 }  # fmt: skip
@@ -23,9 +23,9 @@ _SERVER_KEEPALIVES = {
 def engine_for(url: str, *, pool_size: int = 5, patience_s: float | None = None) -> Engine:
     """An engine on PostgreSQL with psycopg 3, whatever the URL's own driver suffix is.
 
-    Connections are tested when they are taken, so a restarted database costs one reconnect and no error. With
-    `patience_s` no statement and no lock is waited for longer, nor a transaction kept open that goes on for longer
-    without a word: whoever was stopped in the middle of one must not hold up those who take over.
+    Connections are tested when they are taken, so a restarted database costs one reconnect and no error. `patience_s`
+    limits each statement, each wait for a lock, and each pause inside a transaction: a process that was stopped in the
+    middle of a transaction must not hold up others.
     """
     return create_engine(
         libpq_address(url).replace("postgresql://", "postgresql+psycopg://", 1),
@@ -60,35 +60,35 @@ def connection_options(patience_s: float | None = None) -> dict[str, Any]:
 
 
 def each_statement_alone(engine: Engine) -> Engine:
-    """The same connections without transactions, for reads that need none: beginning and ending one costs as much."""
+    """The same connections without transactions, for single reads: to begin and end a transaction costs as much."""
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
 def sessions_for(engine: Engine) -> Sessions:
-    """Sessions of which objects stay readable after the commit."""
+    """Sessions whose objects stay readable after the commit."""
     return sessionmaker(engine, expire_on_commit=False)
 
 
 def limit_statements(session: Session, seconds: float) -> None:
-    """Let no statement of this transaction take longer; what does is an error for which `is_busy`."""
+    """Limit the time of each statement of this transaction. Past it, the error is one for which `is_busy` is true."""
     session.execute(text(f"SET LOCAL statement_timeout = {round(seconds * 1000)}"))
 
 
 def is_away(error: DBAPIError) -> bool:
-    """Whether the error is of the connection, or of a database that cannot answer now, and not of what was asked."""
+    """Whether the connection failed or the database cannot answer now, and the statement is not at fault."""
     return isinstance(error, OperationalError) or error.connection_invalidated
 
 
 def is_busy(error: DBAPIError) -> bool:
-    """Whether the database answers, but somebody else holds what was asked for, or it took too long."""
+    """Whether the database answers, but a lock or a time limit stopped the statement."""
     return getattr(error.orig, "sqlstate", None) in _BUSY
 
 
 def is_out_of_time(error: DBAPIError) -> bool:
-    """Whether a statement was given up for its time."""
+    """Whether a statement reached its time limit."""
     return getattr(error.orig, "sqlstate", None) == _CANCELLED
 
 
 _CANCELLED = "57014"
-# A deadlock, a lock that was not to be had, a statement that was cancelled for its time.
+# A deadlock, a lock that was not free in time, a statement that reached its time limit.
 _BUSY = frozenset({"40P01", "55P03", _CANCELLED})

@@ -1,14 +1,14 @@
-"""Values as PostgreSQL can hold them. Used by whoever writes JSON or text that came from ranks and people."""
+"""Make values storable in PostgreSQL. Used wherever JSON or text from ranks and people is written."""
 
 import math
 from typing import Any
 
 
 def storable(values: dict[str, Any]) -> dict[str, Any]:
-    """The values as PostgreSQL can hold them.
+    """The values with what PostgreSQL cannot hold replaced.
 
-    JSON has no NaN and no infinity, and a diverged loss is both: they are stored as null. No text there has a NUL,
-    and what a dying rank says may have one.
+    JSON has no NaN and no infinity, but a diverged loss may be either: they become null. A text cannot contain NUL, but
+    the last output of a dying rank may: it becomes U+FFFD.
     """
     return {key: _storable_value(value) for key, value in values.items()}
 

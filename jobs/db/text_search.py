@@ -1,6 +1,6 @@
-"""Looking for a text where no index helps: in lines (`jobs.lifecycle.history`) and in jobs (`jobs.lifecycle.listing`).
+"""Search for a text where no index helps: in log lines (`jobs.lifecycle.history`), in jobs (`jobs.lifecycle.listing`).
 
-Such a look reads one row after the other, so it is given up when it takes too long.
+Such a search reads one row after the other, so it has a time limit.
 """
 
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from jobs.db.engine import is_out_of_time, limit_statements
 
-PATIENCE_S = 5.0
+SEARCH_LIMIT_S = 5.0
 _ESCAPE = "\\"
 
 
 class TooMuchToSearch(RuntimeError):
-    """There are too many rows to look through."""
+    """The search did not end in time: there are too many rows."""
 
 
 def contains(column: InstrumentedAttribute[str], text: str, *, lowered: bool = True) -> ColumnElement[bool]:
-    """Whether a column contains a text, whatever the case; no sign in it stands for others.
+    """Whether a column contains a text, whatever the case. The text has no wildcards.
 
-    What is `lowered` is in lower case already, as the database's own `lower` makes it.
+    `lowered`: the column is in lower case already, as the database's own `lower` makes it.
     """
     return (column if lowered else func.lower(column)).contains(func.lower(_literally(text)), escape=_ESCAPE)
 
@@ -34,19 +34,21 @@ def _literally(text: str) -> str:
 
 
 @contextmanager
-def patiently(session: Session, search: str | None) -> Iterator[None]:
-    """Let no statement from now on take long, if one looks for a text. Raises `TooMuchToSearch` for one that does.
+def limited_search(session: Session, search: str | None) -> Iterator[None]:
+    """Limit the time of each statement from now on, if there is a text to search. Raises `TooMuchToSearch`.
 
-    Each is planned for its own text: how to look for one that many have is no way to look for one that nobody has.
+    Each statement is planned for its own text: the best plan for a frequent text is a bad one for a rare text.
     """
     if search is None:
         yield
         return
-    limit_statements(session, PATIENCE_S)
+    limit_statements(session, SEARCH_LIMIT_S)
     session.execute(sql("SET LOCAL plan_cache_mode = force_custom_plan"))
     try:
         yield
     except DBAPIError as error:
         if is_out_of_time(error):
-            raise TooMuchToSearch(f"there is more to look through than can be in {PATIENCE_S:g} s") from error
+            raise TooMuchToSearch(
+                f"the search took longer than {SEARCH_LIMIT_S:g} s: there are too many rows"
+            ) from error
         raise

@@ -1,7 +1,7 @@
-"""Whether a spec can be carried out here, asked by the api before anything is stored.
+"""Whether a spec can run here. Called by the api before it stores anything.
 
-Three questions, the cheapest first: `unsupported` judges by the text alone, `absent` looks at this host's disk, and
-`unusable_weights` asks the database. Each names every wrong field, so that none is silently ignored.
+Three checks, the cheapest first: `unsupported` reads only the spec, `missing_paths` looks at this host's disk, and
+`unusable_weights` asks the database. Each returns every wrong field.
 """
 
 import os
@@ -23,8 +23,8 @@ _QUARTER_TURNS = frozenset({"rotate_90", "rotate_270"})
 
 
 @dataclass(frozen=True)
-class Site:
-    """What the operator of a stack lets its jobs use, beside the catalog."""
+class SitePolicy:
+    """What jobs of this stack may use besides the catalog, as its operator set it."""
 
     data_roots: Sequence[str] = ()  # absolute folders, and URLs
     models: Sequence[str] = ()  # module:function
@@ -35,61 +35,62 @@ class Site:
         return [root for root in self.data_roots if "://" not in root]
 
     @property
-    def roots_told(self) -> str:
+    def roots_text(self) -> str:
         """The data roots as a message names them."""
         return ", ".join(self.data_roots) or "HORA_DATA_ROOTS is not set"
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A path or a URL that a field of a spec names, and what the answer calls it when it is not there."""
+class _NamedPath:
+    """A path or a URL in a field of a spec, and the message for when there is no such file."""
 
     field: str
     source: str
-    missing: str
+    missing_message: str
 
 
-def unsupported(spec: Spec, site: Site, *, shape: tuple[int, ...] | None = None) -> list[FieldProblem]:
-    """Every field of the spec that asks for what nobody could carry out here, with what is allowed.
+def unsupported(spec: Spec, site: SitePolicy, *, shape: tuple[int, ...] | None = None) -> list[FieldProblem]:
+    """Every field of the spec that cannot work on this stack, with what is allowed.
 
     `shape` is that of the samples, where the dataset is a registered one.
     """
     return [
-        *_wrong_dataset(spec, shape),
-        *(problem for place in _places(spec, site) for problem in _outside(place, site)),
-        *_wrong_model(spec, site),
+        *_dataset_problems(spec, shape),
+        *(problem for place in _named_paths(spec, site) for problem in _outside_roots(place, site)),
+        *_model_problems(spec, site),
     ]
 
 
-def absent(spec: Spec, site: Site) -> list[FieldProblem]:
+def missing_paths(spec: Spec, site: SitePolicy) -> list[FieldProblem]:
     """The spec's paths that lie below no data root, as far as this host can tell.
 
-    A host that does not see every folder, such as an api in a container, says nothing: the trainer will, with the
-    end reason bad_data. A folder that is empty counts as not seen: it is where something was to be mounted.
+    A host that does not see every data root, such as an api in a container, reports nothing: the trainer will, with the
+    end reason bad_data. An empty folder counts as not seen: something should be mounted there.
     """
-    return _missing(list(_places(spec, site)), site)
+    return _not_on_disk(list(_named_paths(spec, site)), site)
 
 
-def _missing(places: Sequence[_Place], site: Site) -> list[FieldProblem]:
+def _not_on_disk(places: Sequence[_NamedPath], site: SitePolicy) -> list[FieldProblem]:
     roots = [Path(root) for root in site.folders]
     if not roots or not all(map(_has_something, roots)):
         return []
     return [
-        FieldProblem(place.field, place.missing, place.source)
+        FieldProblem(place.field, place.missing_message, place.source)
         for place in places
         if "://" not in place.source and not any(_may_exist(root / place.source) for root in roots)
     ]
 
 
-def misplaced(places: Mapping[str, str], site: Site) -> list[FieldProblem]:
-    """Which of these fields name no path or URL below the data roots; of those, also what is not on this disk."""
-    asked = [_Place(field, source, _MISPLACED.format(site.roots_told)) for field, source in places.items()]
-    found = [
-        FieldProblem(place.field, "this is no path: a spec names it as it is", place.source)
-        for place in asked
-        if not _is_place(place.source)
+def path_problems(places: Mapping[str, str], site: SitePolicy) -> list[FieldProblem]:
+    """Which of these fields, by their paths or URLs, name nothing below the data roots or nothing on this disk."""
+    named = [_NamedPath(field, source, _MISPLACED.format(site.roots_text)) for field, source in places.items()]
+    not_paths = [
+        FieldProblem(place.field, "this is not a path: use the name itself in a spec", place.source)
+        for place in named
+        if not _is_path_or_url(place.source)
     ]
-    return found + [problem for place in asked for problem in _outside(place, site)] or _missing(asked, site)
+    outside = [problem for place in named for problem in _outside_roots(place, site)]
+    return not_paths + outside or _not_on_disk(named, site)
 
 
 _MISPLACED = "there is nothing below the data roots ({})"
@@ -102,37 +103,37 @@ def weights_job(spec: Spec) -> str | None:
 
 
 def unusable_weights(session: Session, spec: Spec) -> list[FieldProblem]:
-    """What is wrong with starting from the weights of another job: they are there once it has succeeded."""
+    """Why the spec cannot start from the weights of another job: only a job that has succeeded has weights."""
     job_id = weights_job(spec)
     if job_id is None:
         return []
-    # Held until the commit: retention does not take its weights away from a job that is just being submitted.
+    # Locked until the commit, so that retention cannot remove the weights while the new job is being submitted.
     job = session.get(Job, job_id, with_for_update={"read": True, "key_share": True})
     if job is None:
-        why = f"there is no job {job_id}"
+        message = f"there is no job {job_id}"
     elif job.artifacts_removed_at is not None:
-        why = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}: they are not kept"
+        message = f"the weights of job {job_id} were removed on {job.artifacts_removed_at:%Y-%m-%d}"
     elif job.status is not Status.SUCCEEDED:
-        why = f"job {job_id} is {job.status}: only one that has succeeded has weights to start from"
+        message = f"job {job_id} is {job.status}: only one that has succeeded has weights to start from"
     elif job.spec.get("probe"):
-        why = f"job {job_id} was a batch probe, which leaves no weights"
+        message = f"job {job_id} was a batch probe, which leaves no weights"
     elif job.spec["model"]["name"] != spec.model.name:
-        why = f"job {job_id} trained {job.spec['model']['name']}: its weights do not fit {spec.model.name}"
+        message = f"job {job_id} trained {job.spec['model']['name']}: its weights do not fit {spec.model.name}"
     else:
         return []
-    return [FieldProblem("model.weights", why, spec.model.weights)]
+    return [FieldProblem("model.weights", message, spec.model.weights)]
 
 
-def _wrong_dataset(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
-    dataset, known = spec.dataset, None
+def _dataset_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
+    dataset, built_in = spec.dataset, None
     try:
-        known = dataset_of(dataset.source)
+        built_in = dataset_of(dataset.source)
     except ValueError as error:
         yield FieldProblem("dataset.source", str(error), dataset.source)
-    if known is not None and dataset.format not in ("auto", known.format):
-        message = f"{known.name} is of the format {known.format!r}; leave this at 'auto'"
+    if built_in is not None and dataset.format not in ("auto", built_in.format):
+        message = f"{built_in.name} has the format {built_in.format!r}; leave this at 'auto'"
         yield FieldProblem("dataset.format", message, dataset.format)
-    if known is None and dataset.format == "synthetic":
+    if built_in is None and dataset.format == "synthetic":
         message = "synthetic data has no path: make dataset.source 'synthetic'"
         yield FieldProblem("dataset.format", message, dataset.format)
     if isinstance(dataset.validation, str):
@@ -140,27 +141,27 @@ def _wrong_dataset(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldP
             dataset_of(dataset.validation)
         except ValueError as error:
             yield FieldProblem("dataset.validation", str(error), dataset.validation)
-    yield from _wrong_size(spec, known.shape if known is not None else shape)
+    yield from _size_problems(spec, built_in.shape if built_in is not None else shape)
 
 
-def _wrong_size(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
-    """What images of this size cannot do, where the size is known."""
+def _size_problems(spec: Spec, shape: tuple[int, ...] | None) -> Iterator[FieldProblem]:
+    """What does not work with images of this size, where the size is known."""
     size = spec.dataset.image_size or shape
     if size is None or len(size) < 2:  # rows of a table have none
         return
-    told = f"{size[0]}x{size[1]}"
+    size_text = f"{size[0]}x{size[1]}"
     model = MODELS.get(spec.model.name)
     least = model.least_size if model is not None else 1
     if min(size) < least:
         message = f"{spec.model.name} takes images of {least}x{least} and larger: set it to at least [{least}, {least}]"
-        yield FieldProblem("dataset.image_size", message, told)
+        yield FieldProblem("dataset.image_size", message, size_text)
     turns = [name for name in spec.dataset.augment if name in _QUARTER_TURNS]
     if turns and size[0] != size[1]:
-        message = f"{turns[0]} needs square images, and these are {told}: set dataset.image_size to a square"
+        message = f"{turns[0]} needs square images, and these are {size_text}: set dataset.image_size to a square"
         yield FieldProblem("dataset.augment", message, ", ".join(spec.dataset.augment))
 
 
-def _wrong_model(spec: Spec, site: Site) -> Iterator[FieldProblem]:
+def _model_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
     name, weights = spec.model.name, spec.model.weights
     if name not in MODELS and name not in site.models:
         more = ", ".join(site.models) or "none; see HORA_MODELS"
@@ -182,37 +183,37 @@ def _wrong_model(spec: Spec, site: Site) -> Iterator[FieldProblem]:
         yield FieldProblem("model.weights", message, weights)
 
 
-def _places(spec: Spec, site: Site) -> Iterator[_Place]:
+def _named_paths(spec: Spec, site: SitePolicy) -> Iterator[_NamedPath]:
     registered = f"neither registered ({', '.join(DATASETS)}) nor"
-    dataset = f"no such dataset: {registered} below the data roots ({site.roots_told})"
-    if _is_place(spec.dataset.source):
-        yield _Place("dataset.source", spec.dataset.source, dataset)
-    if isinstance(spec.dataset.validation, str) and _is_place(spec.dataset.validation):
-        yield _Place("dataset.validation", spec.dataset.validation, dataset)
+    dataset = f"no such dataset: {registered} below the data roots ({site.roots_text})"
+    if _is_path_or_url(spec.dataset.source):
+        yield _NamedPath("dataset.source", spec.dataset.source, dataset)
+    if isinstance(spec.dataset.validation, str) and _is_path_or_url(spec.dataset.validation):
+        yield _NamedPath("dataset.validation", spec.dataset.validation, dataset)
     if spec.model.weights.endswith(".weights.h5") and not spec.model.weights.startswith("job:"):
-        file = f"no such file below the data roots ({site.roots_told})"
-        yield _Place("model.weights", spec.model.weights, file)
+        file = f"no such file below the data roots ({site.roots_text})"
+        yield _NamedPath("model.weights", spec.model.weights, file)
 
 
-def _is_place(source: str) -> bool:
+def _is_path_or_url(source: str) -> bool:
     try:
         return dataset_of(source) is None and not is_versioned(source)
     except ValueError:  # options of a registered dataset, and wrong ones
         return False
 
 
-def _outside(place: _Place, site: Site) -> Iterator[FieldProblem]:
+def _outside_roots(place: _NamedPath, site: SitePolicy) -> Iterator[FieldProblem]:
     """By the text alone; where the data is, the trainer also follows links (`trainer.data.location`)."""
     source = place.source
     roots = [root for root in site.data_roots if ("://" in root) == ("://" in source)]
-    if _is_devious(source):
+    if _is_ambiguous(source):
         message = "write it plainly: no '..' and no '::'; in a URL no escapes, no query, no user, no empty part"
         yield FieldProblem(place.field, message, source)
     elif not roots or (_is_absolute(source) and not any(_is_below(source, root) for root in roots)):
-        yield FieldProblem(place.field, place.missing, source)
+        yield FieldProblem(place.field, place.missing_message, source)
 
 
-def _is_devious(source: str) -> bool:
+def _is_ambiguous(source: str) -> bool:
     """Whether it could mean another place than it seems to, to a server or to a driver."""
     if "://" in source:
         return not is_plain_url(source)

@@ -1,4 +1,4 @@
-"""What a job keeps of the registered dataset version that it trains on. Called by `submission`, in its transaction."""
+"""What a job's row keeps of the registered dataset version that it trains on. Called by `submission`."""
 
 from collections.abc import Collection
 from typing import Any
@@ -15,29 +15,31 @@ Ref = dict[str, Any]  # `Job.dataset_ref`
 
 
 def refs_of(session: Session, sources: Collection[str]) -> dict[str, Ref]:
-    """What jobs keep of the versions that their specs name, by source; the versions stay until the commit.
+    """What jobs keep of the versions that their specs name, by source. The versions are locked until the commit.
 
     Raises `InvalidSpec` where one has been removed since it was resolved.
     """
-    wanted = {source: found for source in sources if is_versioned(source) and (found := reference_of(source))}
-    if not wanted:
+    references = {
+        source: reference for source in sources if is_versioned(source) and (reference := reference_of(source))
+    }
+    if not references:
         return {}
-    named = cast(sorted({reference.name for reference in wanted.values()}), ARRAY(String))
+    names = cast(sorted({reference.name for reference in references.values()}), ARRAY(String))
     rows = session.scalars(
         select(DatasetVersion)
         .where(
             DatasetVersion.deleted_at.is_(None),
             DatasetVersion.status == "ready",
-            DatasetVersion.name == func.any(named),
+            DatasetVersion.name == func.any(names),
         )
         .order_by(DatasetVersion.id)
         .with_for_update(read=True)
     )
-    known = {Reference(row.name, row.version): ref_of(row) for row in rows}
-    gone = [source for source, reference in wanted.items() if reference not in known]
+    refs = {Reference(row.name, row.version): ref_of(row) for row in rows}
+    gone = [source for source, reference in references.items() if reference not in refs]
     if gone:
         raise InvalidSpec([FieldProblem("dataset.source", "this version has been removed", gone[0])])
-    return {source: known[reference] for source, reference in wanted.items()}
+    return {source: refs[reference] for source, reference in references.items()}
 
 
 def ref_of(row: DatasetVersion) -> Ref:

@@ -1,6 +1,6 @@
-"""Deliveries to webhooks, written in the transaction of the end that they tell of.
+"""Deliveries to webhooks, written in the same transaction as the end of the job or study.
 
-Called by `store.move` and by `jobs.outward.webhooks.outbox`, which gives them out to be sent.
+Called by `store.move`, and by `jobs.outward.webhooks.outbox`, which hands them out for sending.
 """
 
 from collections.abc import Collection
@@ -28,39 +28,39 @@ from jobs.db.tables import Job, Study, User, Webhook, WebhookDelivery
 JOB_ENDED, STUDY_ENDED = "job.ended", "study.ended"
 
 
-def _telling(event: str, subject: type[Job] | type[Study]) -> Insert:
-    """Write a delivery for every webhook that is told of the end of one of the subjects `ids`."""
+def _insert_deliveries(event: str, subject: type[Job] | type[Study]) -> Insert:
+    """The statement that adds a delivery for each webhook that gets the end of one of the subjects `ids`."""
 
-    def heard(how: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+    def deliveries(condition: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
         return (
             select(Webhook.id, literal(event), subject.id, subject.ended_at)
             .select_from(subject)
-            .join(Webhook, how)
+            .join(Webhook, condition)
             .join(User, User.name == Webhook.owner)
             .where(subject.id == func.any(bindparam("ids", type_=ARRAY(String))), Webhook.events.contains([event]))
             .where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None), User.disabled_at.is_(None))
         )
 
-    of_project = heard(Webhook.project == subject.project)
-    own = heard(Webhook.project.is_(None) & (Webhook.owner == subject.owner))
-    webhook_id, named, subject_id, ended_at = (both := union_all(of_project, own).subquery()).c
-    in_order = select(webhook_id, named, subject_id).select_from(both).order_by(ended_at, subject_id, webhook_id)
+    of_project = deliveries(Webhook.project == subject.project)
+    of_owner = deliveries(Webhook.project.is_(None) & (Webhook.owner == subject.owner))
+    webhook_id, event_name, subject_id, ended_at = (both := union_all(of_project, of_owner).subquery()).c
+    in_order = select(webhook_id, event_name, subject_id).select_from(both).order_by(ended_at, subject_id, webhook_id)
     columns = [WebhookDelivery.webhook_id, WebhookDelivery.event, WebhookDelivery.subject_id]
     table = cast("Table", WebhookDelivery.__table__)  # a parameter beside a mapped class would be a row of it
     return insert(table).from_select(columns, in_order)
 
 
-# Built once, and asked for only where somebody is told: every end of a job comes by here.
-_TELL_OF_JOBS, _TELL_OF_STUDIES = _telling(JOB_ENDED, Job), _telling(STUDY_ENDED, Study)
-_IS_ANYBODY_TOLD = select(exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None)))
+# Built once, and run only if there is a webhook: every end of a job comes by here.
+_ADD_FOR_JOBS, _ADD_FOR_STUDIES = _insert_deliveries(JOB_ENDED, Job), _insert_deliveries(STUDY_ENDED, Study)
+_HAS_WEBHOOKS = select(exists().where(Webhook.disabled_at.is_(None), Webhook.deleted_at.is_(None)))
 
 
-def tell_of_jobs(session: Session, job_ids: Collection[str]) -> None:
-    """Write a delivery for every webhook that is told of the end of one of these jobs."""
-    if session.scalar(_IS_ANYBODY_TOLD):
-        session.execute(_TELL_OF_JOBS, {"ids": list(job_ids)})
+def add_job_deliveries(session: Session, job_ids: Collection[str]) -> None:
+    """Add a delivery for each webhook that gets the end of one of these jobs."""
+    if session.scalar(_HAS_WEBHOOKS):
+        session.execute(_ADD_FOR_JOBS, {"ids": list(job_ids)})
 
 
-def tell_of_studies(session: Session, study_ids: Collection[str]) -> None:
-    """Write a delivery for every webhook that is told of the end of one of these studies."""
-    session.execute(_TELL_OF_STUDIES, {"ids": list(study_ids)})
+def add_study_deliveries(session: Session, study_ids: Collection[str]) -> None:
+    """Add a delivery for each webhook that gets the end of one of these studies."""
+    session.execute(_ADD_FOR_STUDIES, {"ids": list(study_ids)})

@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import Page, page_of
 from jobs.db.tables import Attempt, JobEvent, LogLine
-from jobs.db.text_search import contains, patiently
+from jobs.db.text_search import contains, limited_search
 
 
 @dataclass(frozen=True)
 class LogFilter:
-    """Which lines of a job are wanted: those that match every part that is given."""
+    """Which lines of a job to read: those that match every part that is given."""
 
     rank: int | None = None  # -1: the launcher
     search: str | None = None  # a text that they contain, whatever its case
@@ -23,19 +23,19 @@ class LogFilter:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL."""
-        found = [LogLine.id > self.after]
+        conditions = [LogLine.id > self.after]
         if self.before is not None:
-            found.append(LogLine.id < self.before)
+            conditions.append(LogLine.id < self.before)
         if self.rank is not None:
-            found.append(LogLine.rank == self.rank)
+            conditions.append(LogLine.rank == self.rank)
         if self.search is not None:
-            found.append(contains(LogLine.text, self.search, lowered=False))
-        return found
+            conditions.append(contains(LogLine.text, self.search, lowered=False))
+        return conditions
 
 
 @dataclass(frozen=True)
 class LogPage:
-    """Some lines, oldest first, and where to go on from: behind the last one, and back before the first one."""
+    """Some lines, oldest first, and the ids to go on from: after the last line, and back before the first one."""
 
     items: Sequence[LogLine]
     next_after: int
@@ -43,30 +43,32 @@ class LogPage:
 
 
 def log_lines(
-    session: Session, job_id: str, wanted: LogFilter = LogFilter(), *, limit: int = 1000, newest: bool = False
+    session: Session, job_id: str, line_filter: LogFilter = LogFilter(), *, limit: int = 1000, newest: bool = False
 ) -> LogPage:
-    """The first `limit` lines that are wanted, or the `newest` so many of them. Raises `TooMuchToSearch`."""
-    query = select(LogLine).where(LogLine.job_id == job_id, *wanted.conditions())
-    with patiently(session, wanted.search):
+    """The first `limit` lines that match the filter, or with `newest` the last ones. Raises `TooMuchToSearch`."""
+    query = select(LogLine).where(LogLine.job_id == job_id, *line_filter.conditions())
+    with limited_search(session, line_filter.search):
         if newest:
-            return _newest(session.scalars(query.order_by(LogLine.id.desc()).limit(limit + 1)).all(), wanted, limit)
+            return _newest(
+                session.scalars(query.order_by(LogLine.id.desc()).limit(limit + 1)).all(), line_filter, limit
+            )
         lines = session.scalars(query.order_by(LogLine.id).limit(limit)).all()
-    return LogPage(lines, lines[-1].id if lines else wanted.after)
+    return LogPage(lines, lines[-1].id if lines else line_filter.after)
 
 
-def _newest(falling: Sequence[LogLine], wanted: LogFilter, limit: int) -> LogPage:
-    """A page of lines that were read from the newest on, and one more where there is one."""
-    lines = falling[:limit][::-1]
+def _newest(newest_first: Sequence[LogLine], line_filter: LogFilter, limit: int) -> LogPage:
+    """The page of lines that were read newest first, with one more than `limit` where there is one."""
+    lines = newest_first[:limit][::-1]
     if lines:
-        return LogPage(lines, lines[-1].id, lines[0].id if len(falling) > limit else None)
-    return LogPage(lines, wanted.after if wanted.before is None else wanted.before - 1)
+        return LogPage(lines, lines[-1].id, lines[0].id if len(newest_first) > limit else None)
+    return LogPage(lines, line_filter.after if line_filter.before is None else line_filter.before - 1)
 
 
 def events(session: Session, job_id: str, *, limit: int, cursor: str | None = None) -> Page[JobEvent]:
     """A page of a job's events, oldest first. Raises `InvalidCursor`."""
     query = select(JobEvent).where(JobEvent.job_id == job_id, JobEvent.id > position(job_id, cursor))
-    found = session.scalars(query.order_by(JobEvent.id).limit(limit + 1)).all()
-    return page_of(found, limit=limit, of=_events_of(job_id), position=lambda event: (event.id,))
+    rows = session.scalars(query.order_by(JobEvent.id).limit(limit + 1)).all()
+    return page_of(rows, limit=limit, of=_events_of(job_id), position=lambda event: (event.id,))
 
 
 def position(job_id: str, cursor: str | None) -> int:
@@ -84,5 +86,5 @@ def attempts(session: Session, job_id: str, *, limit: int, cursor: str | None = 
     query = select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.number).limit(limit + 1)
     if cursor is not None:
         query = query.where(Attempt.number > cursors.decode(cursor, of=identity)[0])
-    found = session.scalars(query).all()
-    return page_of(found, limit=limit, of=identity, position=lambda attempt: (attempt.number,))
+    rows = session.scalars(query).all()
+    return page_of(rows, limit=limit, of=identity, position=lambda attempt: (attempt.number,))

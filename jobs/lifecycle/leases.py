@@ -1,11 +1,10 @@
 """Attempts and the slots they hold: claim, renew, fence, end, release.
 
-A life of an attempt: the dispatcher places it (`jobs.scheduling.placing`: attempt, slots and job in one transaction), a
-supervisor `claim`s it and from then on `renew`s its lease and `fence`s its writes, and someone `end`s it: the
-supervisor, or the reaper once the lease has run out. The slots of each of its hosts are `release`d only when no process
-is left on them.
+The life of an attempt: the dispatcher places it (`jobs.scheduling.placing`: attempt, slots and job in one transaction).
+A supervisor `claim`s it, `renew`s its lease and `fence`s its writes. The supervisor `end`s it, or the reaper does once
+the lease has run out. The slots of each host are `release`d only when no process of the attempt is left there.
 
-    StaleLease      the attempt has ended or another holds it; the writer has to leave
+    StaleLease      the attempt has ended or another holds it; the writer has to stop
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from sqlalchemy.orm import Session
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import run_durations, usage
-from jobs.lifecycle.store import Lease, add_event, add_events, held, is_good, transition
+from jobs.lifecycle.store import Lease, add_event, add_events, is_valid, select_leased, transition
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
 from jobs.runtime.processes import ProcessId
 
@@ -28,12 +28,12 @@ class StaleLease(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What the rest of the world wants of a supervisor; the first that is true counts."""
+class StopRequests:
+    """What was asked of an attempt that its supervisor obeys by ending it; the first that is set counts."""
 
     cancel_requested: bool
     pause_requested: bool = False
-    preempted_for: str | None = None  # why it has to make room
+    preemption: PreemptionCause | None = None
 
 
 def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
@@ -48,17 +48,17 @@ def claim(session: Session, attempt_id: int, *, lease_s: float) -> Lease | None:
 
 
 def record_supervisor(session: Session, lease: Lease, process: ProcessId) -> None:
-    """Note which process supervises the attempt, so that its host's agent sees when that is gone.
+    """Store which process supervises the attempt, so that its host's agent sees when that process is gone.
 
-    Nothing is written where the attempt has ended meanwhile: its supervisor finds that out by itself.
+    Nothing is written if the attempt has ended meanwhile: its supervisor finds out by itself.
     """
-    noted = session.scalar(
+    recorded = session.scalar(
         update(Attempt)
-        .where(is_good(lease))
+        .where(is_valid(lease))
         .values(supervisor_pid=process.pid, supervisor_start_ticks=process.started)
         .returning(Attempt.id)
     )
-    if noted is not None:
+    if recorded is not None:
         add_event(session, lease.job_id, EventKind.LAUNCHED, attempt=lease.number, data={"pid": process.pid})
 
 
@@ -66,7 +66,7 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
     """Hold the attempt for another `lease_s` seconds. Raises `StaleLease`."""
     renewed = session.scalar(
         update(Attempt)
-        .where(is_good(lease))  # of the row itself: a subquery would not see that it ended while this waited for it
+        .where(is_valid(lease))  # of the row itself: a subquery would not see that it ended while this waited for it
         .values(lease_expires_at=func.now() + timedelta(seconds=lease_s))
         .returning(Attempt.id)
     )
@@ -74,25 +74,25 @@ def renew(session: Session, lease: Lease, *, lease_s: float) -> None:
         raise StaleLease(lease)
 
 
-def orders(session: Session, lease: Lease) -> Orders:
-    """Read what the supervisor is to do. Raises `StaleLease`."""
+def stop_requests(session: Session, lease: Lease) -> StopRequests:
+    """Read whether the attempt was asked to end: by a cancel, a pause or a preemption. Raises `StaleLease`."""
     row = session.execute(
         select(
             Job.cancel_requested_at.is_not(None).label("cancel"),
             Job.paused_at.is_not(None).label("pause"),
-            Attempt.preempted_for,
+            Attempt.preemption,
         )
         .join(Attempt, Attempt.job_id == Job.id)
-        .where(is_good(lease))
+        .where(is_valid(lease))
     ).one_or_none()
     if row is None:
         raise StaleLease(lease)
-    return Orders(cancel_requested=row.cancel, pause_requested=row.pause, preempted_for=row.preempted_for)
+    return StopRequests(cancel_requested=row.cancel, pause_requested=row.pause, preemption=row.preemption)
 
 
 def fence(session: Session, lease: Lease) -> None:
     """Hold the attempt's row until the commit, so that nobody ends it meanwhile. Raises `StaleLease`."""
-    if session.scalar(held(lease).with_for_update(read=True)) is None:
+    if session.scalar(select_leased(lease).with_for_update(read=True)) is None:
         raise StaleLease(lease)
 
 
@@ -109,7 +109,7 @@ def end(
 
     The slots stay leased until `release`. Raises `StaleLease`.
     """
-    job = _job_of(session, lease)
+    job = _locked_job(session, lease)
     cancelled = job.cancel_requested_at is not None
     to = status_after(
         reason, cancel_requested=cancelled, restarts=job.restarts, max_restarts=int(job.spec["max_restarts"])
@@ -136,14 +136,14 @@ def end(
     )
     if to is Status.SUCCEEDED:
         run_durations.record(session, lease.attempt_id)
-    _tell(session, lease, reason, error, to)
+    _add_end_events(session, lease, reason, error, to)
     usage.charge(session, lease.attempt_id)
     return to
 
 
-def _job_of(session: Session, lease: Lease) -> Job:
+def _locked_job(session: Session, lease: Lease) -> Job:
     """The job, and with it the attempt, held until the commit. Raises `StaleLease`."""
-    both = select(Job).join(Attempt, Attempt.job_id == Job.id).where(is_good(lease))
+    both = select(Job).join(Attempt, Attempt.job_id == Job.id).where(is_valid(lease))
     job = session.scalar(both.with_for_update(of=[Attempt, Job]), execution_options={"populate_existing": True})
     if job is None:
         raise StaleLease(lease)
@@ -153,7 +153,7 @@ def _job_of(session: Session, lease: Lease) -> Job:
 def _pause_s(reason: EndReason, restarts: int, losses: int, *, backoff_s: float, limit_s: float) -> float:
     """How long a job waits before it is placed again: doubled with each restart that counts, and with each loss.
 
-    The first loss costs nothing: another host may be free. What loses one attempt after the other is slowed down.
+    After the first loss there is no wait: another host may be free. Jobs that lose one attempt after the other wait.
     """
     if reason.outcome.counts:
         doubled = restarts - 1
@@ -164,7 +164,7 @@ def _pause_s(reason: EndReason, restarts: int, losses: int, *, backoff_s: float,
     return min(backoff_s * 2.0 ** min(doubled, 64), limit_s)
 
 
-def _tell(session: Session, lease: Lease, reason: EndReason, error: str | None, to: Status) -> None:
+def _add_end_events(session: Session, lease: Lease, reason: EndReason, error: str | None, to: Status) -> None:
     data = {"end_reason": reason.value, "error": error}
     ended = (EventKind.ENDED, {"status": to.value, **data})
     follows = (EventKind.REQUEUED, {}) if to is Status.QUEUED else ended
@@ -190,8 +190,8 @@ def quarantine(session: Session, attempt_id: int, *, host: str) -> None:
 
 
 @dataclass(frozen=True)
-class Abandoned:
-    """A live attempt that nobody looks after, and what to end it for."""
+class AbandonedAttempt:
+    """A live attempt without a working supervisor, and the reason to end it with."""
 
     lease: Lease
     host: str
@@ -199,7 +199,7 @@ class Abandoned:
     error: str
 
 
-def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float) -> list[Abandoned]:
+def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float) -> list[AbandonedAttempt]:
     """Live attempts whose lease ran out, whose host is lost, or that no supervisor took."""
     host_lost = Host.heartbeat_at < func.now() - timedelta(seconds=host_timeout_s)
     unclaimed = Attempt.claimed_at.is_(None) & (Attempt.created_at < func.now() - timedelta(seconds=claim_timeout_s))
@@ -210,7 +210,7 @@ def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float
         .where(Attempt.ended_at.is_(None), or_(unclaimed, expired))
     ).all()
     return [
-        Abandoned(Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number), attempt.host, *why)
+        AbandonedAttempt(Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number), attempt.host, *why)
         for attempt, is_lost, is_unclaimed in rows
         for why in [_why_abandoned(attempt.host, is_lost, is_unclaimed)]
     ]
@@ -219,7 +219,7 @@ def abandoned(session: Session, *, host_timeout_s: float, claim_timeout_s: float
 def fence_expired(session: Session, lease: Lease) -> None:
     """Hold the row of an abandoned attempt, unless it was renewed meanwhile. Raises `StaleLease`."""
     unclaimed_or_expired = or_(Attempt.claimed_at.is_(None), Attempt.lease_expires_at < func.now())
-    if session.scalar(held(lease).where(unclaimed_or_expired).with_for_update()) is None:
+    if session.scalar(select_leased(lease).where(unclaimed_or_expired).with_for_update()) is None:
         raise StaleLease(lease)
 
 
@@ -232,7 +232,7 @@ def _why_abandoned(host: str, is_lost: bool, is_unclaimed: bool) -> tuple[EndRea
 
 
 def first_rank_started(session: Session, lease: Lease, at: datetime) -> None:
-    """The attempt runs: its first rank wrote its first line at `at`, by its host's clock."""
+    """Store that the attempt runs: its first rank wrote its first line at `at`, by its host's clock."""
     started_at = session.scalar(
         update(Attempt)
         .where(Attempt.id == lease.attempt_id)
@@ -243,11 +243,11 @@ def first_rank_started(session: Session, lease: Lease, at: datetime) -> None:
 
 
 def resumed(session: Session, lease: Lease, step: int) -> None:
-    """The attempt goes on after `step`; what earlier attempts wrote beyond it is void."""
+    """Store that the attempt continues after `step`; what earlier attempts wrote beyond it is void."""
     session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(resumed_step=step))
 
 
 def phases_ended(session: Session, lease: Lease, durations_s: dict[str, float]) -> None:
-    """These phases of the attempt's set-up are over, on rank 0."""
+    """Store how long these phases of the attempt's set-up took, on rank 0."""
     setup = Attempt.setup.op("||")(cast(storable(durations_s), JSONB))
     session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(setup=setup))

@@ -1,9 +1,10 @@
 """The list of jobs: filtered, in a total order, page by page. Called by the api.
 
-Pages go by key (what the list is sorted by, then creation time and id), so that page 1,000 costs what page 1 costs and
-no job is seen twice. Every order has an index, and so has every filter in the order of creation, except two: of labels
-the database takes the index on labels where few jobs have them, and walks along the order where many do; and what is
-searched for is looked up in the texts of all jobs, until these are many, and then walked along the order for as well.
+Pages go by key (what the list is sorted by, then creation time and id), so page 1,000 costs what page 1 costs and no
+job is seen twice. Every order has an index, and so has every filter in the order of creation, with two exceptions:
+
+- Labels. If few jobs have them, the database uses the index on labels. If many do, it walks along the order.
+- A search. It reads the texts of all jobs first. If many match, it walks along the order.
 """
 
 import json
@@ -34,18 +35,18 @@ from sqlalchemy.orm import Session
 from jobs.db import cursors
 from jobs.db.cursors import Page, Position, page_of
 from jobs.db.tables import Job, JobText
-from jobs.db.text_search import contains, patiently
+from jobs.db.text_search import contains, limited_search
 from jobs.lifecycle.list_sorts import KEYS, NOTHING, Order, SortKey, text_of
 from jobs.model.states import Status
 
 Columns = TypeVarTuple("Columns")
 
-_FEW = 2000  # jobs: of more, a walk along any order soon meets as many as a page has
+_FEW = 2000  # matches of a search; with more, a walk along any order soon meets enough for a page
 
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Which jobs are wanted: those that match every part that is given."""
+    """Which a list has: those that match every part that is given."""
 
     statuses: frozenset[Status] = frozenset()  # any of these
     labels: tuple[tuple[str, str], ...] = ()  # all of these
@@ -57,34 +58,34 @@ class JobFilter:
     since: datetime | None = None  # created then or later
     until: datetime | None = None  # created before
     search: str | None = None  # with this text in the name, id, owner, source, model, or a label, whatever its case
-    found: tuple[str, ...] | None = None  # the ids of all that the search finds, where these are few
+    search_matches: tuple[str, ...] | None = None  # the ids of all jobs that the search finds, where these are few
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL, but for the statuses."""
-        found: list[ColumnElement[bool]] = [Job.labels.contains({key: value}) for key, value in self.labels]
+        conditions: list[ColumnElement[bool]] = [Job.labels.contains({key: value}) for key, value in self.labels]
         equal = (
             (Job.name, self.name),
             (Job.owner, self.owner),
             (Job.project, self.project),
             (Job.study_id, self.study),
         )
-        found += [column == value for column, value in equal if value is not None]
+        conditions += [column == value for column, value in equal if value is not None]
         if self.paused is not None:
-            found.append(Job.paused_at.is_not(None) if self.paused else Job.paused_at.is_(None))
+            conditions.append(Job.paused_at.is_not(None) if self.paused else Job.paused_at.is_(None))
         if self.since is not None:
-            found.append(Job.created_at >= self.since)
+            conditions.append(Job.created_at >= self.since)
         if self.until is not None:
-            found.append(Job.created_at < self.until)
-        if self.found is not None:
-            found.append(Job.id == any_(literal(list(self.found), ARRAY(Text))))
+            conditions.append(Job.created_at < self.until)
+        if self.search_matches is not None:
+            conditions.append(Job.id == any_(literal(list(self.search_matches), ARRAY(Text))))
         elif self.search is not None:
-            found.append(Job.id.in_(_with_text(self.search)))
-        return found
+            conditions.append(Job.id.in_(_with_text(self.search)))
+        return conditions
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A page of the list: which jobs, in which order, how many at most, and behind which one."""
+class ListQuery:
+    """A request for a page of the list: which jobs, in which order, how many at most, and behind which one."""
 
     filter: JobFilter = JobFilter()
     order: Order = "-created_at"
@@ -98,43 +99,46 @@ class Wanted:
 
     @property
     def falls(self) -> bool:
-        """Whether it goes from the greatest to the least: through all keys, so that one index serves both ways."""
+        """Whether the list goes from the greatest to the least, in every key: so one index serves both directions."""
         return self.order.startswith("-")
 
     @property
     def identity(self) -> str:
         """What its cursors belong to."""
-        of = self.filter
+        jobs = self.filter
         filters = [
-            sorted(of.statuses), sorted(of.labels), of.name, of.owner, of.project, of.paused, of.study, of.search,
+            sorted(jobs.statuses), sorted(jobs.labels), jobs.name, jobs.owner, jobs.project, jobs.paused, jobs.study,
+            jobs.search,
         ]  # fmt: skip
-        return json.dumps(["jobs", self.order, *filters, *map(str, (of.since, of.until))])
+        return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until))])
 
     def position(self) -> Position | None:
         """Behind which keys it begins; None at the start of the list. Raises `InvalidCursor`."""
         return None if self.cursor is None else cursors.decode(self.cursor, of=self.identity)
 
     def columns(self) -> list[ColumnElement[Any]]:
-        """What makes its order: no two jobs are equal in all of it."""
-        own: list[Any] = [] if self.key is None else [self.key.sql]
-        return [*own, Job.created_at, Job.id]
+        """The columns that it is sorted by: no two jobs are equal in all of them."""
+        sort_column: list[Any] = [] if self.key is None else [self.key.sql]
+        return [*sort_column, Job.created_at, Job.id]
 
 
-def list_jobs(session: Session, wanted: Wanted) -> Page[Job]:
+def list_jobs(session: Session, page_query: ListQuery) -> Page[Job]:
     """A page of jobs. Raises `InvalidCursor`, `TooMuchToSearch`."""
-    with patiently(session, wanted.filter.search):
-        query = _in_order(select(Job), _with_few(session, wanted))
-        found = session.scalars(query).all()  # one more, to know whether there is a next page
-    return page_of(found, limit=wanted.limit, of=wanted.identity, position=partial(_position, wanted.key))
+    with limited_search(session, page_query.filter.search):
+        query = _in_order(select(Job), _with_matches(session, page_query))
+        jobs = session.scalars(query).all()  # one more, to know whether there is a next page
+    return page_of(jobs, limit=page_query.limit, of=page_query.identity, position=partial(_position, page_query.key))
 
 
-def _with_few(session: Session, wanted: Wanted) -> Wanted:
-    """The same page, with the ids of what is searched for where these are few: then their texts are read only once."""
-    search = wanted.filter.search
+def _with_matches(session: Session, page_query: ListQuery) -> ListQuery:
+    """The same query, with the ids of the search's matches if these are few: then the texts are read only once."""
+    search = page_query.filter.search
     if search is None:
-        return wanted
-    found = session.scalars(_with_text(search).limit(_FEW + 1)).all()
-    return wanted if len(found) > _FEW else replace(wanted, filter=replace(wanted.filter, found=tuple(found)))
+        return page_query
+    job_ids = session.scalars(_with_text(search).limit(_FEW + 1)).all()
+    if len(job_ids) > _FEW:
+        return page_query
+    return replace(page_query, filter=replace(page_query.filter, search_matches=tuple(job_ids)))
 
 
 def _with_text(search: str) -> Select[str]:
@@ -143,89 +147,89 @@ def _with_text(search: str) -> Select[str]:
     return select(JobText.job_id).where(or_(*(contains(JobText.text, text) for text in sorted(typed))))
 
 
-class Seen(NamedTuple):
-    """What says of a job whether its view changed: unless it is queued, its revision does."""
+class JobRevision(NamedTuple):
+    """By what a reader sees that a job's view changed. The view of a queued job may change without a new revision."""
 
     id: str
     revision: int
     status: Status
 
 
-def revisions(session: Session, wanted: Wanted) -> list[Seen]:
-    """What is to be seen of the jobs that `list_jobs` reads, and of the one more. Raises `InvalidCursor`."""
-    return [Seen(*row) for row in session.execute(_in_order(_SEEN, wanted))]
+def revisions(session: Session, page_query: ListQuery) -> list[JobRevision]:
+    """The revisions of the jobs that `list_jobs` reads, and of one more. Raises `InvalidCursor`."""
+    return [JobRevision(*row) for row in session.execute(_in_order(_REVISION, page_query))]
 
 
-def revisions_of(connection: Connection, job_ids: Sequence[str]) -> list[Seen]:
-    """What is to be seen of those of these jobs that there are, without reading the rest of them."""
-    return [Seen(*row) for row in connection.execute(_SEEN_OF, {"ids": list(job_ids)})]
+def revisions_of(connection: Connection, job_ids: Sequence[str]) -> list[JobRevision]:
+    """The revisions of these jobs, without reading their whole rows. Unknown ids are left out."""
+    return [JobRevision(*row) for row in connection.execute(_REVISIONS_OF, {"ids": list(job_ids)})]
 
 
-_SEEN = select(Job.id, Job.revision, Job.status)
-_SEEN_OF = _SEEN.where(Job.id == any_(bindparam("ids", type_=ARRAY(Text))))  # one statement, however many they are
+_REVISION = select(Job.id, Job.revision, Job.status)
+_REVISIONS_OF = _REVISION.where(Job.id == any_(bindparam("ids", type_=ARRAY(Text))))  # one for any number
 
 
-def _in_order(query: Select[*Columns], wanted: Wanted) -> Select[*Columns]:
+def _in_order(query: Select[*Columns], page_query: ListQuery) -> Select[*Columns]:
     """The rows of a page, and one more."""
-    parts = _parts(wanted)
+    parts = _parts(page_query)
     if len(parts) == 1:
-        return query.where(*parts[0]).order_by(*_sorted(wanted.columns(), wanted)).limit(wanted.limit + 1)
-    some = _first_of_all(parts, wanted)
-    return query.join(some, some.c.id == Job.id).order_by(*_merged(wanted.columns(), wanted))
+        return query.where(*parts[0]).order_by(*_sorted(page_query.columns(), page_query)).limit(page_query.limit + 1)
+    page_ids = _page_of_parts(parts, page_query)
+    return query.join(page_ids, page_ids.c.id == Job.id).order_by(*_merged(page_query.columns(), page_query))
 
 
-def _parts(wanted: Wanted) -> list[list[ColumnElement[bool]]]:
-    """The conditions of each part of the list that an index has in its order.
+def _parts(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
+    """The conditions of each part of the list that some index has in the right order.
 
-    None has the jobs of several statuses at once, nor those with and without a value in the order in which they come.
+    No index has several statuses at once, or the jobs with a value before those without one.
     """
-    filters = wanted.filter.conditions()
-    statuses = [[Job.status == status] for status in sorted(wanted.filter.statuses)] or [[]]
-    return [[*status, *filters, *stretch] for status in statuses for stretch in _stretches(wanted)]
+    filters = page_query.filter.conditions()
+    statuses = [[Job.status == status] for status in sorted(page_query.filter.statuses)] or [[]]
+    return [[*status, *filters, *stretch] for status in statuses for stretch in _stretches(page_query)]
 
 
-def _stretches(wanted: Wanted) -> list[list[ColumnElement[bool]]]:
-    """What is left of the list: of the jobs with a value, and of those without one, which come behind them."""
-    position = wanted.position()
-    behind = [] if position is None else [_behind(wanted, position)]
-    if wanted.key is None or not wanted.key.is_nullable:
+def _stretches(page_query: ListQuery) -> list[list[ColumnElement[bool]]]:
+    """What is left of the list behind the cursor: of the jobs with a value, then of those without one."""
+    position = page_query.position()
+    behind = [] if position is None else [_behind(page_query, position)]
+    if page_query.key is None or not page_query.key.is_nullable:
         return [behind]
-    valued, unvalued = wanted.key.sql.is_not(None), wanted.key.sql.is_(None)
+    valued, unvalued = page_query.key.sql.is_not(None), page_query.key.sql.is_(None)
     if position is not None and position[0] == NOTHING:
         return [[unvalued, *behind]]
     return [[valued, *behind], [unvalued]]
 
 
-def _first_of_all(parts: Sequence[Sequence[ColumnElement[bool]]], wanted: Wanted) -> Subquery:
-    """The ids of a page, and of one more, of the first of each part: whole rows are read of these alone."""
-    keys = [column.label(f"key_{place}") for place, column in enumerate(wanted.columns())]
-    most, order = wanted.limit + 1, _sorted(wanted.columns(), wanted)
+def _page_of_parts(parts: Sequence[Sequence[ColumnElement[bool]]], page_query: ListQuery) -> Subquery:
+    """The ids of a page, and of one more, from the first rows of each part: only of these whole rows are read."""
+    keys = [column.label(f"key_{place}") for place, column in enumerate(page_query.columns())]
+    most, order = page_query.limit + 1, _sorted(page_query.columns(), page_query)
     firsts = [select(*keys).where(*part).order_by(*order).limit(most).subquery() for part in parts]
     merged = list(union_all(*(select(first) for first in firsts)).subquery().c)
-    return select(merged[-1].label("id")).order_by(*_merged(merged, wanted)).limit(most).subquery()
+    return select(merged[-1].label("id")).order_by(*_merged(merged, page_query)).limit(most).subquery()
 
 
-def _sorted(columns: Sequence[ColumnElement[Any]], wanted: Wanted) -> list[ColumnElement[Any]]:
-    return [column.desc() if wanted.falls else column.asc() for column in columns]
+def _sorted(columns: Sequence[ColumnElement[Any]], page_query: ListQuery) -> list[ColumnElement[Any]]:
+    return [column.desc() if page_query.falls else column.asc() for column in columns]
 
 
-def _merged(columns: Sequence[ColumnElement[Any]], wanted: Wanted) -> list[ColumnElement[Any]]:
+def _merged(columns: Sequence[ColumnElement[Any]], page_query: ListQuery) -> list[ColumnElement[Any]]:
     """The order of several parts together."""
-    return [column.nulls_last() for column in _sorted(columns, wanted)]
+    return [column.nulls_last() for column in _sorted(columns, page_query)]
 
 
-def _behind(wanted: Wanted, position: Position) -> ColumnElement[bool]:
-    *own, created_at, job_id = position
-    columns = wanted.columns()
+def _behind(page_query: ListQuery, position: Position) -> ColumnElement[bool]:
+    *sort_values, created_at, job_id = position
+    columns = page_query.columns()
     values: list[Any] = [datetime.fromisoformat(str(created_at)), str(job_id)]
-    if wanted.key is not None and wanted.key.is_nullable and own[0] == NOTHING:
+    if page_query.key is not None and page_query.key.is_nullable and sort_values[0] == NOTHING:
         columns = columns[1:]
-    elif wanted.key is not None:
-        values.insert(0, wanted.key.bound(own[0]))
+    elif page_query.key is not None:
+        values.insert(0, page_query.key.bound(sort_values[0]))
     key, after = tuple_(*columns), tuple_(*values)
-    return key < after if wanted.falls else key > after
+    return key < after if page_query.falls else key > after
 
 
 def _position(key: SortKey | None, job: Job) -> Position:
-    own = () if key is None else (key.of(job),)
-    return *own, text_of(job.created_at), job.id
+    sort_value = () if key is None else (key.of(job),)
+    return *sort_value, text_of(job.created_at), job.id

@@ -1,9 +1,8 @@
-"""What goes once a job has been over for long, and which hosts are forgotten.
+"""Remove what is kept only for a time: rows of jobs that ended long ago, and hosts that are long gone.
 
-`jobs.telemetry.thinning` thins the series.
-
-Called by `worker.retention`, a batch a transaction: a few thousand rows, of ended jobs alone, so that nobody who
-writes ever waits for it. What is done is noted on the job's row in the same transaction, so nothing is done twice.
+Called by `worker.retention`; `jobs.telemetry.thinning` thins the series. Each transaction takes one batch, a few
+thousand rows of ended jobs, so no writer waits for it. It marks the job's row in the same transaction, so nothing is
+done twice.
 """
 
 from collections.abc import Collection
@@ -15,27 +14,27 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token
 
-_ONE_AT_WORK = 0x726574656E74  # "retent": an advisory lock's number
+_LOCK = 0x726574656E74  # "retent": an advisory lock's number
 _BATCH_ROWS = 5000
 _BATCH_JOBS = 100
 
 
-def alone(session: Session) -> bool:
-    """Whether no other worker is at this; if so, none will be until the commit."""
-    # A count of rows that is out of date after much was removed must not make it read a whole table.
+def take_lock(session: Session) -> bool:
+    """Take the lock of retention until the commit; False where another worker holds it."""
+    # After many rows were removed the planner's statistics are out of date; they must not make it read a whole table.
     session.execute(text("SET LOCAL enable_seqscan = off"))
     session.execute(text("SET LOCAL lock_timeout = '2s'"))
-    return bool(session.scalar(select(func.pg_try_advisory_xact_lock(_ONE_AT_WORK))))
+    return bool(session.scalar(select(func.pg_try_advisory_xact_lock(_LOCK))))
 
 
 def remove_logs(session: Session, *, keep_days: float) -> bool:
-    """Remove lines of jobs that ended longer ago than that; False when no such job has any left."""
+    """Remove log lines of jobs that ended more than `keep_days` ago; False when no such job has any left."""
     due = (Job.ended_at < func.now() - timedelta(days=keep_days), Job.logs_removed_at.is_(None))
     jobs = cast(session.scalars(select(Job.id).where(*due).order_by(Job.ended_at).limit(_BATCH_JOBS)).all(), _IDS)
-    # In their order: by the first line that is left `api.polling.versions` sees that some are gone.
+    # In the order of the lines: `api.polling.versions` sees by the first line that is left that some are gone.
     in_order = select(LogLine.id).where(LogLine.job_id == func.any(jobs)).order_by(LogLine.job_id, LogLine.id)
-    some = in_order.limit(_BATCH_ROWS)
-    removed = session.scalars(delete(LogLine).where(LogLine.id.in_(some)).returning(LogLine.id)).all()
+    batch = in_order.limit(_BATCH_ROWS)
+    removed = session.scalars(delete(LogLine).where(LogLine.id.in_(batch)).returning(LogLine.id)).all()
     if len(removed) == _BATCH_ROWS:
         return True
     marked = session.scalars(
@@ -49,28 +48,28 @@ def remove_logs(session: Session, *, keep_days: float) -> bool:
 
 
 def remove_audit(session: Session, *, keep_days: float) -> bool:
-    """Remove what people did longer ago than that; False when nothing of it is left."""
+    """Remove audit entries older than `keep_days`; False when none of them is left."""
     due = select(AuditEntry.id).where(AuditEntry.at < func.now() - timedelta(days=keep_days))
-    some = due.order_by(AuditEntry.at).limit(_BATCH_ROWS)
-    removed = session.scalars(delete(AuditEntry).where(AuditEntry.id.in_(some)).returning(AuditEntry.id)).all()
+    batch = due.order_by(AuditEntry.at).limit(_BATCH_ROWS)
+    removed = session.scalars(delete(AuditEntry).where(AuditEntry.id.in_(batch)).returning(AuditEntry.id)).all()
     return len(removed) == _BATCH_ROWS
 
 
 def remove_idempotency_keys(session: Session, *, keep_days: float) -> bool:
-    """Remove keys of submissions that came longer ago than that; False when none of them is left."""
+    """Remove Idempotency-Keys older than `keep_days`; False when none of them is left."""
     due = select(IdempotencyKey.owner, IdempotencyKey.key).where(
         IdempotencyKey.created_at < func.now() - timedelta(days=keep_days)
     )
-    some = due.order_by(IdempotencyKey.created_at).limit(_BATCH_ROWS)
+    batch = due.order_by(IdempotencyKey.created_at).limit(_BATCH_ROWS)
     key = tuple_(IdempotencyKey.owner, IdempotencyKey.key)
-    removed = session.scalars(delete(IdempotencyKey).where(key.in_(some)).returning(IdempotencyKey.key)).all()
+    removed = session.scalars(delete(IdempotencyKey).where(key.in_(batch)).returning(IdempotencyKey.key)).all()
     return len(removed) == _BATCH_ROWS
 
 
 def remove_sessions(session: Session, *, keep_days: float) -> bool:
-    """Remove login links and sessions that ended longer ago than that; False when none of them is left.
+    """Remove login links and sessions that ended more than `keep_days` ago; False when none of them is left.
 
-    Tokens stay for good: one that the stack was set up with, and that was revoked, would be let in again without a row.
+    Tokens stay forever: without its row, a revoked token that the stack was set up with would be valid again.
     """
     ended_at = func.least(Token.revoked_at, Token.expires_at)
     due = select(Token.sha256).where(Token.kind != "bearer", ended_at < func.now() - timedelta(days=keep_days))
@@ -81,9 +80,9 @@ def remove_sessions(session: Session, *, keep_days: float) -> bool:
 
 
 def forget_hosts(session: Session, *, after_days: float) -> list[str]:
-    """Remove the hosts that were not heard of for so long, with their slots; says which.
+    """Remove the hosts without a heartbeat for `after_days`, and their slots; returns their names.
 
-    One with a live attempt stays, and one with a quarantined slot: a process may still be on that when it returns.
+    A host with a live attempt stays. So does one with a quarantined slot: a process may still be on it when it returns.
     """
     live = exists().where(Attempt.host == Host.name, Attempt.ended_at.is_(None))
     in_use = or_(Slot.quarantined_at.is_not(None), Attempt.ended_at.is_(None))
@@ -92,12 +91,12 @@ def forget_hosts(session: Session, *, after_days: float) -> list[str]:
     return list(session.scalars(delete(Host).where(silent, ~live, ~held.exists()).returning(Host.name)))
 
 
-def long_over(session: Session, job_ids: Collection[str], *, keep_days: float) -> set[str]:
-    """Those of the jobs that ended longer ago than that and hold no slot; a job that is not known is none of them."""
+def ended_long_ago(session: Session, job_ids: Collection[str], *, keep_days: float) -> set[str]:
+    """Those of the jobs that ended more than `keep_days` ago and hold no slot. Unknown ids are left out."""
     holds = select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(Attempt.job_id == Job.id)
     ended = Job.ended_at < func.now() - timedelta(days=keep_days)
-    known = Job.id == func.any(cast(list(job_ids), _IDS))
-    return set(session.scalars(select(Job.id).where(known, ended, ~holds.exists())))
+    among = Job.id == func.any(cast(list(job_ids), _IDS))
+    return set(session.scalars(select(Job.id).where(among, ended, ~holds.exists())))
 
 
 _IDS = ARRAY(String)

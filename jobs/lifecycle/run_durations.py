@@ -1,6 +1,7 @@
-"""How long jobs take, by what those that take about as long have in common: what backfill expects of the next one.
+"""How long the newest runs of each kind of job took: from that, backfill expects how long the next one takes.
 
-`key_of` is asked at submission, `record` when an attempt has succeeded; `jobs.scheduling.queue` reads the rows.
+`key_of` is called at submission, `record` when an attempt has succeeded. `jobs.scheduling.placement_rows` reads the
+rows.
 """
 
 import json
@@ -14,10 +15,10 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Job, RunTime
 from jobs.model.spec import Spec
 
-KEPT = 5  # durations of each kind of job
-# What a job is called, when it is placed and what follows if it fails do not change how long it takes; nor, as a rule,
-# do these numbers.
-_NO_MATTER = {
+MOST_DURATIONS = 5  # kept of each kind of job
+# Fields that do not change how long a job takes: names, placement, what follows a failure, and some numbers that hardly
+# do.
+_IRRELEVANT = {
     "name", "project", "labels", "priority", "placement", "min_gpus", "max_restarts", "time_limit_s", "stall_timeout_s",
     "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "seed",
 }  # fmt: skip
@@ -33,13 +34,13 @@ _WORK: Any = {
 
 def key_of(spec: Spec) -> str:
     """SHA-256, in hex, of those fields of a spec that say how long a run takes."""
-    return _digest(spec.model_dump(mode="json", exclude=_NO_MATTER))
+    return _digest(spec.model_dump(mode="json", exclude=_IRRELEVANT))
 
 
 def work_key_of(spec: Spec) -> str:
-    """SHA-256, in hex, of those fields that say what is done with a sample: not how many at once, by whom, how often.
+    """SHA-256, in hex, of those fields that say what is done with a sample (glossary: work).
 
-    Jobs with equal work differ in speed by their GPUs, batch and cache alone.
+    Jobs with equal work differ in speed only by their GPUs, batch and cache.
     """
     return _digest(spec.model_dump(mode="json", include=_WORK))
 
@@ -59,5 +60,5 @@ def record(session: Session, attempt_id: int) -> None:
         .where(Attempt.id == attempt_id, Job.run_key.is_not(None), from_the_start),
     )
     both = func.array_cat(newest.excluded.durations_s, RunTime.durations_s, type_=ARRAY(Float(53)))
-    kept = {"durations_s": both[1:KEPT], "updated_at": func.now()}
+    kept = {"durations_s": both[1:MOST_DURATIONS], "updated_at": func.now()}
     session.execute(newest.on_conflict_do_update(index_elements=[RunTime.run_key], set_=kept))

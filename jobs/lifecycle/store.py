@@ -1,6 +1,7 @@
 """The job store: look up, cancel, pause, resume, and the one function that writes a status.
 
-Called by the api (look-ups, what people wish) and, through `jobs.lifecycle.leases`, by dispatcher, supervisor, reaper.
+Called by the api (look-ups, requests of people), and through `jobs.lifecycle.leases` by dispatcher, supervisor and
+reaper.
 Every function works in the caller's transaction; the caller commits.
 
     JobNotFound             no job has this id
@@ -19,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Job, JobEvent
-from jobs.lifecycle.deliveries import tell_of_jobs
+from jobs.lifecycle.deliveries import add_job_deliveries
 from jobs.model.states import SOURCES, TERMINAL, EndReason, EventKind, Status
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
@@ -68,10 +69,10 @@ def get_job(session: Session, job_id: str) -> Job:
 
 
 def some_jobs(session: Session, job_ids: Sequence[str]) -> list[Job]:
-    """Those of these jobs that there are, in this order and each once."""
+    """The jobs with these ids, in this order and each once. Unknown ids are left out."""
     query = select(Job).where(Job.id == func.any(cast(job_ids, ARRAY(String))))
-    found = {job.id: job for job in session.scalars(query, execution_options=_FRESH)}
-    return [found[job_id] for job_id in dict.fromkeys(job_ids) if job_id in found]
+    jobs = {job.id: job for job in session.scalars(query, execution_options=_FRESH)}
+    return [jobs[job_id] for job_id in dict.fromkeys(job_ids) if job_id in jobs]
 
 
 def request_cancel(session: Session, job_id: str) -> Job:
@@ -131,7 +132,7 @@ def transition(session: Session, job_id: str, to: Status, *, lease: Lease | None
 
     `lease`, where given, must be that of the job's live attempt. Raises `StaleTransition`.
     """
-    guards = () if lease is None else (Job.id == lease.job_id, exists(held(lease)))
+    guards = () if lease is None else (Job.id == lease.job_id, exists(select_leased(lease)))
     if not move(session, [job_id], to, *guards, **values):
         raise StaleTransition(job_id, to)
 
@@ -152,7 +153,7 @@ def move(
     )
     numbers = {job_id: attempt for job_id, attempt in moved}  # noqa: C416 - a row is no pair to the type checker
     if numbers and to in TERMINAL:
-        tell_of_jobs(session, numbers)  # with the end itself: no end is without its deliveries
+        add_job_deliveries(session, numbers)  # in the same transaction, so that no end lacks its deliveries
     return numbers
 
 
@@ -171,13 +172,13 @@ def touch_all(session: Session, job_ids: Sequence[str], **values: Any) -> None:
     )
 
 
-def held(lease: Lease) -> Select[int]:
-    """The attempt's row, while the lease on it is good."""
-    return select(Attempt.id).where(is_good(lease))
+def select_leased(lease: Lease) -> Select[int]:
+    """The attempt's row, if the lease on it is still valid."""
+    return select(Attempt.id).where(is_valid(lease))
 
 
-def is_good(lease: Lease) -> ColumnElement[bool]:
-    """Whether an attempt's row is the one that the lease is on, and the lease is good."""
+def is_valid(lease: Lease) -> ColumnElement[bool]:
+    """Whether an attempt's row is the one that the lease is on, and the lease is still valid."""
     return and_(
         Attempt.id == lease.attempt_id,
         Attempt.token == lease.token,

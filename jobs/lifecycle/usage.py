@@ -21,8 +21,8 @@ _CHARGE = text("""
 
 
 def charge(session: Session, attempt_id: int) -> None:
-    """Add what an attempt held to its project's usage, to each month its part. Once, where the attempt is ended.
+    """Add an attempt's slot-seconds to its project's usage, to each month its part. Called once, when the attempt ends.
 
-    Ends of one project's attempts wait for each other here: it is the last that their transactions do but for slots.
+    Ends of one project's attempts wait for each other here, so this comes late in their transactions.
     """
     session.execute(_CHARGE, {"attempt_id": attempt_id})

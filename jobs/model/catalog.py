@@ -1,4 +1,4 @@
-"""What a spec can name: the registered datasets and the models, and how many samples a dataset has.
+"""What a spec can name: the built-in datasets with their sizes, and the models.
 
 Used by the api, which lists them and judges specs by them (`jobs.lifecycle.admission`). Pure.
 """
@@ -13,7 +13,7 @@ from jobs.model.spec import Spec
 
 
 class Dataset(BaseModel):
-    """A registered dataset: `trainable` samples are split into train and validation, `test` is held out."""
+    """A built-in dataset: `trainable` samples are split into train and validation, `test` is held out."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -107,10 +107,10 @@ def dataset_of(source: str) -> Dataset | None:
         return DATASETS.get(source)
     figures: dict[str, int] = {}
     for option in filter(None, options.split(",")):
-        found = _OPTION.fullmatch(option)
-        if found is None:
+        match = _OPTION.fullmatch(option)
+        if match is None:
             raise ValueError(f"{option!r} is not understood: write samples=5000,classes=4,shape=32x32x3")
-        figures |= {name: int(text) for name, text in found.groupdict().items() if text}
+        figures |= {name: int(text) for name, text in match.groupdict().items() if text}
     for figure, value in figures.items():
         least, most = _LIMITS[figure]
         if not least <= value <= most:

@@ -1,4 +1,4 @@
-"""What `dataset.source` of a spec says of registered datasets: `chips`, `chips@3`. Pure.
+"""Names of registered datasets in `dataset.source` of a spec: `chips`, `chips@3`. Pure.
 
 A path below the data roots may look like a name. A registered name hides it, as the name of a built-in dataset does;
 `./chips` is always the path.
@@ -31,13 +31,13 @@ class Reference:
 
 
 def reference_of(source: str) -> Reference | None:
-    """What a source names if such a dataset is registered; None where it can only be a path, a URL, or built in."""
-    found = _REFERENCE.fullmatch(source)
-    if found is None or len(found["name"]) > 64 or found["name"] in DATASETS:
+    """The registered dataset that a source may name; None where it can only be a path, a URL, or a built-in one."""
+    match = _REFERENCE.fullmatch(source)
+    if match is None or len(match["name"]) > 64 or match["name"] in DATASETS:
         return None
-    return Reference(found["name"], int(found["version"]) if found["version"] else None)
+    return Reference(match["name"], int(match["version"]) if match["version"] else None)
 
 
 def is_versioned(source: str) -> bool:
-    """Whether a source has the form NAME@N, which no path is taken for."""
+    """Whether a source has the form NAME@N, which is never a path."""
     return _VERSIONED.fullmatch(source) is not None

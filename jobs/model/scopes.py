@@ -11,8 +11,8 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
     def covers(self, needed: "Scope") -> bool:
-        """Whether this is enough where `needed` is asked for."""
-        return _ORDER[self] >= _ORDER[needed]
+        """Whether a token with this scope may do what needs the scope `needed`."""
+        return _RANKS[self] >= _RANKS[needed]
 
 
-_ORDER = {scope: position for position, scope in enumerate(Scope)}
+_RANKS = {scope: position for position, scope in enumerate(Scope)}

@@ -8,13 +8,15 @@ Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     Field,
     StringConstraints,
@@ -60,7 +62,7 @@ Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 
 MAX_BYTES = 1024 * 1024
 # What a server or a driver may take for a step up, a query, or a second filesystem around the first.
-_DEVIOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
+_AMBIGUOUS_IN_URL = re.compile(r"%2e|%2f|%5c|\\|::|[?#]", re.IGNORECASE)
 MAX_GPUS = 4096
 
 
@@ -261,14 +263,14 @@ class _YamlLoader(yaml.SafeLoader):
         return node
 
 
-def _characters(node: yaml.Node, known: dict[int, float]) -> float:
-    """How long a document is about, with every alias written out; one that holds itself is infinitely long."""
-    if id(node) not in known:
-        known[id(node)] = math.inf
+def _characters(node: yaml.Node, lengths: dict[int, float]) -> float:
+    """About how long a document is with every alias written out; infinite for one that contains itself."""
+    if id(node) not in lengths:
+        lengths[id(node)] = math.inf
         parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        inner = len(parts) if isinstance(parts, str) else sum(_characters(part, known) for part in parts)
-        known[id(node)] = 1 + inner
-    return known[id(node)]
+        inner = len(parts) if isinstance(parts, str) else sum(_characters(part, lengths) for part in parts)
+        lengths[id(node)] = 1 + inner
+    return lengths[id(node)]
 
 
 _YamlLoader.add_implicit_resolver(
@@ -286,7 +288,7 @@ def parse_spec(text: str | bytes, *, syntax: Literal["json", "yaml"] = "json") -
 
 
 def load_yaml(text: str | bytes) -> Any:
-    """What YAML text holds, once it is known that JSON can hold it too. Raises `InvalidSpec`."""
+    """The value of YAML text, if JSON can hold it too. Raises `InvalidSpec`."""
     try:
         document = yaml.load(text, _YamlLoader)  # noqa: S506 - a safe loader
         json.dumps(document)
@@ -302,15 +304,15 @@ def spec_from(document: dict[str, Any]) -> Spec:
 
 def set_field(document: dict[str, Any], names: Sequence[str], value: Any) -> None:
     """Set the field at the path `names` of a spec's document, which may have plain strings for objects."""
-    *folders, last = names
-    here = document
-    for name in folders:
-        inner = here.get(name)
+    *parents, last = names
+    parent = document
+    for name in parents:
+        inner = parent.get(name)
         if isinstance(inner, str) and name in SHORTHAND:
             inner = {SHORTHAND[name]: inner}
-        here[name] = inner if isinstance(inner, dict) else {}
-        here = here[name]
-    here[last] = value
+        parent[name] = inner if isinstance(inner, dict) else {}
+        parent = parent[name]
+    parent[last] = value
 
 
 def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,33 +329,54 @@ def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def is_plain_url(url: str) -> bool:
-    """Whether a URL means the place that it seems to, to every server and driver: no steps up, escapes, query, user."""
+    """Whether every server and driver reads a URL in the same way: without steps up, escapes, a query or a user."""
     host, *parts = url.partition("://")[2].removesuffix("/").split("/")
-    steps = not {".", ".."}.isdisjoint([host, *parts])
-    return not (_DEVIOUS_IN_URL.search(url) or "@" in host or steps or "" in parts)
+    has_steps = not {".", ".."}.isdisjoint([host, *parts])
+    return not (_AMBIGUOUS_IN_URL.search(url) or "@" in host or has_steps or "" in parts)
 
 
 def _validated(text: str | bytes) -> Spec:
     try:
         return Spec.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidSpec(field_problems(error)) from None
+        raise InvalidSpec(field_problems(error, Spec)) from None
 
 
-# pydantic names the branch of a union in the path; the person wrote no such field.
+# pydantic puts the branch of a union into the path; it is no field of the spec.
 _UNION_TAGS = {"constrained-float", "constrained-str"}
 
 
-def field_problems(error: ValidationError) -> list[FieldProblem]:
-    """Every wrong field of a pydantic error, in the order of the fields."""
+def field_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
+    """Every wrong field of a pydantic error of this model, in the order of the fields."""
     return [
         FieldProblem(
             field=".".join(str(part) for part in detail["loc"] if part not in _UNION_TAGS),
-            message=detail["msg"].removeprefix("Value error, "),
+            message=_unknown_field(detail["loc"], model)
+            if detail["type"] == "extra_forbidden"
+            else detail["msg"].removeprefix("Value error, "),
             received=None if detail["type"] == "missing" else _shortened(detail["input"]),
         )
         for detail in error.errors(include_url=False)
     ]
+
+
+def _unknown_field(path: Sequence[str | int], model: type[BaseModel]) -> str:
+    """The message for a field that the model does not have: with the name that was probably meant."""
+    *parents, name = map(str, path)
+    similar = get_close_matches(name, _fields_at(parents, model), n=1)
+    return f"no such field `{_shortened(name)}`" + (f"; did you mean `{similar[0]}`?" if similar else "")
+
+
+def _fields_at(path: Sequence[str], model: type[BaseModel]) -> Collection[str]:
+    """The fields of the object at a path of a model; none where there is no object."""
+    for name in path:
+        annotation = model.model_fields[name].annotation if name in model.model_fields else None
+        parts = (part for part in (annotation, *get_args(annotation)) if isinstance(part, type))
+        inner = next((part for part in parts if issubclass(part, BaseModel)), None)
+        if inner is None:
+            return ()
+        model = inner
+    return model.model_fields
 
 
 def _shortened(value: object, limit: int = 80) -> str:

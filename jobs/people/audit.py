@@ -16,7 +16,7 @@ from jobs.db.tables import AuditEntry
 
 @dataclass(frozen=True)
 class Actor:
-    """Who asks, and by what."""
+    """Who makes a request, with which token, and from where."""
 
     user: str
     token_id: str | None = None
@@ -35,7 +35,7 @@ def record(session: Session, actor: Actor, action: str, subject: str | None = No
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """Which entries are wanted: those that match every part that is given."""
+    """Which entries to list: those that match every part that is given."""
 
     actor: str | None = None
     action: str | None = None
@@ -45,26 +45,26 @@ class AuditFilter:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL."""
-        wanted = {AuditEntry.actor: self.actor, AuditEntry.action: self.action, AuditEntry.subject: self.subject}
-        found = [column == value for column, value in wanted.items() if value is not None]
+        columns = {AuditEntry.actor: self.actor, AuditEntry.action: self.action, AuditEntry.subject: self.subject}
+        conditions = [column == value for column, value in columns.items() if value is not None]
         if self.since is not None:
-            found.append(AuditEntry.at >= self.since)
+            conditions.append(AuditEntry.at >= self.since)
         if self.until is not None:
-            found.append(AuditEntry.at < self.until)
-        return found
+            conditions.append(AuditEntry.at < self.until)
+        return conditions
 
 
 def list_entries(
-    session: Session, wanted: AuditFilter, *, limit: int = 50, cursor: str | None = None
+    session: Session, entry_filter: AuditFilter, *, limit: int = 50, cursor: str | None = None
 ) -> Page[AuditEntry]:
     """A page of what people did, newest first. Raises `InvalidCursor`."""
-    moments = [moment and moment.isoformat() for moment in (wanted.since, wanted.until)]
-    identity = json.dumps(["audit", wanted.actor, wanted.action, wanted.subject, *moments])
-    query = select(AuditEntry).where(*wanted.conditions())
+    moments = [moment and moment.isoformat() for moment in (entry_filter.since, entry_filter.until)]
+    identity = json.dumps(["audit", entry_filter.actor, entry_filter.action, entry_filter.subject, *moments])
+    query = select(AuditEntry).where(*entry_filter.conditions())
     if cursor is not None:
         at, entry_id = cursors.decode(cursor, of=identity)
         position = tuple_(datetime.fromisoformat(str(at)), int(entry_id))
         query = query.where(tuple_(AuditEntry.at, AuditEntry.id) < position)
     query = query.order_by(AuditEntry.at.desc(), AuditEntry.id.desc()).limit(limit + 1)
-    found = session.scalars(query).all()
-    return page_of(found, limit=limit, of=identity, position=lambda entry: (entry.at.isoformat(), entry.id))
+    rows = session.scalars(query).all()
+    return page_of(rows, limit=limit, of=identity, position=lambda entry: (entry.at.isoformat(), entry.id))

@@ -1,6 +1,6 @@
-"""Whether a project takes a job: asked by the api at submission, before anything is stored.
+"""Whether a project takes a job. Called by the api at submission, before it stores anything.
 
-QueueFull           the project has as many jobs in the queue as it may have
+QueueFull           the project has as many jobs in the queue as its quota allows
 ProjectArchived     the project takes no new jobs
 """
 
@@ -18,10 +18,10 @@ _MOST_NAMED = 20  # projects that a message lists
 
 
 class QueueFull(ValueError):
-    """The project may not have so many jobs in the queue; `max_queued` is how many it may."""
+    """With these jobs the project would have more than `max_queued` in the queue."""
 
-    def __init__(self, project: str, *, queued: int, asked: int, max_queued: int) -> None:
-        more = "" if asked == 1 else f", and this is for {asked} more"
+    def __init__(self, project: str, *, queued: int, new_jobs: int, max_queued: int) -> None:
+        more = "" if new_jobs == 1 else f"; this would add {new_jobs}"
         super().__init__(f"the project {project} has {queued} of {max_queued} jobs in the queue{more}")
 
 
@@ -34,7 +34,7 @@ class ProjectArchived(ValueError):
 
 @dataclass(frozen=True)
 class Applicant:
-    """Who submits. An admin may submit to every project."""
+    """The user who submits. An admin may submit to every project."""
 
     user: str
     is_admin: bool = False
@@ -45,25 +45,26 @@ def project_of(session: Session, name: str) -> Project | None:
     return session.get(Project, name)
 
 
-def project_problems(session: Session, project: Project | None, spec: Spec, who: Applicant) -> list[FieldProblem]:
-    """What is wrong with the project that a spec names, and with asking it for so many slots."""
+def project_problems(session: Session, project: Project | None, spec: Spec, applicant: Applicant) -> list[FieldProblem]:
+    """What is wrong with the project that a spec names, and with the number of slots for it."""
     if project is None or project.archived_at is not None:
-        why = "there is no such project" if project is None else "this project is archived"
-        return [FieldProblem("project", f"{why}; there are: {_named(session, who)}", spec.project)]
+        problem = "there is no such project" if project is None else "this project is archived"
+        return [FieldProblem("project", f"{problem}; there are: {_open_projects(session, applicant)}", spec.project)]
     if project.max_slots is not None and spec.gpus > project.max_slots:
-        why = f"more than the project {project.name} may have at once: {project.max_slots}"
-        return [FieldProblem("gpus", why, str(spec.gpus))]
+        slots = "slot" if project.max_slots == 1 else "slots"
+        message = f"the project {project.name} may have {project.max_slots} {slots} at once"
+        return [FieldProblem("gpus", message, str(spec.gpus))]
     return []
 
 
-def admit(session: Session, name: str, who: Applicant, *, jobs: int) -> None:
-    """Take so many jobs into the queue of a project. Raises `NotAllowed`, `QueueFull`, `ProjectArchived`.
+def admit(session: Session, name: str, applicant: Applicant, *, jobs: int) -> None:
+    """Let so many jobs into the queue of a project. Raises `NotAllowed`, `QueueFull`, `ProjectArchived`.
 
     Until the commit nobody else is admitted to a project whose queue is limited.
     """
     is_open = session.scalar(select(Project.is_open).where(Project.name == name))
-    if not (is_open or who.is_admin or session.get(ProjectMember, (name, who.user))):
-        raise NotAllowed(f"the project {name} takes jobs of its members and of admins, and you are neither")
+    if not (is_open or applicant.is_admin or session.get(ProjectMember, (name, applicant.user))):
+        raise NotAllowed(f"the project {name} takes jobs only from its members and from admins")
     require_room(session, name, jobs=jobs)
 
 
@@ -74,19 +75,19 @@ def require_room(session: Session, name: str, *, jobs: int) -> None:
         raise ProjectArchived(name)
     if project.max_queued is None:
         return
-    # Those who come together take turns here; a job's reference to its project waits for none of them.
+    # Concurrent submissions take turns here; a job's foreign key to its project does not wait for this lock.
     locked = select(Project.max_queued).where(Project.name == name).with_for_update(key_share=True)
     max_queued = session.scalar(locked)
     queued = session.scalar(select(func.count()).where(Job.project == name, Job.status == Status.QUEUED)) or 0
     if max_queued is not None and queued + jobs > max_queued:
-        raise QueueFull(name, queued=queued, asked=jobs, max_queued=max_queued)
+        raise QueueFull(name, queued=queued, new_jobs=jobs, max_queued=max_queued)
 
 
-def _named(session: Session, who: Applicant) -> str:
-    """The projects that somebody may submit to."""
+def _open_projects(session: Session, applicant: Applicant) -> str:
+    """The projects that the applicant may submit to, for a message."""
     query = select(Project.name).where(Project.archived_at.is_(None)).order_by(Project.name)
-    if not who.is_admin:
-        is_member = exists().where(ProjectMember.project == Project.name, ProjectMember.user_name == who.user)
+    if not applicant.is_admin:
+        is_member = exists().where(ProjectMember.project == Project.name, ProjectMember.user_name == applicant.user)
         query = query.where(or_(Project.is_open, is_member))
     names = session.scalars(query.limit(_MOST_NAMED + 1)).all()
     return ", ".join([*names[:_MOST_NAMED], *(["..."] if len(names) > _MOST_NAMED else [])])

@@ -1,11 +1,11 @@
-"""Projects: what jobs are counted under, with quotas and members. Called by the api.
+"""Projects: groups of jobs, with quotas and members. Called by the api.
 
-Whether a job is taken is in `jobs.people.project_admission`, what a project holds and used in `jobs.scheduling.quotas`.
+`jobs.people.project_admission` says whether a job is taken, `jobs.scheduling.quotas` what a project holds and used.
 Every function works in the caller's transaction; the caller commits.
 
     ProjectNotFound     there is no project of this name
     ProjectExists       there is one already
-    DefaultProject      the project of all who name none is open and takes jobs; it can be limited
+    DefaultProject      the default project cannot be closed or archived; it can be limited
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class ProjectExists(ValueError):
 
 
 class DefaultProject(ValueError):
-    """The project of all who name none is open and takes jobs; `field` asked for something else."""
+    """The default project cannot be closed or archived; `field` asked for it."""
 
     def __init__(self, field: str) -> None:
         self.field = field
@@ -75,7 +75,7 @@ class ProjectState:
 
 
 def create(session: Session, name: str, **values: Any) -> None:
-    """Let there be a project. Raises `ProjectExists`."""
+    """Create a project. Raises `ProjectExists`."""
     created = insert(Project).values(name=name, **values).on_conflict_do_nothing().returning(Project.name)
     if session.scalar(created) is None:
         raise ProjectExists(name)
@@ -91,7 +91,7 @@ def change(session: Session, name: str, *, is_archived: bool | None = None, **va
 
 
 def add_member(session: Session, name: str, user: str) -> bool:
-    """Let a user submit to a project and steer its jobs; whether that is new.
+    """Add a member, who may submit to the project and steer its jobs; returns whether they are new.
 
     Raises `ProjectNotFound`, `UserNotFound`.
     """
@@ -106,10 +106,10 @@ def add_member(session: Session, name: str, user: str) -> bool:
 
 
 def remove_member(session: Session, name: str, user: str) -> bool:
-    """Let a user be no member any more; whether they were one. Raises `ProjectNotFound`."""
+    """Remove a member; returns whether they were one. Raises `ProjectNotFound`."""
     _require(session, name)
-    gone = delete(ProjectMember).where(ProjectMember.project == name, ProjectMember.user_name == user)
-    was_member = session.scalar(gone.returning(ProjectMember.user_name)) is not None
+    removal = delete(ProjectMember).where(ProjectMember.project == name, ProjectMember.user_name == user)
+    was_member = session.scalar(removal.returning(ProjectMember.user_name)) is not None
     if was_member:
         _touch(session, name)
     return was_member
@@ -129,15 +129,15 @@ def list_projects(session: Session, *, limit: int = 50, cursor: str | None = Non
     if cursor is not None:
         (after,) = cursors.decode(cursor, of=_LIST)
         query = query.where(Project.name > str(after))
-    found = session.scalars(query.limit(limit + 1)).all()
-    page = cursors.page_of(found, limit=limit, of=_LIST, position=lambda project: [project.name])
+    rows = session.scalars(query.limit(limit + 1)).all()
+    page = cursors.page_of(rows, limit=limit, of=_LIST, position=lambda project: [project.name])
     return Page(_states(session, page.items), page.next_cursor)
 
 
 def states(session: Session) -> list[ProjectState]:
     """All projects that are not archived, by name."""
-    wanted = select(Project).where(Project.archived_at.is_(None)).order_by(Project.name)
-    return _states(session, session.scalars(wanted).all())
+    query = select(Project).where(Project.archived_at.is_(None)).order_by(Project.name)
+    return _states(session, session.scalars(query).all())
 
 
 def _states(session: Session, projects: Sequence[Project]) -> list[ProjectState]:

@@ -1,10 +1,10 @@
-"""People: which tokens they may make, who is let in at all, and whose jobs they may steer. Called by the api.
+"""What people may do: which tokens they may make and revoke, and whose jobs they may steer. Called by the api.
 
 Every function works in the caller's transaction; the caller commits.
 
     NotAllowed          their token, or their place in a project, does not let them do this
     UserNotFound        there is no user of this name
-    UserDisabled        nobody makes tokens for a user who is shut out
+    UserDisabled        nobody makes tokens for a disabled user
     TooManyTokens       the user has as many tokens as anybody may have
     LastAdmin           after this, nobody could administer the service
 """
@@ -20,10 +20,10 @@ from jobs.db import cursors
 from jobs.db.cursors import Page
 from jobs.db.tables import ProjectMember, Token, User
 from jobs.model.scopes import Scope
-from jobs.people.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, store_token, withdraw
+from jobs.people.tokens import LOGIN_S, Bearer, add_user, get_token, new_token, revoke_with_sessions, store_token
 from jobs.views.people import NewToken
 
-MOST_TOKENS = 100  # that are let in, of one user
+MOST_TOKENS = 100  # valid ones of one user
 
 _ADMINS = 0x61646D696E73  # "admins": an advisory lock's number
 _USERS = "users"  # what the cursors of their list belong to
@@ -38,7 +38,7 @@ class UserNotFound(LookupError):
 
 
 class UserDisabled(ValueError):
-    """Nobody makes tokens for a user who is shut out."""
+    """Nobody makes tokens for a disabled user."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the user {name} is disabled")
@@ -48,7 +48,7 @@ class TooManyTokens(ValueError):
     """The user has as many tokens as anybody may have."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} has {MOST_TOKENS} tokens that are let in, and may not have more: revoke one first")
+        super().__init__(f"{name} has {MOST_TOKENS} valid tokens, and may not have more: revoke one first")
 
 
 class LastAdmin(ValueError):
@@ -60,7 +60,7 @@ class LastAdmin(ValueError):
 
 @dataclass(frozen=True)
 class UserLine:
-    """A user, and what their tokens that are let in come to."""
+    """A user, with the number, widest scope and last use of their valid tokens."""
 
     name: str
     created_at: datetime
@@ -70,20 +70,20 @@ class UserLine:
     last_used_at: datetime | None
 
 
-def make_token(session: Session, by: Bearer, asked: NewToken, *, most_per_s: float | None) -> tuple[str, Token]:
-    """Make a token; its text and its row. Nobody makes one that may do more, or lives longer, than their own.
+def make_token(session: Session, by: Bearer, new: NewToken, *, most_per_s: float | None) -> tuple[str, Token]:
+    """Make a token; returns its text and its row. It may not do more, or live longer, than the maker's own.
 
-    `most_per_s` is the rate of requests that `by` is held to. Raises `NotAllowed`, `UserDisabled`, `TooManyTokens`.
+    `most_per_s` is the limit on the requests of `by`. Raises `NotAllowed`, `UserDisabled`, `TooManyTokens`.
     """
-    user = asked.user or by.user
+    user = new.user or by.user
     if user != by.user and by.scope is not Scope.ADMIN:
         raise NotAllowed(f"you are {by.user}, and only an admin makes tokens for others")
-    if not by.scope.covers(asked.scope):
-        raise NotAllowed(f"your token has the scope {by.scope}, and cannot make one with {asked.scope}")
-    if most_per_s is not None and (asked.rate_limit_per_s or 0) > most_per_s:
+    if not by.scope.covers(new.scope):
+        raise NotAllowed(f"your token has the scope {by.scope}, and cannot make one with {new.scope}")
+    if most_per_s is not None and (new.rate_limit_per_s or 0) > most_per_s:
         raise NotAllowed(f"your token may send {most_per_s:g} requests a second, and cannot make one for more")
     now = session.execute(select(func.now())).scalar_one()
-    expires_at = by.expires_at if asked.expires_in_s is None else now + timedelta(seconds=asked.expires_in_s)
+    expires_at = by.expires_at if new.expires_in_s is None else now + timedelta(seconds=new.expires_in_s)
     if by.expires_at is not None and expires_at is not None and expires_at > by.expires_at:
         raise NotAllowed(f"your token expires at {by.expires_at.isoformat()}, and cannot make one that lives longer")
     add_user(session, user)
@@ -94,14 +94,14 @@ def make_token(session: Session, by: Bearer, asked: NewToken, *, most_per_s: flo
         raise TooManyTokens(user)
     text = new_token()
     token_id = store_token(
-        session, text, user=user, scope=asked.scope, name=asked.name, expires_at=expires_at, created_by=by.token_id,
-        rate_limit_per_s=asked.rate_limit_per_s or by.rate_limit_per_s,
+        session, text, user=user, scope=new.scope, name=new.name, expires_at=expires_at, created_by=by.token_id,
+        rate_limit_per_s=new.rate_limit_per_s or by.rate_limit_per_s,
     )  # fmt: skip
     return text, get_token(session, token_id)
 
 
 def make_login_link(session: Session, by: Bearer) -> tuple[str, datetime]:
-    """The code of a link that lets `by` in to the page once, and until when. Raises `NotAllowed`."""
+    """Make a link that logs `by` in to the page once: its code, and until when it is valid. Raises `NotAllowed`."""
     if by.kind != "bearer":
         raise NotAllowed("a login link is made with a token, and not from the page")
     now = session.execute(select(func.now())).scalar_one()
@@ -115,24 +115,23 @@ def make_login_link(session: Session, by: Bearer) -> tuple[str, datetime]:
 
 
 def revoke(session: Session, token: Token) -> list[str]:
-    """Let nobody in with a token any more; the ids of all that ended with it. Raises `LastAdmin`."""
+    """Revoke a token and its sessions; returns the ids of all that ended. Raises `LastAdmin`."""
     _take_turn(session)
-    ended = withdraw(session, token.id)
+    ended = revoke_with_sessions(session, token.id)
     if ended and token.scope == Scope.ADMIN:
         _require_an_admin(session)
     return ended
 
 
 def set_disabled(session: Session, name: str, *, disabled: bool) -> UserLine:
-    """Shut a user out, or let them in again. Asking again changes nothing. Raises `UserNotFound`, `LastAdmin`."""
+    """Disable or enable a user. A second time changes nothing. Raises `UserNotFound`, `LastAdmin`."""
     _take_turn(session)
     at = func.coalesce(User.disabled_at, func.now()) if disabled else None
-    found = session.scalar(update(User).where(User.name == name).values(disabled_at=at).returning(User.name))
-    if found is None:
+    if session.scalar(update(User).where(User.name == name).values(disabled_at=at).returning(User.name)) is None:
         raise UserNotFound(name)
     if disabled:
         _require_an_admin(session)
-    return _lines(session, [name])[0]
+    return _user_lines(session, [name])[0]
 
 
 def list_users(session: Session, *, limit: int = 50, cursor: str | None = None) -> Page[UserLine]:
@@ -141,7 +140,7 @@ def list_users(session: Session, *, limit: int = 50, cursor: str | None = None) 
     if cursor is not None:
         query = query.where(User.name > str(cursors.decode(cursor, of=_USERS)[0]))
     names = session.scalars(query).all()
-    lines = _lines(session, names[:limit])
+    lines = _user_lines(session, names[:limit])
     return Page(lines, cursors.encode([names[limit - 1]], of=_USERS) if len(names) > limit else None)
 
 
@@ -151,18 +150,18 @@ def projects_of(session: Session, user: str) -> Sequence[str]:
     return session.scalars(query).all()
 
 
-def require_steering(session: Session, user: str, *, what: str, owner: str, project: str) -> None:
-    """Refuse those who neither own `what` nor are members of its project. Raises `NotAllowed`."""
+def require_steering(session: Session, user: str, *, subject: str, owner: str, project: str) -> None:
+    """Refuse users who neither own the `subject` nor are members of its project. Raises `NotAllowed`."""
     if user == owner:
         return
     membership = exists().where(ProjectMember.project == project, ProjectMember.user_name == user)
     if not session.scalar(select(membership)):
         raise NotAllowed(
-            f"{what} is {owner}'s, in the project {project}: its owner, the project's members and admins may do this"
+            f"{subject} is {owner}'s, in the project {project}: its owner, the project's members and admins may do this"
         )
 
 
-def _lines(session: Session, names: Sequence[str]) -> list[UserLine]:
+def _user_lines(session: Session, names: Sequence[str]) -> list[UserLine]:
     width = case({scope.value: position for position, scope in enumerate(Scope)}, value=Token.scope)
     rows = session.execute(
         select(
@@ -182,7 +181,7 @@ def _lines(session: Session, names: Sequence[str]) -> list[UserLine]:
 
 
 def _take_turn(session: Session) -> None:
-    """Wait for others who shut somebody out: of two admins who do it to each other, the second must see the first."""
+    """Wait for others who disable or revoke: of two admins who do it to each other, the second must see the first."""
     session.execute(select(func.pg_advisory_xact_lock(_ADMINS)))
 
 

@@ -1,13 +1,13 @@
 """Tokens: opaque random texts, of which only the SHA-256 is stored, and what each lets its user do. Called by the api.
 
-A token has 256 random bits, so its plain hash cannot be searched for. It is found by that hash in an index, which is as
-good as a comparison in constant time: whoever measures how long a look-up takes learns, at best, how far the hash of
-their guess agrees with a stored one, and cannot choose the next guess so that its hash agrees further.
+A token has 256 random bits, so nobody finds it from its hash. It is looked up by that hash in an index, which is as
+good as a comparison in constant time: an attacker who times the look-up learns, at best, how many leading bits of a
+guess's hash agree with a stored one, and cannot choose the next guess so that more of them agree.
 
-    TokenNotFound       no token that people can speak of has this id
+    TokenNotFound       no token that people may see has this id
     LoginRefused        the code of a login link is unknown, was used, or is too old
 
-Who may make which token, and who may take one away, is in `jobs.people.rights`.
+`jobs.people.rights` says who may make and revoke which token.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ _USE_IS_NOTED_EVERY_S = 5 * 60.0
 
 
 class TokenNotFound(LookupError):
-    """No token that people can speak of has this id."""
+    """No token that people may see has this id."""
 
 
 class LoginRefused(ValueError):
@@ -44,7 +44,7 @@ class LoginRefused(ValueError):
 
 @dataclass(frozen=True)
 class Bearer:
-    """Who holds a token that is let in, and what it lets them do."""
+    """The holder of a valid token, and what it lets them do."""
 
     user: str
     token_id: str
@@ -54,15 +54,15 @@ class Bearer:
     expires_at: datetime | None = None
 
 
-class Found(NamedTuple):
-    """Who holds a token, for how long from now by the database's clock, and whether its use was noted lately."""
+class TokenHolder(NamedTuple):
+    """The holder of a token, how long it is valid from now on, and whether its use was stored recently."""
 
     bearer: Bearer
     expires_in_s: float | None
     is_use_noted: bool
 
 
-class Started(NamedTuple):
+class StartedSession(NamedTuple):
     """A session, and its text."""
 
     text: str
@@ -71,17 +71,17 @@ class Started(NamedTuple):
 
 
 def new_token() -> str:
-    """A token that nobody has yet."""
+    """A new token: its text."""
     return f"hora_{secrets.token_urlsafe(32)}"
 
 
 def token_sha256(text: str) -> str:
-    """What is stored of a token."""
+    """The hash that is stored of a token."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def add_user(session: Session, name: str) -> None:
-    """Let there be a user of this name. One that is there already stays as it is."""
+    """Add a user of this name. An existing one stays as it is."""
     session.execute(insert(User).values(name=name).on_conflict_do_nothing())
 
 
@@ -97,9 +97,9 @@ def store_token(
     rate_limit_per_s: float | None = None,
     created_by: str | None = None,
 ) -> str:
-    """Let `text` in from now on, as `user`; the token's id. One that is there already stays as it is, revoked too.
+    """Make `text` a valid token of `user`; returns its id. An existing token stays as it is, also a revoked one.
 
-    `created_by` is the id of the token by which it is made.
+    `created_by` is the id of the token that it was made with.
     """
     add_user(session, user)
     sha256 = token_sha256(text)
@@ -111,14 +111,14 @@ def store_token(
     return sha256[:12]
 
 
-def find(session: Session, sha256: str) -> Found | None:
-    """Who holds the token with this hash; None where nobody may come in with it (any more)."""
-    noted_lately = Token.last_used_at > func.now() - timedelta(seconds=_USE_IS_NOTED_EVERY_S)
+def find(session: Session, sha256: str) -> TokenHolder | None:
+    """The holder of the token with this hash; None where there is no such token or it is no longer valid."""
+    was_noted = Token.last_used_at > func.now() - timedelta(seconds=_USE_IS_NOTED_EVERY_S)
     row = session.execute(
         select(
             Token.user_name, Token.id, Token.kind, Token.scope, Token.rate_limit_per_s, Token.expires_at,
             extract("epoch", Token.expires_at - func.clock_timestamp()).label("expires_in_s"),
-            func.coalesce(noted_lately, False).label("is_use_noted"),
+            func.coalesce(was_noted, False).label("is_use_noted"),
         )
         .join(User, User.name == Token.user_name)
         .where(Token.sha256 == sha256, User.disabled_at.is_(None), *_LIVE)
@@ -127,32 +127,32 @@ def find(session: Session, sha256: str) -> Found | None:
         return None
     kind: Kind = row.kind
     bearer = Bearer(row.user_name, row.id, kind, Scope(row.scope), row.rate_limit_per_s, row.expires_at)
-    return Found(bearer, None if row.expires_in_s is None else float(row.expires_in_s), row.is_use_noted)
+    return TokenHolder(bearer, None if row.expires_in_s is None else float(row.expires_in_s), row.is_use_noted)
 
 
-def let_in(session: Session, sha256s: Collection[str]) -> set[str]:
-    """Those of the hashes whose tokens are let in."""
-    known = select(Token.sha256).join(User, User.name == Token.user_name)
-    return set(session.scalars(known.where(Token.sha256.in_(sha256s), User.disabled_at.is_(None), *_LIVE)))
+def valid_hashes(session: Session, sha256s: Collection[str]) -> set[str]:
+    """Those of the hashes whose tokens are valid."""
+    tokens = select(Token.sha256).join(User, User.name == Token.user_name)
+    return set(session.scalars(tokens.where(Token.sha256.in_(sha256s), User.disabled_at.is_(None), *_LIVE)))
 
 
 def note_use(session: Session, token_id: str) -> None:
-    """Write down that a token was used just now."""
+    """Store that a token was used just now."""
     session.execute(update(Token).where(Token.id == token_id).values(last_used_at=func.now()))
 
 
-def start_session(session: Session, code: str) -> Started:
-    """A session in exchange for the code of a login link, which is used up. Raises `LoginRefused`.
+def start_session(session: Session, code: str) -> StartedSession:
+    """Start a session with the code of a login link, which works once. Raises `LoginRefused`.
 
-    The UPDATE is the check: of several who come with a code, one gets the session.
+    The UPDATE is the check: of several requests with one code, one gets the session.
     """
-    used = (
+    use_link = (
         update(Token)
         .where(Token.sha256 == token_sha256(code), Token.kind == "login", *_LIVE)
         .values(revoked_at=func.now(), last_used_at=func.now())
         .returning(Token.id, Token.created_by)
     )
-    link = session.execute(used, execution_options={"synchronize_session": False}).one_or_none()
+    link = session.execute(use_link, execution_options={"synchronize_session": False}).one_or_none()
     maker = aliased(Token)
     still_good = and_(maker.revoked_at.is_(None), or_(maker.expires_at.is_(None), maker.expires_at > func.now()))
     row = link and session.execute(
@@ -172,39 +172,42 @@ def start_session(session: Session, code: str) -> Started:
         rate_limit_per_s=row.rate_limit_per_s, created_by=link.id,
     )  # fmt: skip
     bearer = Bearer(row.user_name, token_id, "session", scope, row.rate_limit_per_s, row.expires_at)
-    return Started(text, bearer, row.expires_at)
+    return StartedSession(text, bearer, row.expires_at)
 
 
 def get_token(session: Session, token_id: str) -> Token:
-    """The token with this id. Raises `TokenNotFound`, for a login link's as well: they are nobody's to see."""
+    """The token with this id. Raises `TokenNotFound`, also for the token of a login link: nobody may see those."""
     token = session.scalar(select(Token).where(Token.id == token_id, Token.kind != "login"))
     if token is None:
         raise TokenNotFound(token_id)
     return token
 
 
-def withdraw(session: Session, token_id: str) -> list[str]:
-    """Let nobody in with a token, nor with the links and sessions that came of it; the ids of all that ended now.
+def revoke_with_sessions(session: Session, token_id: str) -> list[str]:
+    """Revoke a token, and the login links and sessions made with it; returns the ids of all that ended now.
 
-    Tokens that were made with it stay: `created_by` of each says which these are.
+    Tokens that were made with it stay valid; `created_by` says which these are.
     """
-    came_of_it = select(Token.id).where(Token.id == token_id).cte(recursive=True)
-    came_of_it = came_of_it.union(
-        select(Token.id).join(came_of_it, Token.created_by == came_of_it.c.id).where(Token.kind != "bearer")
+    made_with_it = select(Token.id).where(Token.id == token_id).cte(recursive=True)
+    made_with_it = made_with_it.union(
+        select(Token.id).join(made_with_it, Token.created_by == made_with_it.c.id).where(Token.kind != "bearer")
     )
-    ended = (
+    revoke = (
         update(Token)
-        .where(Token.id.in_(select(came_of_it.c.id)), Token.revoked_at.is_(None))
+        .where(Token.id.in_(select(made_with_it.c.id)), Token.revoked_at.is_(None))
         .values(revoked_at=func.now())
         .returning(Token.id)
     )
-    return list(session.scalars(ended, execution_options={"synchronize_session": False}))
+    return list(session.scalars(revoke, execution_options={"synchronize_session": False}))
 
 
 def list_tokens(
     session: Session, *, user: str, live: bool | None = None, limit: int = 50, cursor: str | None = None
 ) -> Page[Token]:
-    """A page of somebody's tokens and sessions, newest first. Raises `InvalidCursor`. `live`: those that are let in."""
+    """A page of a user's tokens and sessions, newest first. Raises `InvalidCursor`.
+
+    `live`: True for the valid ones alone, False for the others, None for all.
+    """
     identity = f"tokens {live} {user}"
     query = select(Token).where(Token.user_name == user, Token.kind != "login")
     if live is not None:
@@ -215,8 +218,8 @@ def list_tokens(
         position = tuple_(datetime.fromisoformat(str(created_at)), str(token_id))
         query = query.where(tuple_(Token.created_at, Token.id) < position)
     query = query.order_by(Token.created_at.desc(), Token.id.desc()).limit(limit + 1)
-    found = session.scalars(query).all()
-    return page_of(found, limit=limit, of=identity, position=lambda token: (token.created_at.isoformat(), token.id))
+    rows = session.scalars(query).all()
+    return page_of(rows, limit=limit, of=identity, position=lambda token: (token.created_at.isoformat(), token.id))
 
 
 _LIVE = (Token.revoked_at.is_(None), or_(Token.expires_at.is_(None), Token.expires_at > func.now()))

@@ -23,7 +23,7 @@ def host_queue(host: str) -> str:
 
 
 def celery_app(broker_url: str) -> Celery:
-    """A Celery application on the broker. Early acks, no results: the truth is in the database."""
+    """A Celery application on the broker, with early acks and no results: the database has the state."""
     app = Celery("hora", broker=broker_url, set_as_current=False)
     app.conf.update(
         task_ignore_result=True,
@@ -41,11 +41,11 @@ def celery_app(broker_url: str) -> Celery:
 
 
 class Hints:
-    """Sends hints from a thread of its own, so that no caller ever waits for the broker or fails with it."""
+    """Sends hints from a thread of its own: no caller waits for the broker, or fails when it fails."""
 
     def __init__(self, broker_url: str) -> None:
         self._app = celery_app(broker_url)
-        # `retry=False` alone does not keep kombu from knocking for six seconds while it opens the connection.
+        # Even with `retry=False` kombu would try for six seconds to open the connection.
         self._app.conf.broker_transport_options |= {"max_retries": 1, "interval_start": 0, "interval_max": 0}
         self._pending: queue.SimpleQueue[tuple[str, tuple[int, ...], str] | None] = queue.SimpleQueue()
         self._dispatch_pending = threading.Event()
@@ -53,17 +53,17 @@ class Hints:
         self._thread.start()
 
     def dispatch(self) -> None:
-        """Something may be placed now. Hints that wait to be sent are merged into one."""
+        """Say that a job may be placed now. Hints that are not sent yet are merged into one."""
         if not self._dispatch_pending.is_set():
             self._dispatch_pending.set()
             self._pending.put((DISPATCH_TASK, (), DISPATCH_QUEUE))
 
     def launch(self, attempt_id: int, *, host: str) -> None:
-        """An attempt waits for its supervisor on `host`."""
+        """Say that an attempt waits for its supervisor on `host`."""
         self._pending.put((LAUNCH_TASK, (attempt_id,), host_queue(host)))
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Send what waits, for at most `timeout_s`."""
+        """Send the hints that are left, for at most `timeout_s`."""
         self._pending.put(None)
         self._thread.join(timeout_s)
 

@@ -1,6 +1,6 @@
 """Logs of a process: one JSON object a line on standard error, with the names that every line shares.
 
-Called once at the start of api, worker and supervisor. What a line is about stands in fields beside its sentence:
+Called once at the start of api, worker and supervisor. A line has a sentence, and fields that say what it is about:
 structlog's key-values, and `extra={"job": ..., "attempt": ..., "host": ..., "rank": ...}` of the standard library.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict, Processor
 
-# The libraries mask the passwords of addresses in what they say; this is for what slips through, whoever says it.
+# The libraries mask passwords in addresses themselves; this catches the ones that they miss.
 _PASSWORD = re.compile(r"(://[^:/@\s\"]*:)[^/\s\"]+@|(\bpassword=)[^&\s\"']+")
 # Of Celery and uvicorn: the whole message of a task, and the sentence once more with terminal codes.
 _NOISE = ("data", "color_message")
@@ -64,4 +64,4 @@ def _rendered(logger: Any, method: str, event: EventDict) -> str:
     line = str(_as_json(logger, method, event))
     if "://" not in line and "password=" not in line:  # the search takes longer than all the rest
         return line
-    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", line)
+    return _PASSWORD.sub(lambda match: f"{match[1]}***@" if match[1] else f"{match[2]}***", line)

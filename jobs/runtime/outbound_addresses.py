@@ -1,7 +1,7 @@
 """Where webhooks may point: nowhere inside the network of the service, unless the operator allows it. Pure.
 
-Called by the api when an address is registered, by its text alone, and by `worker.outward.http` for what a name turns
-out to be whenever something is sent.
+The api checks an address by its text when it is registered. `worker.outward.http` checks the addresses that its name
+resolves to, each time that something is sent.
 
     ForbiddenAddress    nothing is sent there
 """
@@ -16,15 +16,15 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 MAX_URL = 2000
-# No user, no backslash, no space, no fragment: what is left is read in one way only.
+# No user, no backslash, no space, no fragment: every reader understands the rest in the same way.
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<target>[/?][!\"$-;=?-\[\]_a-z|~]*)?"
 )
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _INSIDE = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "localdomain")
-# Global by the registries, or by older copies of them, and still not the internet: an IPv4 address is inside of these,
-# or a provider's own machine answers there.
+# Global according to the registries, or to older copies of them, and still not the internet: these contain an IPv4
+# address, or a provider's own machine answers there.
 _TRANSITIONAL: tuple[Network, ...] = tuple(
     ip_network(text)
     for text in (
@@ -41,7 +41,7 @@ class ForbiddenAddress(ValueError):
 
 @dataclass(frozen=True)
 class Allowed:
-    """What an operator lets webhooks point to beside the internet: names of hosts, and networks."""
+    """Hosts and networks outside the internet that the operator lets webhooks point to."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -80,7 +80,7 @@ def allowed_from(text: str) -> Allowed:
 
 
 def target_of(url: str, allowed: Allowed) -> Target:
-    """The parts of a webhook's address, where its text does not speak against it. Raises `ForbiddenAddress`."""
+    """The parts of a webhook's address, checked by its text alone. Raises `ForbiddenAddress`."""
     match = _URL.fullmatch(url) if len(url) <= MAX_URL else None
     if match is None:
         raise ForbiddenAddress(
@@ -92,9 +92,9 @@ def target_of(url: str, allowed: Allowed) -> Target:
     target = Target(match["scheme"], host, port, path if path.startswith("/") else f"/{path}")
     is_allowed = allowed.has_host(host)
     if target.scheme == "http" and not is_allowed:
-        raise ForbiddenAddress("use https: what is sent over http can be read and changed on its way")
+        raise ForbiddenAddress("use https: others can read and change what is sent over http")
     if not 0 < port <= 65535 or (port < 1024 and port not in (80, 443) and not is_allowed):
-        raise ForbiddenAddress("the port has to be 80, 443, or one from 1024 to 65535")
+        raise ForbiddenAddress("use port 80, 443, or one from 1024 to 65535")
     if not is_allowed:
         _refuse_host(host, allowed)
     return target
@@ -105,9 +105,9 @@ def _refuse_host(host: str, allowed: Allowed) -> None:
     if literal is not None:
         check_address(literal, allowed)
     elif ":" in host or _ends_in_number(host) or not all(host.split(".")):
-        raise ForbiddenAddress("this is no host's name")
+        raise ForbiddenAddress("this is not the name of a host")
     elif host.rpartition(".")[2] in _INSIDE or "." not in host:
-        raise ForbiddenAddress("this is a name inside a network, and webhooks go to the internet")
+        raise ForbiddenAddress("this name is inside a private network: webhooks go to the internet")
 
 
 def _ends_in_number(host: str) -> bool:
@@ -130,18 +130,18 @@ def literal_address(host: str) -> Address | None:
 
 
 def check_address(address: Address, allowed: Allowed) -> None:
-    """Raises `ForbiddenAddress` for one that is not on the internet, and not allowed by the operator."""
+    """Raises `ForbiddenAddress` unless the address is on the internet, or the operator allows it."""
     if allowed.has_address(address):
         return
-    inside = not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified
-    transitional = any(address.version == network.version and address in network for network in _TRANSITIONAL)
-    foreign = isinstance(address, IPv6Address) and (address not in _IPV6_INTERNET or address.scope_id is not None)
-    if inside or transitional or foreign:
-        raise ForbiddenAddress("it is an address inside a network, and webhooks go to the internet")
+    is_inside = not address.is_global or address.is_multicast or address.is_reserved or address.is_unspecified
+    is_transitional = any(address.version == network.version and address in network for network in _TRANSITIONAL)
+    is_unknown = isinstance(address, IPv6Address) and (address not in _IPV6_INTERNET or address.scope_id is not None)
+    if is_inside or is_transitional or is_unknown:
+        raise ForbiddenAddress("this address is inside a private network: webhooks go to the internet")
 
 
 def checked(addresses: Sequence[Address], allowed: Allowed) -> Sequence[Address]:
-    """The addresses of a name, of which every single one must be allowed. Raises `ForbiddenAddress`."""
+    """The addresses of a name, if every one of them is allowed. Raises `ForbiddenAddress`."""
     for address in addresses:
         check_address(address, allowed)
     return addresses

@@ -1,4 +1,4 @@
-"""Processes of this host, named so that they are never mistaken, and the marks by which a job's are found.
+"""Processes of this host, identified beyond reuse of their pids, and the marks that show which job they belong to.
 
 Used by the worker (supervisors, ranks) and by the local stack's keeper. Linux only: everything is read from /proc.
 """
@@ -23,7 +23,7 @@ def mark_of(job_id: str, number: int) -> str:
 
 @dataclass(frozen=True)
 class ProcessId:
-    """One process, for ever: a pid is used again after its process, the pair with its start time is not."""
+    """Identifies one process for ever: a pid is reused, the pair of pid and start time is not."""
 
     pid: int
     started: int  # clock ticks from the start of the machine, unmoved by a change of the clock
@@ -31,13 +31,13 @@ class ProcessId:
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
         """The process that has `pid` now; None when there is none or it is only waiting to be reaped."""
-        started = _started(pid)
+        started = _start_ticks(pid)
         return None if started is None else cls(pid, started)
 
     @property
     def is_alive(self) -> bool:
         """Whether it still runs (a zombie does not)."""
-        return _started(self.pid) == self.started
+        return _start_ticks(self.pid) == self.started
 
     def signal(self, number: int, *, group: bool = False) -> None:
         """Send it a signal, or with `group` its process group too; nothing when it is gone."""
@@ -46,7 +46,7 @@ class ProcessId:
                 os.killpg(self.pid, number) if group and os.getpgid(self.pid) == self.pid else os.kill(self.pid, number)
 
 
-def _started(pid: int) -> int | None:
+def _start_ticks(pid: int) -> int | None:
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
@@ -73,12 +73,12 @@ def descendants(root: int, *, spared: Collection[int] = ()) -> list[int]:
         state, parent = state_and_parent(pid)
         if state not in "ZX":
             children.setdefault(parent, []).append(pid)
-    found, ahead = [], [root]
-    while ahead:
-        below = [pid for pid in children.get(ahead.pop(), []) if pid not in spared]
-        found += below
-        ahead += below
-    return found
+    below, to_visit = [], [root]
+    while to_visit:
+        direct = [pid for pid in children.get(to_visit.pop(), []) if pid not in spared]
+        below += direct
+        to_visit += direct
+    return below
 
 
 def state_and_parent(pid: int) -> tuple[str, int]:
@@ -94,10 +94,10 @@ def state_and_parent(pid: int) -> tuple[str, int]:
 def environment(pid: int) -> frozenset[bytes]:
     """The `KEY=value` items a process was started with; empty where it is gone or not ours to read.
 
-    In the middle of an `exec` a process has no environment, or only that of a memory that is just being given up. So
-    an empty one is believed only when the kernel says several times that it has no length: one look in twenty-five
-    missed a process that was becoming another, and the slots below a living rank would be given back. Looks are
-    counted, and not the time, which goes on while this process is the one that does not run.
+    In the middle of an `exec` a process has no environment, or only one in memory that is just being freed. So an empty
+    environment counts only if the kernel says several times that its length is zero. With a single look, one in
+    twenty-five missed a process in its `exec`, and the slots of a live rank would have been released. The loop counts
+    looks and not time, because time also passes while this process itself does not run.
     """
     seen_empty = 0
     for _ in range(_EXEC_LOOKS):
@@ -107,7 +107,7 @@ def environment(pid: int) -> frozenset[bytes]:
         except PermissionError:
             break
         except OSError:
-            pass  # gone, or between two memories
+            pass  # gone, or in the middle of an exec
         fields = _stat(pid)
         seen_empty += bool(fields) and fields[47] == fields[48] != "0"  # where it begins and ends
         if not fields or int(fields[6]) & _KERNEL_THREAD or seen_empty == _EMPTY_LOOKS:

@@ -1,6 +1,6 @@
-"""The keys by which the hosts of one stack know each other: the files of `HORA_SSH_DIR`, equal on all of them.
+"""The keys with which the hosts of one stack log in to each other: the files of `HORA_SSH_DIR`, the same on all hosts.
 
-Made by `hora keys`, used by the worker, looked at by `hora doctor`.
+Made by `hora keys`, used by the worker, checked by `hora doctor`.
 """
 
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class SshKeys:
-    """One pair that hosts log in with, and one by which they are known to be of this stack."""
+    """A key pair that hosts log in with, and a key pair that identifies each of them as a host of this stack."""
 
     folder: Path
 
     @property
     def client_key(self) -> Path:
-        """Who has it may run commands as the worker's user on every host of the stack."""
+        """With this key one can run commands as the worker's user on every host of the stack."""
         return self.folder / "client_ed25519"
 
     @property
     def client_public_key(self) -> Path:
-        """The only one that may log in."""
+        """The only key that may log in."""
         return self.folder / "client_ed25519.pub"
 
     @property
     def host_key(self) -> Path:
-        """By which each host shows that it is one of the stack's."""
+        """The key with which each host proves that it belongs to the stack."""
         return self.folder / "host_ed25519"
 
     @property
     def host_public_key(self) -> Path:
-        """The only one that a host is believed by."""
+        """The only host key that the other hosts accept."""
         return self.folder / "host_ed25519.pub"
 
     def missing(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""What the quotas of projects leave to a pass of the dispatcher: pure.
+"""How many slots a pass of the dispatcher may still give to each project, by its quota. Pure.
 
-Read from the rows by `jobs.scheduling.quotas`; `jobs.scheduling.placement` asks it for each job, and
-`jobs.scheduling.queue` says what it refused.
+`jobs.scheduling.quotas` reads the quotas from the rows. `jobs.scheduling.placement` checks each job against them, and
+`jobs.scheduling.queue` says which quota keeps a job waiting.
 """
 
 from collections.abc import Iterable
@@ -38,29 +38,29 @@ class Quota:
 
 
 class Allowances:
-    """What a pass may still give to each project. The jobs of a project take it in their order in the queue.
+    """What a pass may still give to each project. The jobs of a project take it in the order of the queue.
 
-    The first of them that is refused ends the project's turn: what comes free later is for that one, and not for
-    smaller ones behind it that would always be quicker. For the same reason a job that is within the quota but finds
-    no free slots has taken its part all the same.
+    The first job that is refused ends the project's turn: slots that come free later are for that job, and not for
+    smaller ones behind it that would always be quicker. For the same reason a job that is within the quota takes its
+    part even if it finds no free slots.
     """
 
     def __init__(self, quotas: Iterable[Quota] = ()) -> None:
-        self._quotas = {one.project: one for one in quotas}
-        self._left = {name: one.slots_left for name, one in self._quotas.items()}
-        self.over = {name for name, left in self._left.items() if left == 0}  # whose jobs need not be looked at
+        self._quotas = {quota.project: quota for quota in quotas}
+        self._left = {name: quota.slots_left for name, quota in self._quotas.items()}
+        self.over = {name for name, slots in self._left.items() if slots == 0}  # projects that get nothing more
 
     def take(self, project: str, slots: int) -> bool:
-        """Whether the project's next job, of so many slots, is within the quota; then they are gone."""
+        """Take slots for the project's next job; False where its quota does not allow so many."""
         if project in self.over:
             return False
-        left = self._left.get(project)
-        if left is None:
+        slots_left = self._left.get(project)
+        if slots_left is None:
             return True
         if self._quotas[project].is_less_than(slots):
-            return False  # it waits for a larger quota, and the others do not wait for it
-        if slots > left:
+            return False  # it waits for a larger quota; the project's other jobs do not wait for it
+        if slots > slots_left:
             self.over.add(project)
             return False
-        self._left[project] = left - slots
+        self._left[project] = slots_left - slots
         return True

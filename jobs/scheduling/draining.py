@@ -1,4 +1,4 @@
-"""What an operator asks of a host: take no new jobs, take them again, be forgotten. Called by the api.
+"""Drain, undrain and forget a host, as an operator asks. Called by the api.
 
 Every function works in the caller's transaction; the caller commits.
 
@@ -12,9 +12,10 @@ from sqlalchemy import ColumnElement, Select, delete, func, null, or_, select, u
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Slot
+from jobs.model.preemption import PreemptionCause
 from jobs.scheduling import placing
 from jobs.scheduling.hosts import HostNotFound
-from jobs.scheduling.placement_rows import PASS
+from jobs.scheduling.placement_rows import PASS_LOCK
 
 
 class HostInUse(ValueError):
@@ -22,16 +23,16 @@ class HostInUse(ValueError):
 
 
 def drain(session: Session, name: str, *, requeue: bool = False) -> None:
-    """Place nothing new on a host; what runs there ends by itself, or with `requeue` saves and goes elsewhere.
+    """Place nothing new on a host. What runs there runs on, or with `requeue` is preempted and goes elsewhere.
 
-    Asking again changes nothing but that. Raises `HostNotFound`.
+    A second drain changes nothing, except that `requeue` takes effect. Raises `HostNotFound`.
     """
-    # After the pass that is under way: what it places here is seen below, and the next one sees the drain.
-    session.execute(select(func.pg_advisory_xact_lock(PASS)))
+    # Wait for the pass that is under way: what it places here is seen below, and the next pass sees the drain.
+    session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
     _set_drained(session, name, func.coalesce(Host.drained_at, func.now()))
     if requeue:
-        held = session.scalars(_live_attempts(name)).all()
-        placing.request_preemption(session, held, f"host {name} is drained")
+        attempts = session.scalars(_live_attempts(name)).all()
+        placing.request_preemption(session, attempts, PreemptionCause.drained(name))
 
 
 def undrain(session: Session, name: str) -> None:
@@ -51,7 +52,7 @@ def forget(session: Session, name: str, *, host_timeout_s: float) -> None:
         raise HostNotFound(name)
     if is_alive:
         raise HostInUse(f"host {name} is alive: stop its worker first")
-    # Whoever places a job locks the slots too: either its attempt is seen below, or it finds no slot.
+    # A pass that places a job locks the slots too: either its attempt is seen below, or it finds no slot.
     session.execute(select(Slot.index).where(Slot.host == name).order_by(Slot.index).with_for_update())
     if session.scalars(_live_attempts(name)).first() is not None:
         raise HostInUse(f"host {name} still has attempts; they end when their leases have run out")

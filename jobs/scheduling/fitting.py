@@ -28,19 +28,19 @@ class HostSlots:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a job asks of the hosts; `last_hosts` are those of its previous attempt, the lead first."""
+class SlotRequest:
+    """The slots that a job asks for; `last_hosts` are those of its previous attempt, the lead first."""
 
     gpus: int
     device: str = "auto"  # auto, gpu or cpu
     placement: str = "pack"  # pack, single_host or spread
     last_hosts: tuple[str, ...] = ()
-    fewest_gpus: int | None = None  # with how few it makes do; None: with no fewer than `gpus`
-    global_batch: int | None = None  # what its GPUs have to divide, where that has to stay
+    fewest_gpus: int | None = None  # the fewest that it runs with; None: `gpus`
+    global_batch: int | None = None  # where the global batch is fixed: the number of GPUs has to divide it
 
 
 class Cluster:
-    """The hosts by kind, and by who can work together."""
+    """Hosts, by the kind of their slots, and in groups that can work on one job together."""
 
     def __init__(self, hosts: Iterable[HostSlots]) -> None:
         self.hosts = {host.host: host for host in sorted(hosts, key=lambda host: host.host)}
@@ -64,42 +64,42 @@ class Cluster:
             return [self._of_kind[kind]]
         return [names for (its_kind, _), names in self._groups.items() if its_kind == kind and len(names) >= number]
 
-    def fit(self, wish: Wish, free: Counts) -> Shares | None:
-        """Where the job's slots are taken if those `free` are; None where it does not fit.
+    def fit(self, request: SlotRequest, free: Counts) -> Shares | None:
+        """Which hosts the job's slots are taken from when these slots are `free`; None where it does not fit.
 
         A job takes slots of one kind, and the same number of them on each of its hosts. `pack` takes the fewest
         hosts that have room, of these its last ones, then the fullest; `spread` the most hosts, of these the emptiest.
         """
-        spread = wish.placement == "spread"
-        for kind in self.kinds(wish.device):
-            for number in _host_counts(wish.gpus, wish.placement):
-                share = wish.gpus // number
-                chosen = (_choose(names, number, share, free, wish) for names in self.sets(kind, number))
-                found = [names for names in chosen if names is not None]
-                if found:
-                    best = min(found, key=lambda names: _rank(names, free, wish.last_hosts, spread=spread))
-                    return tuple((name, share) for name in _in_rank_order(best, wish.last_hosts))
+        spread = request.placement == "spread"
+        for kind in self.kinds(request.device):
+            for number in _host_counts(request.gpus, request.placement):
+                share = request.gpus // number
+                chosen = (_choose(names, number, share, free, request) for names in self.sets(kind, number))
+                candidates = [names for names in chosen if names is not None]
+                if candidates:
+                    best = min(candidates, key=lambda names: _rank(names, free, request.last_hosts, spread=spread))
+                    return tuple((name, share) for name in _in_rank_order(best, request.last_hosts))
         return None
 
-    def most(self, wish: Wish, counts: Counts) -> tuple[int, int | None]:
-        """The most slots of one host, and of hosts that can work together; None where the job cannot go on several."""
-        kinds = self.kinds(wish.device)
-        alone = max((counts[name] for kind in kinds for name in self._of_kind[kind]), default=0)
+    def most(self, request: SlotRequest, counts: Counts) -> tuple[int, int | None]:
+        """The most slots on one host, and on hosts that can work together; None where the job needs a single host."""
+        kinds = self.kinds(request.device)
+        on_one_host = max((counts[name] for kind in kinds for name in self._of_kind[kind]), default=0)
         groups = [names for kind in kinds for names in self.sets(kind, 2)]
-        if wish.placement == "single_host" or wish.gpus == 1 or not groups:
-            return alone, None
-        return alone, max(sum(counts[name] for name in names) for names in groups)
+        if request.placement == "single_host" or request.gpus == 1 or not groups:
+            return on_one_host, None
+        return on_one_host, max(sum(counts[name] for name in names) for names in groups)
 
-    def attainable(self, wish: Wish) -> Wish | None:
-        """The wish with as many GPUs as the job waits for; None where these hosts can hold it in no way.
+    def attainable(self, request: SlotRequest) -> SlotRequest | None:
+        """The request with as many GPUs as the job waits for; None where these hosts can never hold it.
 
-        It is all that it asks for, or where the hosts are too small, the most that they can hold and that divide its
-        batch, if that is enough for the job.
+        The job waits for all GPUs that it asks for. Where the hosts are too small, it waits for the most that they can
+        hold and that divide its batch, if that is no fewer than its `fewest_gpus`.
         """
-        fewest = wish.gpus if wish.fewest_gpus is None else wish.fewest_gpus
-        for gpus in range(wish.gpus, fewest - 1, -1):
-            if wish.global_batch is None or wish.global_batch % gpus == 0:
-                fewer = replace(wish, gpus=gpus)
+        fewest = request.gpus if request.fewest_gpus is None else request.fewest_gpus
+        for gpus in range(request.gpus, fewest - 1, -1):
+            if request.global_batch is None or request.global_batch % gpus == 0:
+                fewer = replace(request, gpus=gpus)
                 if self.fit(fewer, self.capacity) is not None:
                     return fewer
         return None
@@ -114,15 +114,15 @@ def _host_counts(gpus: int, placement: str) -> tuple[int, ...]:
     return divisors[::-1] if placement == "spread" else divisors
 
 
-def _choose(names: Sequence[str], number: int, share: int, free: Counts, wish: Wish) -> Sequence[str] | None:
+def _choose(names: Sequence[str], number: int, share: int, free: Counts, request: SlotRequest) -> Sequence[str] | None:
     """The best `number` of the hosts that have a share free; None where there are not so many."""
     fitting = [name for name in names if free[name] >= share]
     if len(fitting) < number:
         return None
-    last = wish.last_hosts
-    if number == 1 and not last and wish.placement != "spread":
+    last = request.last_hosts
+    if number == 1 and not last and request.placement != "spread":
         return (min(fitting, key=free.__getitem__),)  # of several it is the first, and they are sorted by name
-    if wish.placement == "spread":
+    if request.placement == "spread":
         fitting.sort(key=lambda name: (-free[name], name not in last))
     else:
         fitting.sort(key=lambda name: (name not in last, free[name]))

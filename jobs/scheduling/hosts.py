@@ -18,11 +18,11 @@ from jobs.db.cursors import Page, page_of
 from jobs.db.tables import Attempt, Host, Slot
 from jobs.model.spec import Spec
 from jobs.model.states import SlotState
-from jobs.scheduling.fitting import Cluster, HostSlots, Wish
+from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
 from jobs.scheduling.placement_rows import is_alive
 
 _LIST = "hosts"  # what its cursors belong to
-_LOOKS_A_PERIOD = 50
+_LOOKS_A_PERIOD = 50  # of all hosts together
 
 
 class HostNotFound(LookupError):
@@ -31,7 +31,7 @@ class HostNotFound(LookupError):
 
 @dataclass(frozen=True)
 class SlotNow:
-    """A slot and what holds it."""
+    """A slot, and the attempt that holds it."""
 
     index: int
     kind: str
@@ -64,8 +64,8 @@ class HostNow:
 def hosts(session: Session, *, host_timeout_s: float, limit: int, cursor: str | None = None) -> Page[HostNow]:
     """A page of the registered hosts, by name, each with its slots by index. Raises `InvalidCursor`."""
     after = "" if cursor is None else str(cursors.decode(cursor, of=_LIST)[0])
-    some = select(Host).where(Host.name > after).order_by(Host.name).limit(limit + 1)
-    found = _hosts(session, some, host_timeout_s=host_timeout_s)
+    query = select(Host).where(Host.name > after).order_by(Host.name).limit(limit + 1)
+    found = _hosts(session, query, host_timeout_s=host_timeout_s)
     return page_of(found, limit=limit, of=_LIST, position=lambda host: (host.name,))
 
 
@@ -77,13 +77,13 @@ def host(session: Session, name: str, *, host_timeout_s: float) -> HostNow:
     return found[0]
 
 
-def _hosts(session: Session, wanted: Select[Host], *, host_timeout_s: float) -> list[HostNow]:
+def _hosts(session: Session, query: Select[Host], *, host_timeout_s: float) -> list[HostNow]:
     age_s = extract("epoch", func.now() - Host.heartbeat_at).label("age_s")
     slots: dict[str, list[SlotNow]] = {}
     rows = session.execute(
         select(Slot, Attempt.job_id, Attempt.number)
         .outerjoin(Attempt, Attempt.id == Slot.attempt_id)
-        .where(Slot.host.in_(wanted.with_only_columns(Host.name)))
+        .where(Slot.host.in_(query.with_only_columns(Host.name)))
         .order_by(Slot.host, Slot.index)
     )
     for slot, job_id, number in rows:
@@ -101,12 +101,12 @@ def _hosts(session: Session, wanted: Select[Host], *, host_timeout_s: float) -> 
             kept_for=host.kept_for,
             slots=slots.get(host.name, []),
         )
-        for host, age in session.execute(wanted.add_columns(age_s).order_by(Host.name))
+        for host, age in session.execute(query.add_columns(age_s).order_by(Host.name))
     ]
 
 
 def whole_cluster(session: Session) -> Cluster:
-    """Every host with all its slots, as if none were lost, drained or in use; nothing is `free`."""
+    """Every registered host with its full capacity, also lost and drained ones; none of its slots is `free`."""
     peers = case((Host.address.is_not(None), Host.info["peers"].astext))
     rows = session.execute(
         select(Slot.host, Slot.kind, func.count(), peers)
@@ -117,37 +117,37 @@ def whole_cluster(session: Session) -> Cluster:
     return Cluster(HostSlots(name, kind, (), slots, together) for name, kind, slots, together in rows)
 
 
-def turn_s(session: Session, period_s: float, *, host_timeout_s: float) -> float:
-    """Seconds until a host looks again at what any host might do: once a period, and rarer where they are many.
+def shared_period_s(session: Session, period_s: float, *, host_timeout_s: float) -> float:
+    """Seconds between two looks of a host at work that any host may do: longer where there are many hosts.
 
-    All together they look so often, and each of them comes to it: some things can be done on one host only.
+    All hosts together then look at most 50 times a period. Every host still looks: some of the work only it can do.
     """
     alive = session.scalar(select(func.count()).where(is_alive(host_timeout_s))) or 0
     return period_s * max(1.0, alive / _LOOKS_A_PERIOD)
 
 
-def lack_of_room(session: Session, spec: Spec) -> str | None:
-    """Why the hosts, were they all there and empty, could not hold a job; None where they could, or none is known yet.
+def capacity_problem(session: Session, spec: Spec) -> str | None:
+    """Why a job could not run even if every host were alive and empty; None where it could, or no host is registered.
 
     Lost and drained hosts count: they may come back.
     """
     cluster = whole_cluster(session)
     if not cluster.hosts and session.scalar(select(Host.name).limit(1)) is None:
         return None
-    wish = Wish(spec.gpus, spec.device, spec.placement)
-    return None if cluster.attainable(wish) is not None else _what_there_is(cluster, wish)
+    request = SlotRequest(spec.gpus, spec.device, spec.placement)
+    return None if cluster.attainable(request) is not None else _largest_job(cluster, request)
 
 
-def _what_there_is(cluster: Cluster, wish: Wish) -> str:
-    alone, together = cluster.most(wish, cluster.capacity)
-    slots = "slots" if wish.device == "auto" else f"{wish.device} slots"
+def _largest_job(cluster: Cluster, request: SlotRequest) -> str:
+    on_one_host, together = cluster.most(request, cluster.capacity)
+    slots = "slots" if request.device == "auto" else f"{request.device} slots"
     if together is None:
-        return f"more than this cluster has: its largest host has {alone} {slots}"
-    if together < wish.gpus:
+        return f"more than this cluster has: its largest host has {on_one_host} {slots}"
+    if together < request.gpus:
         return f"more than this cluster has: its hosts that work together have {together} {slots}"
     return (
-        f"a job takes as many slots on each of its hosts, and {wish.gpus} cannot be shared so: "
-        f"of the {together} {slots} of hosts that work together at most {alone} are on one host"
+        f"a job takes as many slots on each of its hosts, and {request.gpus} cannot be shared so: "
+        f"of the {together} {slots} of hosts that work together at most {on_one_host} are on one host"
     )
 
 

@@ -1,4 +1,4 @@
-"""What placement decides on, read from the rows: the queue, the hosts, and the attempts that hold their slots.
+"""The input of placement, read from the rows: the queue, the hosts, and the attempts that hold their slots.
 
 Called by the dispatcher, and by `jobs.scheduling.queue` to say why a job waits, in their transactions.
 """
@@ -31,21 +31,21 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Host, Job, RunTime, Slot
 from jobs.model.spec import MAX_SECONDS
 from jobs.model.states import Status
-from jobs.scheduling.fitting import HostSlots, Wish
-from jobs.scheduling.placement import Live, Order, Waiting
+from jobs.scheduling.fitting import HostSlots, SlotRequest
+from jobs.scheduling.placement import LiveAttempt, Order, QueuedJob
 
-PASS = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
+PASS_LOCK = 0x646973706174  # "dispat": the advisory lock that a pass of the dispatcher holds
 _CREATED_S = cast(func.extract("epoch", Job.created_at), Float(53))
 # Specs of before limits were bounded may say 1e300: `placing` makes a time of it, and no timestamp goes that far.
 _STORED_LIMIT_S = cast(Job.spec["time_limit_s"].astext, Float(53))
 _TIME_LIMIT_S = case((_STORED_LIMIT_S > MAX_SECONDS, MAX_SECONDS), else_=_STORED_LIMIT_S).label("time_limit_s")
 QUEUE_ORDER = (Job.priority.desc(), Job.created_at, Job.id)
-READY = func.coalesce(Job.not_before, func.now()) <= func.now()  # it waits out no back-off
+READY = func.coalesce(Job.not_before, func.now()) <= func.now()  # its back-off is over
 IN_QUEUE = and_(Job.status == Status.QUEUED, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
 
 
 @dataclass(frozen=True)
-class KnownHost:
+class RegisteredHost:
     """A registered host as the dispatcher sees it."""
 
     slots: HostSlots
@@ -60,57 +60,60 @@ class KnownHost:
 
 
 @dataclass(frozen=True)
-class Page:
+class QueuePage:
     """Jobs of the queue, in its order, and where the next ones begin; None where these are the last."""
 
-    jobs: Sequence[Waiting]
+    jobs: Sequence[QueuedJob]
     after: tuple[Any, ...] | None
 
 
-def next_page(session: Session, after: tuple[Any, ...] | None, *, limit: int, without: Collection[str] = ()) -> Page:
+def next_page(
+    session: Session, after: tuple[Any, ...] | None, *, limit: int, without: Collection[str] = ()
+) -> QueuePage:
     """The first `limit` jobs of the queue behind `after` (None: from its head) that may be placed now.
 
     Those of the projects `without` are left out.
     """
-    wanted = _may_be_placed().limit(limit)
+    query = _may_be_placed().limit(limit)
     if without:
-        wanted = wanted.where(Job.project != func.all(cast([*without], ARRAY(String))))
+        query = query.where(Job.project != func.all(cast([*without], ARRAY(String))))
     if after is not None:
         priority, created_at, job_id = after
         behind = tuple_(Job.created_at, Job.id) > tuple_(literal(created_at), literal(job_id))
-        wanted = wanted.where(Job.priority <= priority, or_(Job.priority < priority, behind))
-    rows = session.execute(wanted).mappings().all()
+        query = query.where(Job.priority <= priority, or_(Job.priority < priority, behind))
+    rows = session.execute(query).mappings().all()
     last = rows[-1] if len(rows) == limit else None
-    jobs = [waiting_of(row) for row in rows]
-    return Page(jobs, None if last is None else (last["priority"], last["created_at"], last["id"]))
+    jobs = [queued_job_of(row) for row in rows]
+    return QueuePage(jobs, None if last is None else (last["priority"], last["created_at"], last["id"]))
 
 
-# These statements are asked in every pass; to build one takes longer than to run it on a short queue.
+# These statements run in every pass; to build one takes longer than to run it on a short queue.
 @cache
 def _may_be_placed() -> Select[Any]:
-    return waiting_jobs().where(IN_QUEUE, READY).order_by(*QUEUE_ORDER)
+    return select_queued_jobs().where(IN_QUEUE, READY).order_by(*QUEUE_ORDER)
 
 
 @cache
-def waiting_jobs() -> Select[Any]:
-    """The columns of a queued job that `waiting_of` reads."""
+def select_queued_jobs() -> Select[Any]:
+    """The columns of a queued job that `queued_job_of` reads."""
     last = select(Attempt.shares).where(Attempt.job_id == Job.id, Attempt.number == Job.attempt).scalar_subquery()
-    again = Job.attempt > 0
+    is_restart = Job.attempt > 0
     return select(
         Job.id, Job.priority, Job.created_at, _CREATED_S.label("created_s"), Job.gpus, Job.project,
         Job.spec["device"].astext.label("device"),
         Job.spec["placement"].astext.label("placement"),
         _TIME_LIMIT_S,
-        case((again, Job.spec["min_gpus"].as_integer())).label("fewest_gpus"),  # it starts with all that it asks for
+        # The first attempt gets all GPUs that the job asks for.
+        case((is_restart, Job.spec["min_gpus"].as_integer())).label("fewest_gpus"),
         case((Job.spec["batch_per"].astext == "global", Job.spec["batch_size"].as_integer())).label("global_batch"),
-        case((again, last), else_=null()).label("last_shares"),
+        case((is_restart, last), else_=null()).label("last_shares"),
         RunTime.durations_s,
     ).outerjoin(RunTime, RunTime.run_key == Job.run_key)  # fmt: skip
 
 
-def waiting_of(row: RowMapping) -> Waiting:
+def queued_job_of(row: RowMapping) -> QueuedJob:
     """A job of the queue from its row."""
-    wish = Wish(
+    request = SlotRequest(
         gpus=row["gpus"],
         device=row["device"],
         placement=row["placement"],
@@ -119,18 +122,18 @@ def waiting_of(row: RowMapping) -> Waiting:
         global_batch=row["global_batch"],
     )
     estimate_s = row["time_limit_s"] or max(row["durations_s"] or (), default=None)
-    return Waiting(row["id"], _order(row), wish, estimate_s, row["project"])
+    return QueuedJob(row["id"], _order(row), request, estimate_s, row["project"])
 
 
 def _order(row: RowMapping) -> Order:
     return -row["priority"], row["created_s"], row["id"]
 
 
-def known_hosts(session: Session, *, host_timeout_s: float) -> list[KnownHost]:
+def registered_hosts(session: Session, *, host_timeout_s: float) -> list[RegisteredHost]:
     """Every registered host that has slots, by name."""
     rows = session.execute(_hosts(host_timeout_s))
     return [
-        KnownHost(HostSlots(name, kind, tuple(sorted(free or ())), capacity, peers), alive, drained, kept_for)
+        RegisteredHost(HostSlots(name, kind, tuple(sorted(free or ())), capacity, peers), alive, drained, kept_for)
         for name, kind, free, capacity, peers, alive, drained, kept_for in rows
     ]
 
@@ -157,28 +160,28 @@ def _hosts(host_timeout_s: float) -> Select[Any]:
 
 
 def is_alive(host_timeout_s: float) -> ColumnElement[bool]:
-    """Whether the agent of a host was heard of lately."""
+    """Whether the last heartbeat of a host is recent."""
     return Host.heartbeat_at > func.now() - timedelta(seconds=host_timeout_s)
 
 
-def live_attempts(session: Session, hosts: Sequence[HostSlots]) -> list[Live]:
-    """The attempts that hold slots, with those slots that come free on these hosts when they end."""
+def live_attempts(session: Session, hosts: Sequence[HostSlots]) -> list[LiveAttempt]:
+    """The attempts that hold slots, each with the slots of these hosts that it frees when it ends."""
     slots: dict[int, dict[str, int]] = {}
     usable = {host.host for host in hosts}
-    held = (
+    leased = (
         select(Slot.attempt_id, Slot.host, func.count())
         .where(Slot.attempt_id.is_not(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
         .group_by(Slot.attempt_id, Slot.host)
     )
-    for attempt_id, host, count in session.execute(held):
+    for attempt_id, host, count in session.execute(leased):
         if attempt_id is not None and host in usable:
             slots.setdefault(attempt_id, {})[host] = count
-    rows = session.execute(_holding()).mappings() if slots else ()
+    rows = session.execute(_live_columns()).mappings() if slots else ()
     return [_live_of(row, slots[row["attempt_id"]]) for row in rows if row["attempt_id"] in slots]
 
 
 @cache
-def _holding() -> Select[Any]:
+def _live_columns() -> Select[Any]:
     """The columns of attempts that hold slots that `_live_of` reads."""
     leaving = or_(
         Attempt.ended_at.is_not(None), Attempt.preempt_requested_at.is_not(None),
@@ -201,19 +204,19 @@ def _holding() -> Select[Any]:
     )  # fmt: skip
 
 
-def _live_of(row: RowMapping, slots: Mapping[str, int]) -> Live:
+def _live_of(row: RowMapping, slots: Mapping[str, int]) -> LiveAttempt:
     ends_in_s = expected_end_s(row["eta_s"], row["time_limit_s"], row["durations_s"] or (), age_s=row["age_s"])
-    return Live(row["attempt_id"], _order(row), slots, ends_in_s, leaving=row["leaving"], overdue=row["overdue"])
+    return LiveAttempt(row["attempt_id"], _order(row), slots, ends_in_s, leaving=row["leaving"], overdue=row["overdue"])
 
 
 def expected_end_s(
     eta_s: float | None, time_limit_s: float | None, durations_s: Sequence[float], *, age_s: float
 ) -> float | None:
-    """In how many seconds an attempt ends, by what says most of it: its own progress, its limit, runs like it.
+    """In how many seconds an attempt ends: by its own progress, else its time limit, else runs like it.
 
-    None where nobody knows; 0 where it should have ended.
+    None where nothing of this is known; 0 where it should have ended.
     """
     if eta_s is not None:
         return eta_s
-    whole_s = time_limit_s or max(durations_s, default=None)
-    return None if whole_s is None else max(whole_s - age_s, 0.0)
+    duration_s = time_limit_s or max(durations_s, default=None)
+    return None if duration_s is None else max(duration_s - age_s, 0.0)

@@ -1,7 +1,7 @@
-"""Giving queued jobs their slots, and asking attempts to give them up. Called by the dispatcher and at a drain.
+"""Lease slots to queued jobs, and preempt attempts. Called by the dispatcher, a drain, and a worker that shuts down.
 
-Every function works in the caller's transaction; the caller commits. What becomes of an attempt after that is in
-`jobs.lifecycle.leases`.
+Every function works in the caller's transaction; the caller commits. `jobs.lifecycle.leases` has the attempts from
+then on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot
 from jobs.lifecycle.store import Lease, move
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EventKind, Status
 from jobs.scheduling.placement import Placement
 
@@ -20,12 +21,12 @@ from jobs.scheduling.placement import Placement
 def place(session: Session, placements: Sequence[Placement], *, lease_s: float) -> list[Lease]:
     """Give queued jobs their slots; returns the leases of those that got all of theirs.
 
-    Left out is a job that is no longer waiting, and one of whose slots not every one is free any more or whose hosts
-    are drained. The lowest rank goes to the first slot of the first share.
+    A job is left out if it no longer waits, if one of its slots is no longer free, or if one of its hosts is drained.
+    The lowest rank goes to the first slot of the first share.
     """
     if not placements:
         return []
-    free = _lock_free(session, [slot for one in placements for slot in one.slots])
+    free = _lock_free(session, [slot for placement in placements for slot in placement.slots])
     possible = {}
     for placement in placements:
         slots = set(placement.slots)
@@ -43,17 +44,22 @@ def place(session: Session, placements: Sequence[Placement], *, lease_s: float) 
     leases = _insert_attempts(session, placed, numbers, lease_s=lease_s)
     _lease_slots(session, placed, leases)
     events = [
-        {"job_id": lease.job_id, "kind": EventKind.PLACED, "attempt": lease.number, "data": {"shares": one.to_json()}}
-        for one, lease in zip(placed, leases, strict=True)
+        {
+            "job_id": lease.job_id,
+            "kind": EventKind.PLACED,
+            "attempt": lease.number,
+            "data": {"shares": placement.to_json()},
+        }
+        for placement, lease in zip(placed, leases, strict=True)
     ]
     session.execute(insert(JobEvent), events)
     return leases
 
 
 def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those of the slots that can be leased, locked until the commit, and their hosts before them.
+    """Those of the slots that can be leased. They are locked until the commit, and their hosts are locked before them.
 
-    Who drains a host thus finds every attempt that was placed on it before.
+    So a drain of a host sees every attempt that was placed on it before.
     """
     hosts = session.scalars(
         select(Host.name)
@@ -61,16 +67,16 @@ def _lock_free(session: Session, slots: Sequence[tuple[str, int]]) -> set[tuple[
         .order_by(Host.name)
         .with_for_update(read=True)
     ).all()
-    wanted = (
+    candidates = (
         func.unnest(
             cast([host for host, _ in slots], ARRAY(String)), cast([index for _, index in slots], ARRAY(Integer))
         )
-        .table_valued("host", "index", name="wanted")
+        .table_valued("host", "index", name="candidates")
         .render_derived()
     )
     rows = session.execute(
         select(Slot.host, Slot.index)
-        .join(wanted, (Slot.host == wanted.c.host) & (Slot.index == wanted.c.index))
+        .join(candidates, (Slot.host == candidates.c.host) & (Slot.index == candidates.c.index))
         .where(Slot.host.in_(hosts))
         .where(Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
         .order_by(Slot.host, Slot.index)
@@ -83,7 +89,7 @@ def _insert_attempts(
     session: Session, placed: Sequence[Placement], numbers: Mapping[str, int], *, lease_s: float
 ) -> list[Lease]:
     waiting = session.execute(select(Job.id, Job.queued_at).where(Job.id == func.any(cast([*numbers], ARRAY(String)))))
-    since = {row.id: row.queued_at for row in waiting}
+    queued_at = {row.id: row.queued_at for row in waiting}
     rows = session.execute(
         insert(Attempt)
         .values(
@@ -93,26 +99,26 @@ def _insert_attempts(
         .returning(Attempt.id, Attempt.token, Attempt.job_id, Attempt.number),
         [
             {
-                "job_id": one.job_id,
-                "number": numbers[one.job_id],
-                "host": one.shares[0].host,
-                "shares": one.to_json(),
-                "gpus": one.gpus,
-                "queued_at": since[one.job_id],
-                "due_s": one.due_s,
+                "job_id": placement.job_id,
+                "number": numbers[placement.job_id],
+                "host": placement.shares[0].host,
+                "shares": placement.to_json(),
+                "gpus": placement.gpus,
+                "queued_at": queued_at[placement.job_id],
+                "due_s": placement.due_s,
             }
-            for one in placed
+            for placement in placed
         ],
     )
     leases = {row.job_id: Lease(row.id, str(row.token), row.job_id, row.number) for row in rows}
-    return [leases[one.job_id] for one in placed]
+    return [leases[placement.job_id] for placement in placed]
 
 
 def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence[Lease]) -> None:
     taken = [
         (host, index, lease.attempt_id, rank)
-        for one, lease in zip(placed, leases, strict=True)
-        for rank, (host, index) in enumerate(one.slots)
+        for placement, lease in zip(placed, leases, strict=True)
+        for rank, (host, index) in enumerate(placement.slots)
     ]
     hosts, indices, attempts, ranks = map(list, zip(*taken, strict=True))
     rows = func.unnest(
@@ -127,25 +133,18 @@ def _lease_slots(session: Session, placed: Sequence[Placement], leases: Sequence
     )
 
 
-def preempted_for(job_id: str) -> str:
-    """Why an attempt is asked to make room, where it is for a job that waits."""
-    return f"job {job_id}"
-
-
-def request_preemption(session: Session, attempt_ids: Sequence[int], why: str) -> None:
-    """Ask live attempts to save and make room, each once; their jobs go back to the queue.
-
-    `why` is `preempted_for` a job, or a sentence.
-    """
-    asked = session.execute(
+def request_preemption(session: Session, attempt_ids: Sequence[int], cause: PreemptionCause) -> None:
+    """Ask live attempts to save and release their slots, each once; their jobs go back to the queue."""
+    requested = session.execute(
         update(Attempt)
         .where(Attempt.id.in_(attempt_ids), Attempt.ended_at.is_(None), Attempt.preempt_requested_at.is_(None))
-        .values(preempt_requested_at=func.now(), preempted_for=why)
+        .values(preempt_requested_at=func.now(), preemption=cause)
         .returning(Attempt.job_id, Attempt.number)
     )
+    data = {"for": str(cause), "cause": cause.to_json()}
     events = [
-        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": {"for": why}}
-        for job_id, number in asked
+        {"job_id": job_id, "kind": EventKind.PREEMPT_REQUESTED, "attempt": number, "data": data}
+        for job_id, number in requested
     ]
     if events:
         session.execute(insert(JobEvent), events)

@@ -3,9 +3,9 @@
 Called by the dispatcher, by `jobs.scheduling.queue` to say why a job waits, and by `jobs.people.projects`.
 Every function works in the caller's transaction.
 
-A GPU-hour is one slot leased for an hour, whatever is done with it. Those of live attempts are worked out when asked
-for; those of ended ones are in `project_usage`, a row for each month (`jobs.lifecycle.usage`). One statement reads
-both, so that an attempt that ends meanwhile is in exactly one of them.
+A GPU-hour is one slot leased for an hour, whatever is done with it. Those of live attempts are computed here;
+those of ended ones are in `project_usage`, a row for each month (`jobs.lifecycle.usage`). One statement reads both, so
+that an attempt that ends meanwhile is in exactly one of them.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,9 +20,9 @@ from jobs.db.tables import Attempt, Job, Project, ProjectUsage, Slot
 from jobs.scheduling.allowances import Quota
 
 
-def limited(session: Session, *, among: Collection[str] | None = None) -> Mapping[str, Quota]:
-    """The quotas of the projects (None: of all) that have one on what runs, by name."""
-    names = [name for name in session.scalars(_limited()) if among is None or name in among]
+def active_quotas(session: Session, *, among: Collection[str] | None = None) -> Mapping[str, Quota]:
+    """The quotas that limit what may run, by project; `among` (None: all) are the projects to look at."""
+    names = [name for name in session.scalars(_names_with_quota()) if among is None or name in among]
     return quotas_of(session, names) if names else {}
 
 
@@ -35,9 +35,9 @@ def quotas_of(session: Session, names: Collection[str]) -> Mapping[str, Quota]:
     }
 
 
-# These statements are asked in every pass; to build one takes longer than to run it.
+# These statements run in every pass; to build one takes longer than to run it.
 @cache
-def _limited() -> Select[str]:
+def _names_with_quota() -> Select[str]:
     return select(Project.name).where(or_(Project.max_slots.is_not(None), Project.max_gpu_hours.is_not(None)))
 
 
@@ -46,8 +46,8 @@ def _quotas() -> Select[Any]:
     names = func.any(bindparam("names", type_=ARRAY(String)))
     month = func.date_trunc("month", func.now(), "UTC")
     live_s = cast(func.extract("epoch", func.now() - func.greatest(Attempt.created_at, month)), Float(53))
-    # Quarantined slots of an ended attempt are not to be had by anybody; no project pays for them.
-    held = (
+    # Nobody can use a slot in quarantine after its attempt ended, so no project pays for it.
+    leased = (
         select(
             Job.project,
             func.count().label("slots"),
@@ -61,14 +61,19 @@ def _quotas() -> Select[Any]:
         .subquery()
     )
     this_month = cast(func.timezone("UTC", month), Date)
-    seconds = func.coalesce(ProjectUsage.slot_seconds, 0.0) + func.coalesce(held.c.live_s, 0.0)
+    seconds = func.coalesce(ProjectUsage.slot_seconds, 0.0) + func.coalesce(leased.c.live_s, 0.0)
     # In UTC again: a month later by the clocks of the session's time zone may be another hour.
     next_month = func.timezone("UTC", func.timezone("UTC", month) + text("interval '1 month'"))
     return (
         select(
-            Project.name, Project.max_slots, Project.max_gpu_hours, func.coalesce(held.c.slots, 0), seconds, next_month
+            Project.name,
+            Project.max_slots,
+            Project.max_gpu_hours,
+            func.coalesce(leased.c.slots, 0),
+            seconds,
+            next_month,
         )
-        .outerjoin(held, held.c.project == Project.name)
+        .outerjoin(leased, leased.c.project == Project.name)
         .outerjoin(ProjectUsage, (ProjectUsage.project == Project.name) & (ProjectUsage.month == this_month))
         .where(Project.name == names)
     )

@@ -1,4 +1,4 @@
-"""How a host and its slots come into the database, by its agent, and what it tells of them from then on."""
+"""The rows of a host and its slots: registered, kept alive and updated by the host's agent and sampler."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -46,11 +46,11 @@ def register(
         insert(Host).values(name=name, **alive).on_conflict_do_update(index_elements=[Host.name], set_=alive)
     )
     for slot in slots:
-        found = {**asdict(slot), "retired_at": None}
+        columns = {**asdict(slot), "retired_at": None}
         session.execute(
             insert(Slot)
-            .values(host=name, **found)
-            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=found)
+            .values(host=name, **columns)
+            .on_conflict_do_update(index_elements=[Slot.host, Slot.index], set_=columns)
         )
     session.execute(
         update(Slot)
@@ -60,19 +60,19 @@ def register(
 
 
 def beat(session: Session, name: str) -> bool:
-    """The host is alive; False where it was forgotten meanwhile and has to register again."""
+    """Note that the host is alive; False where it was forgotten meanwhile and has to register again."""
     alive = {"info": _with_clock(Host.info), "heartbeat_at": func.now()}
     return session.scalar(update(Host).where(Host.name == name).values(alive).returning(Host.name)) is not None
 
 
 def _with_clock(info: SQLColumnExpression[Any]) -> ColumnElement[Any]:
-    """What is told of the host, with the seconds that its clock is ahead of the database's."""
+    """The facts about the host, with how many seconds its clock is ahead of the database's."""
     ahead_s = literal(time.time()) - func.extract("epoch", func.clock_timestamp())
     return info.op("||")(func.jsonb_build_object("clock_offset_s", func.round(cast(ahead_s, Numeric), 3)))
 
 
 def leave(session: Session, name: str, *, host_timeout_s: float) -> None:
-    """The host is about to be gone: it counts as lost from now on, and nothing is placed on it."""
+    """Count the host as lost from now on, because its worker shuts down: nothing more is placed on it."""
     long_ago = func.now() - timedelta(seconds=host_timeout_s + 1)
     session.execute(update(Host).where(Host.name == name).values(heartbeat_at=long_ago))
 
@@ -83,32 +83,32 @@ def retire(session: Session, name: str, uuids: Sequence[str]) -> None:
         session.execute(update(Slot).where(Slot.host == name, Slot.uuid.in_(uuids)).values(retired_at=func.now()))
 
 
-# Rows that somebody else holds are passed over, as the next reading is due soon: nobody waits for another here.
-_TELL = text("""
-    WITH told AS (
-        SELECT * FROM jsonb_to_recordset(:told) AS told (uuid text, reading jsonb, is_lost boolean)
-    ), mine AS (
-        SELECT host, index, told.* FROM slots JOIN told USING (uuid) WHERE host = :host
+# Rows that another transaction holds are skipped: the next reading comes soon, and nobody has to wait here.
+_STORE_READINGS = text("""
+    WITH readings AS (
+        SELECT * FROM jsonb_to_recordset(:readings) AS readings (uuid text, reading jsonb, is_lost boolean)
+    ), own_slots AS (
+        SELECT host, index, readings.* FROM slots JOIN readings USING (uuid) WHERE host = :host
         FOR NO KEY UPDATE OF slots SKIP LOCKED
     )
     UPDATE slots
-    SET reading = mine.reading, retired_at = CASE
-        WHEN NOT mine.is_lost THEN NULL
+    SET reading = own_slots.reading, retired_at = CASE
+        WHEN NOT own_slots.is_lost THEN NULL
         WHEN slots.attempt_id IS NULL THEN coalesce(slots.retired_at, now())
         ELSE slots.retired_at
     END
-    FROM mine WHERE slots.host = mine.host AND slots.index = mine.index
-""").bindparams(bindparam("told", type_=JSONB))
+    FROM own_slots WHERE slots.host = own_slots.host AND slots.index = own_slots.index
+""").bindparams(bindparam("readings", type_=JSONB))
 
 
-def tell_readings(session: Session, name: str, readings: Mapping[str, dict[str, Any]]) -> None:
+def store_readings(session: Session, name: str, readings: Mapping[str, dict[str, Any]]) -> None:
     """Store the newest reading of each GPU of a host, by UUID, leased or not.
 
-    One whose reading says `is_lost` is retired, but not under an attempt that still has it; a retired one that tells
-    something is in service again.
+    A GPU whose reading says `is_lost` is retired once no attempt holds it. A retired one with any other reading is in
+    service again.
     """
-    told = [
+    rows = [
         {"uuid": uuid, "reading": reading, "is_lost": bool(reading.get("is_lost"))}
         for uuid, reading in readings.items()
     ]
-    session.execute(_TELL, {"told": told, "host": name})
+    session.execute(_STORE_READINGS, {"readings": rows, "host": name})

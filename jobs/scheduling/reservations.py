@@ -1,7 +1,4 @@
-"""What a pass keeps for a blocked job, and when slots come free: the arithmetic of `jobs.scheduling.placement`.
-
-Pure.
-"""
+"""What a pass keeps for a blocked job, and when slots come free. Pure; called by `jobs.scheduling.placement`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,9 +9,9 @@ from jobs.scheduling.fitting import Counts, Shares
 
 @dataclass
 class Reservation:
-    """What is kept for a blocked job: slots of hosts, from `at_s` on (infinite: from nobody knows when).
+    """The slots kept for a blocked job, from `at_s` seconds from now on (infinite: nobody knows from when).
 
-    `spare` is what is free besides at that time, of each of these hosts: others may hold that for as long as they like.
+    `spare` is what else is free on each of these hosts at that time: other jobs may hold that for as long as they like.
     """
 
     job_id: str
@@ -40,8 +37,8 @@ class Ending:
     slots: Counts
 
 
-def added(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
-    """What is free once these slots have come free too."""
+def free_after(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
+    """The free slots once those of the `ended` attempts have come free too."""
     future = dict(free)
     for slots in ended:
         for host, count in slots.items():
@@ -50,6 +47,6 @@ def added(free: Counts, ended: Sequence[Counts]) -> dict[str, int]:
     return future
 
 
-def or_never(seconds: float | None) -> float:
+def or_infinite(seconds: float | None) -> float:
     """A time from now; infinite where nobody knows it."""
     return math.inf if seconds is None else seconds

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from jobs.model.plan import Plan
+from jobs.model.preemption import PreemptionKind
 from jobs.model.records import ProbeFindings
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason, EventKind, Status
@@ -140,6 +141,14 @@ class ShareView(View):
     slots: list[int]
 
 
+class PreemptionView(View):
+    """Why an attempt was asked to release its slots: a job needs them, or its host stops."""
+
+    kind: PreemptionKind
+    job: str | None = Field(None, description="The job that needs the slots, for the kind `job`")
+    host: str | None = Field(None, description="The host that is drained or shuts down, for the other kinds")
+
+
 class AttemptView(View):
     """One launch of a job."""
 
@@ -152,7 +161,8 @@ class AttemptView(View):
     queued_at: datetime = Field(description="Since when the job had waited for it")
     due_at: datetime | None = Field(description="It passed a job that waits, which from then on may have its slots")
     preempt_requested_at: datetime | None
-    preempted_for: str | None = Field(description="Why it was asked to make room")
+    preempted_for: str | None = Field(description="`preemption` in one line: `job ID` or `host NAME is drained`")
+    preemption: PreemptionView | None = Field(None, description="Why it was asked to save and release its slots")
     created_at: datetime
     claimed_at: datetime | None
     started_at: datetime | None

@@ -16,7 +16,7 @@ from api.row_views import job_view
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import MetricBlock
 from jobs.lifecycle import history
-from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.lifecycle.store import get_job
 from jobs.telemetry.ingest import MetricRow, store_metrics
 from tests.waiting import until
@@ -70,7 +70,7 @@ def test_a_job_from_before_lives_through_every_step(empty: str) -> None:
     with sessions_for(engine)() as session:
         job = job_view(get_job(session, "old"))
         (attempt,) = history.attempts(session, "old", limit=9).items
-        found = [one.id for one in list_jobs(session, Wanted(JobFilter(search="LeNet"))).items]
+        found = [one.id for one in list_jobs(session, ListQuery(JobFilter(search="LeNet"))).items]
     engine.dispose()
     assert (job.dataset, job.summary, attempt.setup) == (None, None, {})
     assert found == ["old"]

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from jobs.insight.studies.grid import cells_of
-from jobs.lifecycle.admission import Site, unsupported
+from jobs.lifecycle.admission import SitePolicy, unsupported
 from jobs.model.spec import Spec, load_yaml, parse_spec, spec_from
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings
@@ -90,7 +90,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_can_be_submitted(path: Path) -> None:
     spec = parse_spec(path.read_text(), syntax="json" if path.suffix == ".json" else "yaml")
-    assert unsupported(spec, Site()) == []
+    assert unsupported(spec, SitePolicy()) == []
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
@@ -98,7 +98,7 @@ def test_examples_of_studies_can_be_submitted(path: Path) -> None:
     study = StudySpec.model_validate_json(json.dumps(load_yaml(path.read_text())))
     cells = cells_of(study)
     assert len(cells) * study.repeats <= study.max_jobs
-    assert [problem for cell in cells for problem in unsupported(cell.spec, Site())] == []
+    assert [problem for cell in cells for problem in unsupported(cell.spec, SitePolicy())] == []
 
 
 def snippets(page: Path) -> list[str]:
@@ -108,7 +108,7 @@ def snippets(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("spec", [text for page in PAGES for text in snippets(page)])
 def test_specs_on_the_pages_can_be_submitted_where_there_is_data(spec: str) -> None:
-    assert unsupported(parse_spec(spec), Site(data_roots=["/data"])) == []
+    assert unsupported(parse_spec(spec), SitePolicy(data_roots=["/data"])) == []
 
 
 def yaml_blocks(page: Path) -> list[str]:
@@ -125,7 +125,7 @@ def test_yaml_on_the_pages_can_be_submitted(text: str) -> None:
         specs = [cell.spec for cell in cells_of(StudySpec.model_validate_json(json.dumps(document)))]
     else:
         specs = [spec_from({"dataset": "digits"} | document)]
-    assert [problem for spec in specs for problem in unsupported(spec, Site(data_roots=["/data"]))] == []
+    assert [problem for spec in specs for problem in unsupported(spec, SitePolicy(data_roots=["/data"]))] == []
 
 
 def shown_commands(page: Path) -> Iterator[list[str]]:

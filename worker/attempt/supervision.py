@@ -37,7 +37,7 @@ from worker.attempt.processes import is_stopped
 from worker.attempt.renewal import Renewal
 from worker.attempt.slot_release import give_back, gpus_are_free, gpus_held, lost_gpus
 from worker.attempt.stopping import Graces, Here, stop
-from worker.attempt.verdict import Verdict, ordered, verdict
+from worker.attempt.verdict import Verdict, requested_end, verdict
 
 _log = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ class Supervision:
         self._ordered_at = time.monotonic()
         try:
             with self._sessions() as session:
-                return ordered(leases.orders(session, self._lease))
+                return requested_end(leases.stop_requests(session, self._lease))
         except DBAPIError as error:
             if not is_away(error):
                 raise

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.lifecycle.leases import Orders
+from jobs.lifecycle.leases import StopRequests
 from jobs.model.records import ExitReason, RankExited
 from jobs.model.states import EndReason
 
@@ -27,14 +27,14 @@ class Verdict:
     error: str | None = None
 
 
-def ordered(orders: Orders) -> Verdict | None:
-    """What a supervisor's orders make of its attempt; None while it may go on. A cancel comes before all else."""
-    if orders.cancel_requested:
+def requested_end(requests: StopRequests) -> Verdict | None:
+    """The end that was asked of an attempt; None while it may go on. A cancel comes before all else."""
+    if requests.cancel_requested:
         return Verdict(EndReason.CANCELLED)
-    if orders.pause_requested:
+    if requests.pause_requested:
         return Verdict(EndReason.PAUSED)
-    if orders.preempted_for is not None:
-        return Verdict(EndReason.PREEMPTED, orders.preempted_for)
+    if requests.preemption is not None:
+        return Verdict(EndReason.PREEMPTED, requests.preemption.explanation)
     return None
 
 

@@ -93,7 +93,7 @@ class OldDatasets:
         files, there = self._files, self._files.versions()
         scratches = files.scratches()
         with self._sessions.begin() as session:
-            uploads.give_up_stale(session, after_days=self._keep_uploads_days)
+            uploads.remove_stale(session, after_days=self._keep_uploads_days)
         with self._sessions() as session:
             archives = uploads.unneeded(session, files.archives())
             gone = {name: validation.removable(session, name, versions) for name, versions in there.items()}

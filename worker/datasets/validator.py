@@ -21,7 +21,7 @@ from jobs.data.validation import Archive, Claim
 from jobs.db.engine import Sessions
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
-from jobs.scheduling.hosts import turn_s
+from jobs.scheduling.hosts import shared_period_s
 from worker.attempt.launcher import rank_environment
 from worker.datasets.containment import Failed, GivenUp, ask
 from worker.datasets.folders import DatasetFiles
@@ -72,14 +72,14 @@ class Validator(threading.Thread):
                 *validation.refuse_unseen(session, host_timeout_s=host_timeout_s),
             ]
             mine = validation.claim(session, self._settings.host, for_s=CLAIM_S)
-            self._pause_s = turn_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
+            self._pause_s = shared_period_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
         for name in refused:
             _log.info("dataset %s is invalid: nobody could look at it", name)
         if mine is None:
             return False
         if not self._is_seen(mine):
             with self._sessions.begin() as session:
-                validation.leave(session, mine, unseen=True)
+                validation.release(session, mine, unseen=True)
             return True
         self._validate(mine)
         return True
@@ -101,11 +101,11 @@ class Validator(threading.Thread):
             self._settle_invalid(mine, str(why))
         except GivenUp:
             with self._sessions.begin() as session:
-                validation.leave(session, mine)
+                validation.release(session, mine)
         except (Failed, OSError) as error:
             _log.warning("looking at dataset %s failed: %s", mine, error)
             with self._sessions.begin() as session:
-                validation.leave(session, mine, counts=True)
+                validation.release(session, mine, counts=True)
         else:
             self._settle_ready(mine, source, found)
         finally:

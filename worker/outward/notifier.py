@@ -21,7 +21,7 @@ from jobs.outward.webhooks.messages import body_of, headers_of
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Verdict
 from jobs.runtime.settings import Settings
-from jobs.scheduling.hosts import turn_s
+from jobs.scheduling.hosts import shared_period_s
 from worker.outward.http import Outbound
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Notifier(threading.Thread):
         """Note which studies have ended, and start to send what is due, as far as there are senders."""
         config = self._settings
         with self._sessions.begin() as session:
-            self._pause_s = turn_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
+            self._pause_s = shared_period_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
             if session.scalar(select(func.pg_try_advisory_xact_lock(_ONE_AT_WORK))):
                 outbox.end_studies(session)
         while len(self._busy) < _SENDERS:

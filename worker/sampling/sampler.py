@@ -148,7 +148,7 @@ class Sampler(threading.Thread):
         if now - self._told_at < self._tell_s and not any(gpu.is_lost for gpu in reading.gpus.values()):
             return self._told_at
         at = reading.at.isoformat()
-        registration.tell_readings(
+        registration.store_readings(
             session, self._host, {uuid: {"at": at, **asdict(gpu)} for uuid, gpu in reading.gpus.items()}
         )
         return now

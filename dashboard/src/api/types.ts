@@ -9,6 +9,7 @@ export type Status = Schemas["Status"];
 export type EndReason = Schemas["EndReason"];
 export type Progress = Schemas["Progress"];
 export type Attempt = Schemas["AttemptView"];
+export type Preemption = Schemas["PreemptionView"];
 export type JobEvent = Schemas["EventView"];
 export type LogLine = Schemas["LogLineView"];
 export type LogView = Schemas["LogView"];

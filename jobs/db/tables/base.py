@@ -13,10 +13,13 @@ from sqlalchemy import (
     Float,
     MetaData,
     Text,
+    TypeDecorator,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase
 
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 
 
@@ -29,6 +32,21 @@ def _checked(enum: type[StrEnum]) -> Enum:
         values_callable=lambda members: [member.value for member in members],
         name=enum.__name__.lower(),
     )
+
+
+class _PreemptionText(TypeDecorator[PreemptionCause]):
+    """A cause of a preemption as a line of text, which older versions wrote and read too."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: PreemptionCause | None, dialect: Dialect) -> str | None:
+        """The text of the column."""
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> PreemptionCause | None:
+        """The cause that the column's text names."""
+        return None if value is None else PreemptionCause.parse(value)
 
 
 class Base(DeclarativeBase):
@@ -51,4 +69,5 @@ class Base(DeclarativeBase):
         Status: _checked(Status),
         EndReason: _checked(EndReason),
         EventKind: _checked(EventKind),
+        PreemptionCause: _PreemptionText,
     }

@@ -19,6 +19,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.db.tables.base import Base
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 
 # What lists of jobs are sorted by that is no column, in the words of their indices. What has not happened yet comes
@@ -194,7 +195,7 @@ class Attempt(Base):
     queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # since when its job had waited
     due_at: Mapped[datetime | None]  # it passed a job that waits: from then on it may be asked to make room
     preempt_requested_at: Mapped[datetime | None]
-    preempted_for: Mapped[str | None]  # why, in a few words
+    preemption: Mapped[PreemptionCause | None] = mapped_column("preempted_for")
     lease_expires_at: Mapped[datetime]
     supervisor_pid: Mapped[int | None]
     supervisor_start_ticks: Mapped[int | None] = mapped_column(BigInteger)  # against a pid that is used again
@@ -214,6 +215,11 @@ class Attempt(Base):
         Index("ix_attempts_live_host", host, postgresql_where=text("ended_at IS NULL")),
         Index("ix_attempts_ended_at", ended_at),
     )
+
+    @property
+    def preempted_for(self) -> str | None:
+        """The cause of its preemption as the API has it in one line."""
+        return None if self.preemption is None else str(self.preemption)
 
 
 class RunTime(Base):

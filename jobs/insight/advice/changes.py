@@ -6,7 +6,7 @@ A change names no field that the spec has already with that value.
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.lifecycle.admission import Site, unsupported
+from jobs.lifecycle.admission import SitePolicy, unsupported
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import InvalidSpec, Spec, merged, spec_from
 
@@ -36,7 +36,7 @@ def plan_of(spec: Spec, sizes: DatasetSizes | None) -> Plan | None:
         return None
 
 
-def is_possible(spec: Spec, change: Mapping[str, Any], site: Site, sizes: DatasetSizes | None) -> bool:
+def is_possible(spec: Spec, change: Mapping[str, Any], site: SitePolicy, sizes: DatasetSizes | None) -> bool:
     """Whether the change makes another spec, and one that could be carried out."""
     other = changed(spec, change)
     return other is not None and other != spec and not unsupported(other, site) and plan_of(other, sizes) is not None

@@ -12,7 +12,7 @@ from typing import Any
 from jobs.insight.advice.past import CPU, PastJob, comparable
 from jobs.insight.advice.throughput import Throughput
 from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
-from jobs.lifecycle.admission import Site
+from jobs.lifecycle.admission import SitePolicy
 from jobs.model.catalog import Model
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, Summary
@@ -84,7 +84,7 @@ class Evidence:
     past: tuple[PastJob, ...] = ()  # that succeeded in the same work, this one among them
     bases: tuple[Base, ...] = ()
     cluster: Cluster | None = None
-    site: Site = field(default_factory=Site)
+    site: SitePolicy = field(default_factory=SitePolicy)
 
     @cached_property
     def shares(self) -> StepShares | None:

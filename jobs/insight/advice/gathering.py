@@ -9,14 +9,14 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Host, Job, MetricPoint, Slot
 from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.past import CPU, past_jobs, sizes_in, where_they_ran
-from jobs.lifecycle.admission import Site
+from jobs.lifecycle.admission import SitePolicy
 from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.catalog import MODELS
 from jobs.model.plan import Plan
 from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
-from jobs.scheduling.fitting import Wish
+from jobs.scheduling.fitting import SlotRequest
 from jobs.scheduling.hosts import whole_cluster
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import Analysis
@@ -25,7 +25,7 @@ _LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be sta
 _ACCURACY = "val_accuracy"
 
 
-def evidence_on(session: Session, job: Job, analysis: Analysis, site: Site) -> Evidence:
+def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy) -> Evidence:
     """All that the rules of advice go by."""
     # Not strictly: what was stored by another version may have fields of other types.
     spec = Spec.model_validate_json(json.dumps(job.spec))
@@ -111,7 +111,7 @@ def _cluster(session: Session, device: str | None) -> Cluster | None:
         return None
     kind = CPU if device == CPU else "gpu"
     cluster = whole_cluster(session)
-    largest, together = cluster.most(Wish(2, kind), cluster.capacity)
+    largest, together = cluster.most(SlotRequest(2, kind), cluster.capacity)
     if not largest:
         return None
     least = session.scalar(

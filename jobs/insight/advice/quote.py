@@ -15,7 +15,7 @@ from jobs.insight.advice.warnings import warnings_about
 from jobs.lifecycle.run_durations import key_of, work_key_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
-from jobs.scheduling.fitting import Cluster, Wish
+from jobs.scheduling.fitting import Cluster, SlotRequest
 from jobs.scheduling.hosts import whole_cluster
 from jobs.views.advice import Quote, Range
 
@@ -52,7 +52,7 @@ def asked_of(spec: Spec, plan: Plan, cluster: Cluster) -> Asked:
     """A job with the number of hosts that it would go on, were they all empty."""
     hosts = {}
     for gpus in {1, spec.gpus // 2, spec.gpus} - {0}:
-        fit = cluster.fit(Wish(gpus, spec.device, spec.placement), cluster.capacity)
+        fit = cluster.fit(SlotRequest(gpus, spec.device, spec.placement), cluster.capacity)
         if fit is not None:
             hosts[gpus] = len(fit)
     return Asked(spec, plan, hosts)
@@ -194,7 +194,7 @@ def _gpu_hours(gpus: int, wall_s: Range, setup_s: Range | None) -> Range:
 
 def _device(cluster: Cluster, devices: dict[str, str], spec: Spec, past: Sequence[PastJob]) -> str | None:
     """What the job would run on: of several models of GPU the one that the newest past job had."""
-    fit = cluster.fit(Wish(spec.gpus, spec.device, spec.placement), cluster.capacity)
+    fit = cluster.fit(SlotRequest(spec.gpus, spec.device, spec.placement), cluster.capacity)
     kind = None if fit is None else cluster.hosts[fit[0][0]].kind
     there = {devices[name] for name, host in cluster.hosts.items() if host.kind == kind}
     newest = (job.device for job in past if job.device is not None and (not cluster.hosts or job.device in there))

@@ -20,7 +20,7 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.people.project_admission import require_room
-from jobs.scheduling.placement_rows import PASS
+from jobs.scheduling.placement_rows import PASS_LOCK
 
 
 def request_cancel(session: Session, study_id: str) -> None:
@@ -65,7 +65,7 @@ def resume(session: Session, study_id: str) -> None:
 
 
 def _take_turn(session: Session, study_id: str) -> Study:
-    session.execute(select(func.pg_advisory_xact_lock(PASS)))
+    session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
     return lock(session, study_id)
 
 

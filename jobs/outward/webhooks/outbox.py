@@ -19,7 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Study, User, Webhook, WebhookDelivery
-from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED, tell_of_studies
+from jobs.lifecycle.deliveries import JOB_ENDED, STUDY_ENDED, add_study_deliveries
 from jobs.model.states import TERMINAL
 from jobs.outward.webhooks import messages
 from jobs.outward.webhooks.messages import PING
@@ -60,7 +60,7 @@ def end_studies(session: Session) -> list[str]:
         execution_options=_UNSYNCHRONIZED,
     ).all()
     if ended:
-        tell_of_studies(session, ended)
+        add_study_deliveries(session, ended)
     return list(ended)
 
 

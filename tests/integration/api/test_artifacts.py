@@ -273,7 +273,7 @@ def starting_from(job_id: str) -> dict[str, Any]:
     return SPEC | {"model": {"name": spec_from(SPEC).model.name, "weights": f"job:{job_id}"}}
 
 
-def long_over(sessions: Sessions, job_id: str) -> None:
+def ended_long_ago(sessions: Sessions, job_id: str) -> None:
     with sessions.begin() as session:
         for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
             transition(session, job_id, status)
@@ -283,14 +283,14 @@ def long_over(sessions: Sessions, job_id: str) -> None:
 
 def give_up(sessions: Sessions) -> bool:
     with sessions.begin() as session:
-        return artifacts.give_up(session, keep_days=365)
+        return artifacts.mark_artifacts_removed(session, keep_days=365)
 
 
 def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:
     before = api.get(f"/v1/jobs/{job_id}").json()
     assert before["artifacts_removed_at"] is None
     assert not give_up(sessions)  # it goes on
-    long_over(sessions, job_id)
+    ended_long_ago(sessions, job_id)
     assert give_up(sessions)
     assert not give_up(sessions)
     after = api.get(f"/v1/jobs/{job_id}").json()
@@ -307,7 +307,7 @@ def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, session
 
 
 def test_what_a_job_starts_from_stays_until_that_has_ended(api: TestClient, sessions: Sessions, job_id: str) -> None:
-    long_over(sessions, job_id)
+    ended_long_ago(sessions, job_id)
     started = api.post("/v1/jobs", json=starting_from(job_id)).json()["id"]
     assert not give_up(sessions)
     api.post(f"/v1/jobs/{started}/cancel")
@@ -317,7 +317,7 @@ def test_what_a_job_starts_from_stays_until_that_has_ended(api: TestClient, sess
 def test_a_submission_and_the_removal_of_its_weights_take_turns(
     api: TestClient, sessions: Sessions, job_id: str
 ) -> None:
-    long_over(sessions, job_id)
+    ended_long_ago(sessions, job_id)
     spec = spec_from(starting_from(job_id))
     with sessions.begin() as submitting:
         assert unusable_weights(submitting, spec) == []

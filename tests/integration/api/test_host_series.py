@@ -106,7 +106,7 @@ def test_the_slots_tell_what_their_gpus_do(api: TestClient, sessions: Sessions) 
     a_host(sessions, "ha", slots=2, kind="gpu")
     reading = {"at": "2030-01-01T00:00:00+00:00", "percent": 55.0, "processes": 1, "is_lost": False}
     with sessions.begin() as session:
-        registration.tell_readings(session, "ha", {"ha-1": reading, "of another host": reading})
+        registration.store_readings(session, "ha", {"ha-1": reading, "of another host": reading})
     slots = api.get("/v1/hosts/ha").json()["slots"]
     assert [slot["reading"] for slot in slots] == [None, reading]
     assert [slot["state"] for slot in slots] == ["free", "free"]

@@ -17,7 +17,7 @@ from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
 from jobs.scheduling import placing, registration
 from jobs.scheduling.placement import Placement, Share
-from jobs.scheduling.placement_rows import PASS
+from jobs.scheduling.placement_rows import PASS_LOCK
 from jobs.scheduling.registration import SlotInfo
 from tests.integration.api.given import a_host, seconds
 from tests.waiting import until
@@ -40,9 +40,9 @@ def lose(sessions: Sessions, name: str) -> None:
 def preempted(sessions: Sessions) -> dict[str, str | None]:
     with sessions() as session:
         rows = session.execute(
-            select(Attempt.job_id, Attempt.preempted_for).where(Attempt.preempt_requested_at.is_not(None))
+            select(Attempt.job_id, Attempt.preemption).where(Attempt.preempt_requested_at.is_not(None))
         )
-        return {job_id: why for job_id, why in rows}  # noqa: C416 - a row is no pair to the type checker
+        return {job_id: cause and str(cause) for job_id, cause in rows}
 
 
 def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) -> None:
@@ -81,6 +81,7 @@ def test_only_a_drain_that_says_so_moves_the_jobs_there(api: TestClient, submitt
     (attempt,) = api.get(f"/v1/jobs/{spanning}/attempts").json()["items"]
     assert attempt["shares"] == [{"host": "hb", "slots": [0]}, {"host": "ha", "slots": [2]}]
     assert attempt["preempted_for"] == "host ha is drained"
+    assert attempt["preemption"] == {"kind": "host_drained", "job": None, "host": "ha"}
     assert attempt["preempt_requested_at"] >= attempt["queued_at"]
     assert attempt["due_at"] is None
 
@@ -114,7 +115,7 @@ def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
     job_id = submitted()
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
-            session.execute(select(func.pg_advisory_xact_lock(PASS)))
+            session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
             placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
             drained = pool.submit(api.post, "/v1/hosts/ha/drain", json={"requeue": True})
             until(lambda: _waits_for_a_lock(sessions), what="the drain that waits for the pass")

@@ -85,7 +85,7 @@ def test_lines_that_are_too_many_to_search_are_said_to_be(
 ) -> None:
     job_id = submitted()
     log_lines(sessions, job_id, [(0, f"line {n}" * 500) for n in range(2000)])
-    monkeypatch.setattr(text_search, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
     problem = api.get(f"/v1/jobs/{job_id}/logs?search=nothing")
 
     assert problem.status_code == 422

@@ -20,6 +20,7 @@ from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
@@ -140,7 +141,7 @@ def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Se
     end(sessions, an_attempt(sessions, job_id), EndReason.RANK_FAILED)
     preempted = an_attempt(sessions, job_id)
     with sessions.begin() as session:
-        placing.request_preemption(session, [preempted.attempt_id], "job x")
+        placing.request_preemption(session, [preempted.attempt_id], PreemptionCause.for_job("x"))
     end(sessions, preempted, EndReason.PREEMPTED)
     an_attempt(sessions, job_id)
     end(sessions, an_attempt(sessions, submitted(), slots=(2,)), EndReason.BAD_DATA)

@@ -194,7 +194,7 @@ def test_a_closed_project_takes_jobs_of_its_members_and_admins(
     ada, spec = client_of("ada"), SPEC | {"project": "vision"}
     for query in ("", "?dry_run=true"):
         refused = problem(ada.post(f"/v1/jobs{query}", json=spec), 403, "forbidden")
-        assert "the project vision takes jobs of its members" in refused["detail"]
+        assert "the project vision takes jobs only from its members and from admins" in refused["detail"]
         problem(ada.post(f"/v1/studies{query}", json=STUDY), 403, "forbidden")
     assert "vision" not in field_error(ada.post("/v1/jobs", json=SPEC | {"project": "no"}), "project")
     assert api.post("/v1/jobs", json=spec).status_code == 201
@@ -212,7 +212,7 @@ def test_a_job_that_its_project_could_never_hold_is_refused(api: TestClient, vis
     spec = SPEC | {"project": "vision"}
     for query in ("", "?dry_run=true"):
         message = field_error(api.post(f"/v1/jobs{query}", json=spec), "gpus")
-        assert message == "more than the project vision may have at once: 1"
+        assert message == "the project vision may have 1 slot at once"
     grid = {"base": {**SPEC, "project": "vision"}, "grid": {"gpus": [1, 2]}}
     assert field_error(api.post("/v1/studies", json=grid), "grid.gpus[1]") == message
     assert api.post("/v1/jobs", json=spec | {"gpus": 1}).status_code == 201
@@ -228,7 +228,7 @@ def test_a_full_queue_takes_no_more(api: TestClient, vision: Callable[..., Any],
         refused = problem(api.post(f"/v1/jobs{query}", json=spec), 409, "quota-exceeded")
         assert refused["detail"] == "the project vision has 5 of 5 jobs in the queue"
         refused = problem(api.post(f"/v1/studies{query}", json=STUDY), 409, "quota-exceeded")
-        assert refused["detail"] == "the project vision has 5 of 5 jobs in the queue, and this is for 4 more"
+        assert refused["detail"] == "the project vision has 5 of 5 jobs in the queue; this would add 4"
     again = api.post("/v1/jobs", json=spec, headers=key)
     assert (again.status_code, again.json()["id"]) == (201, first.json()["id"])
     again = api.post("/v1/studies", json=STUDY, headers={"Idempotency-Key": "grid"})

@@ -21,7 +21,7 @@ class Audit:
     world: World
     specs: dict[str, Spec] = field(default_factory=dict)  # of the jobs whose submission was answered
     stories: dict[str, Story] = field(default_factory=dict)
-    heard: int = 0  # the last event
+    last_event_id: int = 0
     rows: Rows = field(init=False)
 
     def __post_init__(self) -> None:
@@ -33,7 +33,7 @@ class Audit:
             return
         self.world.touched = False
         before = self.rows
-        self.rows, events = read(self.world.onlooker, self.world.clock.at, events_after=self.heard)
+        self.rows, events = read(self.world.onlooker, self.world.clock.at, events_after=self.last_event_id)
         if nothing_happened:
             assert self.rows.is_same_as(before), f"something was written: {before} to {self.rows}"
             assert not events, f"something was told: {events}"
@@ -47,11 +47,11 @@ class Audit:
         )  # fmt: skip
         checks.room_is_made_for_others(before, self.rows)
         for event in events:
-            self.stories.setdefault(event.job_id, Story()).hear(event)
-            self.heard = event.id
+            self.stories.setdefault(event.job_id, Story()).add(event)
+            self.last_event_id = event.id
         for job in self.rows.jobs.values():
-            self.stories[job.id].is_of(job)
-            self.stories[job.id].restarts_of(job, self.rows, self.specs[job.id])
+            self.stories[job.id].agrees_with(job)
+            self.stories[job.id].checks_restarts(job, self.rows, self.specs[job.id])
         for attempt_id, host in self.world.hints.launches:
             assert self.rows.attempts[attempt_id].host == host, f"attempt {attempt_id} was announced to {host}"
         self.world.hints.launches.clear()
@@ -101,7 +101,7 @@ class Audit:
         for name in drained:
             self.world.drain(name, on=False)
         for job_id in paused:
-            self.world.wish("resume", job_id)
+            self.world.ask("resume", job_id)
         self.look()
         return bool(drained or paused)
 

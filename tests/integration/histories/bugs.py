@@ -28,8 +28,8 @@ def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
     def is_there(lease: Lease) -> ColumnElement[bool]:
         return Attempt.id == lease.attempt_id
 
-    patch.setattr(store, "is_good", is_there)
-    patch.setattr(leases, "is_good", is_there)
+    patch.setattr(store, "is_valid", is_there)
+    patch.setattr(leases, "is_valid", is_there)
 
 
 def token_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -38,8 +38,8 @@ def token_not_compared(patch: pytest.MonkeyPatch) -> None:
     def is_live(lease: Lease) -> ColumnElement[bool]:
         return (Attempt.id == lease.attempt_id) & Attempt.ended_at.is_(None)
 
-    patch.setattr(store, "is_good", is_live)
-    patch.setattr(leases, "is_good", is_live)
+    patch.setattr(store, "is_valid", is_live)
+    patch.setattr(leases, "is_valid", is_live)
 
 
 def claim_that_is_not_atomic(patch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def double_requeue(patch: pytest.MonkeyPatch) -> None:
         store.transition(session, job_id, to, **values)
 
     patch.setattr(leases, "fence_expired", lambda *_, **__: None)
-    patch.setattr(leases, "_job_of", lambda session, lease: store.get_job(session, lease.job_id))
+    patch.setattr(leases, "_locked_job", lambda session, lease: store.get_job(session, lease.job_id))
     patch.setattr(leases, "transition", unguarded)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from jobs.model.preemption import PreemptionKind
 from jobs.model.spec import Spec
 from jobs.model.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
 from tests.integration.histories.rows import Rows, planned_slots
@@ -122,10 +123,9 @@ def room_is_made_for_others(before: Rows, after: Rows) -> None:
         was = before.attempts.get(attempt.id)
         if was is None or was.preempt_requested_at is not None or attempt.preempt_requested_at is None:
             continue
-        what, _, job_id = attempt.preempted_for.partition(" ")
-        if what != "job":
+        if attempt.preemption.kind is not PreemptionKind.JOB:
             continue
-        first, loser = before.jobs[job_id], before.jobs[attempt.job_id]
+        first, loser = before.jobs[attempt.preemption.job], before.jobs[attempt.job_id]
         assert may_be_placed(first, before), f"attempt {attempt.id} makes room for {first}"
         overdue = attempt.due_at is not None and attempt.due_at <= before.now
         assert first.priority > loser.priority or (
@@ -154,14 +154,14 @@ class Story:
     attempt: int = 0
     cancelled: bool = False
     paused: bool = False
-    told: Counter[tuple[EventKind, int | None]] = field(default_factory=Counter)
+    event_counts: Counter[tuple[EventKind, int | None]] = field(default_factory=Counter)
     attempt_ended: bool = True
 
-    def hear(self, event: Row[Any]) -> None:
+    def add(self, event: Row[Any]) -> None:
         """Go on with the next event, which must be one that can come now."""
         kind: EventKind = event.kind
         wrong = f"{kind} {event.attempt} in the history of a job that is {self}"
-        self.told[kind, event.attempt] += 1
+        self.event_counts[kind, event.attempt] += 1
         if kind is EventKind.SUBMITTED:
             assert self.status is None, wrong
             self.status = Status.QUEUED
@@ -182,26 +182,28 @@ class Story:
             assert self.attempt_ended, wrong
             assert self.status not in TERMINAL, wrong
             to = Status.QUEUED if kind is EventKind.REQUEUED else Status(event.data["status"])
-            assert self.told[EventKind.REQUEUED, self.attempt] <= 1, wrong
+            assert self.event_counts[EventKind.REQUEUED, self.attempt] <= 1, wrong
             assert to in NEXT[self.status or Status.QUEUED] or to is Status.SUCCEEDED, wrong
             self.status = to
         else:  # of an attempt: it is the live one's
             assert (self.attempt_ended, event.attempt) == (False, self.attempt), wrong
-            assert self.told[kind, event.attempt] == 1, wrong
+            assert self.event_counts[kind, event.attempt] == 1, wrong
             self.attempt_ended = kind is EventKind.ATTEMPT_ENDED
             if kind is EventKind.RANK_STARTED:
                 self.status = Status.RUNNING
 
-    def is_of(self, job: Row[Any]) -> None:
+    def agrees_with(self, job: Row[Any]) -> None:
         """The row says the same."""
         row = (job.status, job.attempt, job.cancel_requested_at is not None, job.paused_at is not None)
-        told = (self.status, self.attempt, self.cancelled, self.paused)
-        assert row == told, f"job {job.id} is {row} by its row and {told} by its events"
+        story = (self.status, self.attempt, self.cancelled, self.paused)
+        assert row == story, f"job {job.id} is {row} by its row and {story} by its events"
 
-    def restarts_of(self, job: Row[Any], rows: Rows, spec: Spec) -> None:
+    def checks_restarts(self, job: Row[Any], rows: Rows, spec: Spec) -> None:
         """The job was restarted only for what allows it, as often as it says, and no more often than it may be."""
         restarted_for = [
-            EndReason(one.end_reason) for one in rows.attempts_of(job.id) if self.told[EventKind.REQUEUED, one.number]
+            EndReason(attempt.end_reason)
+            for attempt in rows.attempts_of(job.id)
+            if self.event_counts[EventKind.REQUEUED, attempt.number]
         ]
         assert all(reason.outcome.retried for reason in restarted_for), f"job {job.id} went on after {restarted_for}"
         assert job.restarts == sum(reason.outcome.counts for reason in restarted_for), f"restarts of {job}"

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from jobs.lifecycle.store import JobEnded
 from jobs.lifecycle.submission import Idempotency, IdempotencyConflict
+from jobs.model.preemption import PreemptionCause
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.scheduling import placing
@@ -27,8 +28,8 @@ T = TypeVar("T")
 _MOST_JOBS = 12
 
 hosts = st.sampled_from(["ha", "hb", "hc"])
-which = st.integers(0, 11)
-wishes = st.sampled_from(["cancel", "cancel", "pause", "resume"])
+numbers = st.integers(0, 11)
+requests = st.sampled_from(["cancel", "cancel", "pause", "resume"])
 # Those that use up a restart come more often.
 reasons = st.sampled_from([*EndReason, *[EndReason.RANK_FAILED] * 4]).filter(lambda one: one is not EndReason.CANCELLED)
 specs = st.fixed_dictionaries(
@@ -122,7 +123,7 @@ class Lives(RuleBasedStateMachine):
         self.world.clock.forward(0.001)  # no two jobs are of one age
         body = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
         idempotency = None if key is None else Idempotency(key, body)
-        known = self.keys.get(key) if key else None
+        earlier = self.keys.get(key) if key else None
         try:
             with self.world.begin() as session:
                 answer = submit_once(session, spec, idempotency=idempotency)
@@ -131,11 +132,11 @@ class Lives(RuleBasedStateMachine):
         except Crash:
             return
         except IdempotencyConflict:
-            assert known is not None
-            assert known[0] != spec
+            assert earlier is not None
+            assert earlier[0] != spec
             return
-        assert answer.created == (known is None)
-        assert known is None or known == (spec, answer.job.id)
+        assert answer.created == (earlier is None)
+        assert earlier is None or earlier == (spec, answer.job.id)
         self.audit.specs[answer.job.id] = spec
         if key is not None:
             self.keys[key] = (spec, answer.job.id)
@@ -145,11 +146,11 @@ class Lives(RuleBasedStateMachine):
         for spec in several:
             self.someone_submits(spec, None, crashes=False)
 
-    @rule(number=which, what=wishes)
-    def someone_wishes(self, number: int, what: str) -> None:
+    @rule(number=numbers, request=requests)
+    def someone_asks(self, number: int, request: str) -> None:
         for job_id in pick(list(self.audit.rows.jobs), number):
             with suppress(JobEnded):
-                self.world.wish(what, job_id)
+                self.world.ask(request, job_id)
 
     # Dispatchers
 
@@ -163,15 +164,15 @@ class Lives(RuleBasedStateMachine):
             assert not self.world.hints.launches
             self.audit.look(nothing_happened=True)
 
-    @rule(number=which, what=wishes)
-    def a_dispatcher_passes_while_someone_wishes(self, number: int, what: str) -> None:
-        self.world.at_once(lambda: self.someone_wishes(number, what), self.world.dispatch)
+    @rule(number=numbers, request=requests)
+    def a_dispatcher_passes_while_someone_asks(self, number: int, request: str) -> None:
+        self.world.at_once(lambda: self.someone_asks(number, request), self.world.dispatch)
 
-    @rule(number=which)
+    @rule(number=numbers)
     def an_attempt_is_asked_to_make_room(self, number: int) -> None:
         for attempt in pick(self.audit.rows.live, number):
             with self.world.begin() as session:
-                placing.request_preemption(session, [attempt.id], "for a test")
+                placing.request_preemption(session, [attempt.id], PreemptionCause.drained("hc"))
 
     # Launchers and supervisors
 
@@ -212,53 +213,53 @@ class Lives(RuleBasedStateMachine):
             and self.audit.rows.attempts[one.lease.attempt_id].ended_at is None
         )  # fmt: skip
 
-    @rule(number=which, how=st.sampled_from(["once", "again", "twice at once"]))
+    @rule(number=numbers, how=st.sampled_from(["once", "again", "twice at once"]))
     def a_host_claims(self, number: int, how: str) -> None:
         for attempt in self._unclaimed(number):
             claims = [lambda attempt=attempt: self.world.claim(attempt.id, attempt.host)] * (1 if how == "once" else 2)
             found = self.world.at_once(*claims) if how == "twice at once" else [claim() for claim in claims]
             assert how == "once" or None in found, f"two supervisors own attempt {attempt.id}"
 
-    @rule(number=which)
+    @rule(number=numbers)
     def a_launcher_notes_its_supervisor(self, number: int) -> None:
-        for one in pick([one for one in self.world.supervisors if not one.noted], number):
+        for one in pick([one for one in self.world.supervisors if not one.is_recorded], number):
             self.world.note(one)
 
-    @rule(number=which)
+    @rule(number=numbers)
     def a_first_rank_starts(self, number: int) -> None:
         for one in self.supervisors(number):
             self.world.start(one)
 
-    @rule(number=which, step=st.integers(1, 1000))
+    @rule(number=numbers, step=st.integers(1, 1000))
     def a_batch_is_stored(self, number: int, step: int) -> None:
         for one in self.supervisors(number):
             self.world.progress(one, step)
             self.audit.look()
             assert self.audit.rows.jobs[one.lease.job_id].progress == {"step": step}
 
-    @rule(number=which, reason=reasons, clean=st.booleans())
+    @rule(number=numbers, reason=reasons, clean=st.booleans())
     def an_attempt_ends(self, number: int, reason: EndReason, clean: bool) -> None:
         for one in self.supervisors(number):
             self.world.end(one, reason, clean=clean)
 
-    @rule(number=which)
+    @rule(number=numbers)
     def a_supervisor_obeys(self, number: int) -> None:
         for one in self.supervisors(number):
-            reason = self.world.orders(one)
+            reason = self.world.requested_end(one)
             if reason is not None:
                 self.world.end(one, reason)
 
-    @rule(number=which, reason=reasons)
+    @rule(number=numbers, reason=reasons)
     def an_attempt_ends_while_its_job_is_cancelled(self, number: int, reason: EndReason) -> None:
         for one in self.supervisors(number):
 
             def cancel(job_id: str = one.lease.job_id) -> None:
                 with suppress(JobEnded):
-                    self.world.wish("cancel", job_id)
+                    self.world.ask("cancel", job_id)
 
             self.world.at_once(lambda one=one: self.world.end(one, reason), cancel)
 
-    @rule(number=which)
+    @rule(number=numbers)
     def a_supervisor_dies(self, number: int) -> None:
         for one in pick([one for one in self.world.supervisors if one.alive], number):
             one.alive = False

@@ -15,7 +15,7 @@ from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import NEXT, EndReason, Status
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.histories.machine import SMALL, Lives, pick, which
+from tests.integration.histories.machine import SMALL, Lives, numbers, pick
 from tests.integration.histories.world import Supervisor
 
 _NOT_A_TOKEN = str(UUID(int=0))
@@ -25,7 +25,7 @@ _FORBIDDEN = sorted((source, to) for source in Status for to in Status if to not
 class Histories(Lives):
     """One history, with all that may go wrong in it."""
 
-    @rule(number=which, slot=which)
+    @rule(number=numbers, slot=numbers)
     def a_late_placement_is_refused(self, number: int, slot: int) -> None:
         """A dispatcher was stopped between its decision and its writing; another one was not."""
         self.supervisors(number)  # with slots that are taken
@@ -39,20 +39,20 @@ class Histories(Lives):
                     assert not placing.place(session, [Placement(job.id, (Share(host, (index,)),))], lease_s=60)
                 self.audit.look(nothing_happened=True)
 
-    @rule(number=which)
+    @rule(number=numbers)
     def a_stale_writer_is_refused(self, number: int) -> None:
         """One whose attempt has ended: it was cut off, stopped, or slow."""
         rows = self.audit.rows.attempts
         stale = [one.lease for one in self.world.supervisors if rows[one.lease.attempt_id].ended_at is not None]
         self._are_refused(pick(stale, number))
 
-    @rule(number=which)
+    @rule(number=numbers)
     def a_stranger_is_refused(self, number: int) -> None:
         """One with the wrong token, or with the token of another job."""
         for one in self.supervisors(number):
             self._are_refused([replace(one.lease, token=_NOT_A_TOKEN), replace(one.lease, job_id="another")])
 
-    @rule(number=which, seconds=st.sampled_from([61, 130]))
+    @rule(number=numbers, seconds=st.sampled_from([61, 130]))
     def a_slow_reaper_is_refused(self, number: int, seconds: int) -> None:
         """The database was away, a reaper looked first, and supervisors renewed their leases before it went on."""
         if not self.supervisors(number):
@@ -81,7 +81,7 @@ class Histories(Lives):
         one = Supervisor(lease, "ha")
         return [
             lambda session: leases.renew(session, lease, lease_s=60),
-            lambda session: leases.orders(session, lease),
+            lambda session: leases.stop_requests(session, lease),
             lambda session: leases.fence(session, lease),
             lambda session: leases.fence_expired(session, lease),
             lambda session: leases.end(session, lease, EndReason.COMPLETED),
@@ -92,7 +92,7 @@ class Histories(Lives):
             lambda _: self.world.progress(one, 0),
         ]
 
-    @rule(number=which, change=st.sampled_from(_FORBIDDEN))
+    @rule(number=numbers, change=st.sampled_from(_FORBIDDEN))
     def a_forbidden_transition_is_refused(self, number: int, change: tuple[Status, Status]) -> None:
         source, to = change
         self.audit.look()

@@ -16,7 +16,7 @@ _JOBS = select(
 ).order_by(Job.created_at)  # fmt: skip
 _ATTEMPTS = select(
     Attempt.id, Attempt.job_id, Attempt.number, Attempt.token, Attempt.host, Attempt.shares, Attempt.gpus,
-    Attempt.due_at, Attempt.preempt_requested_at, Attempt.preempted_for, Attempt.lease_expires_at,
+    Attempt.due_at, Attempt.preempt_requested_at, Attempt.preemption.label("preemption"), Attempt.lease_expires_at,
     Attempt.supervisor_pid, Attempt.created_at, Attempt.claimed_at, Attempt.started_at, Attempt.ended_at,
     Attempt.end_reason, Attempt.error,
 ).order_by(Attempt.id)  # fmt: skip

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from jobs.db.engine import Sessions, sessions_for
 from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
 from jobs.lifecycle import leases, store
-from jobs.lifecycle.leases import Abandoned, StaleLease
+from jobs.lifecycle.leases import AbandonedAttempt, StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.hints import Hints
@@ -68,12 +68,12 @@ class _Hints:
 
 @dataclass(eq=False)
 class Supervisor:
-    """A process that believes it owns an attempt. `noted`: its host's agent knows its pid."""
+    """A process that believes it owns an attempt. `is_recorded`: its host's agent knows its pid."""
 
     lease: Lease
     host: str
     alive: bool = True
-    noted: bool = False
+    is_recorded: bool = False
 
 
 @dataclass
@@ -147,9 +147,9 @@ class World:
         with suppress(draining.HostInUse, HostNotFound), self.begin() as session:
             draining.forget(session, name, host_timeout_s=self.settings.host_timeout_s)
 
-    def wish(self, what: str, job_id: str) -> None:
+    def ask(self, request: str, job_id: str) -> None:
         """A person asks for a job to be cancelled, paused or resumed. Raises `JobEnded`."""
-        ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[what]
+        ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[request]
         with self.begin() as session:
             ask(session, job_id)
 
@@ -177,7 +177,7 @@ class World:
         """The launcher writes down which process it started."""
         with self.begin() as session:
             leases.record_supervisor(session, one.lease, ProcessId(one.lease.attempt_id, 1))
-        one.noted = True
+        one.is_recorded = True
 
     def start(self, one: Supervisor) -> None:
         """The first rank is up, as `Intake` stores it. Raises `StaleLease`."""
@@ -203,20 +203,20 @@ class World:
             self.end_in(session, one.lease, reason)
             self._give_back(session, one.lease.attempt_id, one.host, clean=clean)
 
-    def orders(self, one: Supervisor) -> EndReason | None:
-        """What a supervisor ends for because others want it. Raises `StaleLease`."""
+    def requested_end(self, one: Supervisor) -> EndReason | None:
+        """What a supervisor ends its attempt for, because somebody asked it to. Raises `StaleLease`."""
         with self.sessions() as session:
-            orders = leases.orders(session, one.lease)
-        if orders.cancel_requested:
+            requests = leases.stop_requests(session, one.lease)
+        if requests.cancel_requested:
             return EndReason.CANCELLED
-        if orders.pause_requested:
+        if requests.pause_requested:
             return EndReason.PAUSED
-        return EndReason.PREEMPTED if orders.preempted_for is not None else None
+        return EndReason.PREEMPTED if requests.preemption is not None else None
 
     def complete(self, one: Supervisor) -> None:
         """Run to the end, or to where others want it to stop. Raises `StaleLease`."""
         self.start(one)
-        self.end(one, self.orders(one) or EndReason.COMPLETED)
+        self.end(one, self.requested_end(one) or EndReason.COMPLETED)
 
     def end_in(self, session: Session, lease: Lease, reason: EndReason) -> None:
         """End an attempt; once its lease was found good, its job must follow. Raises `StaleLease`."""
@@ -237,7 +237,7 @@ class World:
 
     def tend(self, host: str, *, clean: bool = True) -> None:
         """What a host's agent does in a pass to its attempts; `clean`: their processes can be killed."""
-        gone = {one.lease.attempt_id for one in self.supervisors if one.noted and not one.alive}
+        gone = {one.lease.attempt_id for one in self.supervisors if one.is_recorded and not one.alive}
         holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
         with self.begin() as session:
             registration.beat(session, host)
@@ -253,7 +253,7 @@ class World:
             for attempt_id in ended.all():
                 self._give_back(session, attempt_id, host, clean=clean)
 
-    def abandoned(self) -> list[Abandoned]:
+    def abandoned(self) -> list[AbandonedAttempt]:
         """What a reaper finds."""
         with self.sessions() as session:
             return leases.abandoned(
@@ -262,7 +262,7 @@ class World:
                 claim_timeout_s=self.settings.claim_timeout_s,
             )
 
-    def reap(self, found: list[Abandoned] | None = None) -> None:
+    def reap(self, found: list[AbandonedAttempt] | None = None) -> None:
         """What every agent does to attempts that nobody looks after."""
         for one in self.abandoned() if found is None else found:
             with suppress(StaleLease), self.begin() as session:

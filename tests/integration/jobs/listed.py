@@ -6,7 +6,7 @@ from sqlalchemy import Engine, TextClause, event, text
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import Order
-from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs, revisions
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs, revisions
 from tests.integration.api.given import START
 
 
@@ -38,32 +38,32 @@ def in_one_sort(
         return list(session.scalars(text(query)))
 
 
-def every_id(sessions: Sessions, wanted: JobFilter, order: Order, *, limit: int) -> list[str]:
+def every_id(sessions: Sessions, job_filter: JobFilter, order: Order, *, limit: int) -> list[str]:
     """The ids on all pages."""
-    found: list[str] = []
+    job_ids: list[str] = []
     cursor = None
     with sessions() as session:
         while True:
-            page = list_jobs(session, Wanted(wanted, order, limit, cursor))
-            seen = revisions(session, Wanted(wanted, order, limit, cursor))
-            assert [job.id for job in page.items] == [job.id for job in seen[:limit]]
-            found += [job.id for job in page.items]
+            page = list_jobs(session, ListQuery(job_filter, order, limit, cursor))
+            rows = revisions(session, ListQuery(job_filter, order, limit, cursor))
+            assert [job.id for job in page.items] == [job.id for job in rows[:limit]]
+            job_ids += [job.id for job in page.items]
             if (cursor := page.next_cursor) is None:
-                return found
+                return job_ids
 
 
-def plan_of(sessions: Sessions, engine: Engine, wanted: Wanted) -> tuple[str, int]:
+def plan_of(sessions: Sessions, engine: Engine, page_query: ListQuery) -> tuple[str, int]:
     """How the database finds a page, and how many rows it looked at."""
-    asked: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
-    def hear(*call: Any) -> None:
-        asked.append((call[2], call[3]))
+    def record(*call: Any) -> None:
+        statements.append((call[2], call[3]))
 
-    event.listen(engine, "before_cursor_execute", hear)
+    event.listen(engine, "before_cursor_execute", record)
     with sessions() as session:
-        revisions(session, wanted)
-    event.remove(engine, "before_cursor_execute", hear)
-    statement, values = asked[-1]
+        revisions(session, page_query)
+    event.remove(engine, "before_cursor_execute", record)
+    statement, values = statements[-1]
     with engine.connect() as connection:
         cursor = connection.connection.cursor()
         cursor.execute("SET enable_seqscan = off")  # so few rows are read as fast as an index

@@ -140,7 +140,7 @@ def test_an_end_that_is_rolled_back_changes_nothing(sessions: Sessions) -> None:
     assert given.the_attempt(sessions, lease).ended_at is None
 
 
-def abandoned(sessions: Sessions, **limits: float) -> list[leases.Abandoned]:
+def abandoned(sessions: Sessions, **limits: float) -> list[leases.AbandonedAttempt]:
     with sessions() as session:
         return leases.abandoned(session, **{"host_timeout_s": 30, "claim_timeout_s": 60} | limits)
 

@@ -9,7 +9,7 @@ from jobs.db import text_search
 from jobs.db.engine import Sessions
 from jobs.db.text_search import TooMuchToSearch
 from jobs.lifecycle.list_sorts import Order
-from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
 from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
 
@@ -120,9 +120,9 @@ def test_a_job_written_later_is_found_by_letters_of_any_alphabet(listed: Session
 def test_jobs_that_are_too_many_to_search_are_said_to_be(listed: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     with listed.begin() as session:
         session.execute(text("UPDATE job_texts SET text = repeat(text, 200)"))
-    monkeypatch.setattr(text_search, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
     with listed() as session, pytest.raises(TooMuchToSearch):
-        list_jobs(session, Wanted(JobFilter(search="nobody")))
+        list_jobs(session, ListQuery(JobFilter(search="nobody")))
 
 
 # What a page may be found by.
@@ -147,7 +147,7 @@ def test_the_first_and_late_pages_of_figures_are_found_by_an_index(
     listed: Sessions, engine: Engine, subtests: pytest.Subtests
 ) -> None:
     for (order, statuses), index in PLANS.items():
-        wanted, cursors = Wanted(JobFilter(statuses), order, 100 // (1 + 3 * len(statuses))), [None]
+        wanted, cursors = ListQuery(JobFilter(statuses), order, 100 // (1 + 3 * len(statuses))), [None]
         with listed() as session:
             for _ in range(29):
                 cursors.append(list_jobs(session, replace(wanted, cursor=cursors[-1])).next_cursor)

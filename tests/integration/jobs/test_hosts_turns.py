@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.db.engine import Sessions
-from jobs.scheduling.hosts import turn_s
+from jobs.scheduling.hosts import shared_period_s
 from tests.integration.jobs import given
 
 
@@ -16,4 +16,4 @@ def test_many_hosts_together_look_as_often_as_fifty(
     for number in range(silent):
         given.host_went_silent(sessions, f"h{number}")
     with sessions() as session:
-        assert turn_s(session, 2.0, host_timeout_s=15) == seconds
+        assert shared_period_s(session, 2.0, host_timeout_s=15) == seconds

@@ -12,6 +12,7 @@ from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, pause, request_cancel
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import placing
@@ -117,11 +118,11 @@ def test_a_paused_job_is_not_placed(sessions: Sessions) -> None:
 
 def test_an_attempt_is_asked_once_to_make_room(sessions: Sessions) -> None:
     lease = given.a_running_attempt(sessions)
-    for why in ("job a", "job b"):
+    for job_id in ("a", "b"):
         with sessions.begin() as session:
-            placing.request_preemption(session, [lease.attempt_id], why)
+            placing.request_preemption(session, [lease.attempt_id], PreemptionCause.for_job(job_id))
     with sessions() as session:
-        assert leases.orders(session, lease).preempted_for == "job a"
+        assert leases.stop_requests(session, lease).preemption == PreemptionCause.for_job("a")
     assert given.kinds(sessions, lease.job_id).count(EventKind.PREEMPT_REQUESTED) == 1
 
 
@@ -175,9 +176,9 @@ def test_a_supervisor_is_not_recorded_for_an_attempt_that_has_ended(sessions: Se
 def test_a_supervisor_is_told_of_a_cancel(sessions: Sessions) -> None:
     lease = given.a_claimed_attempt(sessions)
     with sessions.begin() as session:
-        assert not leases.orders(session, lease).cancel_requested
+        assert not leases.stop_requests(session, lease).cancel_requested
         request_cancel(session, lease.job_id)
-        assert leases.orders(session, lease).cancel_requested
+        assert leases.stop_requests(session, lease).cancel_requested
 
 
 @pytest.mark.parametrize("stale", ["ended", "token"])
@@ -192,7 +193,7 @@ def test_a_writer_without_the_lease_is_sent_away(sessions: Sessions, stale: str)
     with sessions() as session:
         for writes in (
             lambda: leases.renew(session, lease, lease_s=1),
-            lambda: leases.orders(session, lease),
+            lambda: leases.stop_requests(session, lease),
             lambda: leases.fence(session, lease),
             lambda: leases.fence_expired(session, lease),
             lambda: leases.end(session, lease, EndReason.COMPLETED),

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import Order
-from jobs.lifecycle.listing import JobFilter, Wanted, list_jobs
+from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
 from tests.integration.api.given import seconds
 from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
@@ -105,9 +105,9 @@ def test_the_first_and_a_late_page_are_found_by_an_index(
             late = None
             with listed() as session:
                 for _ in range(5):  # of a filter that few pass, the last page there is
-                    late = list_jobs(session, Wanted(filter_, order, 10, late)).next_cursor or late
+                    late = list_jobs(session, ListQuery(filter_, order, 10, late)).next_cursor or late
             for cursor in dict.fromkeys((None, late)):
-                plan, rows = plan_of(listed, engine, Wanted(filter_, order, 10, cursor))
+                plan, rows = plan_of(listed, engine, ListQuery(filter_, order, 10, cursor))
                 assert index in plan
                 assert "Seq Scan" not in plan
                 assert rows <= 60, plan  # twice 11 of two statuses, and each once more by its id

@@ -8,9 +8,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import pause, request_cancel
+from jobs.model.preemption import PreemptionCause
 from jobs.model.spec import spec_from
 from jobs.scheduling import placing
-from jobs.scheduling.hosts import lack_of_room
+from jobs.scheduling.hosts import capacity_problem
 from jobs.scheduling.queue import Standing, standings
 from tests.integration.jobs import given
 
@@ -43,7 +44,7 @@ def test_what_is_kept_and_who_leaves_is_told(sessions: Sessions) -> None:
     low = given.an_attempt(sessions, given.a_job(sessions, priority=1))
     urgent, small = given.a_job(sessions, priority=90), given.a_job(sessions, gpus=1)
     with sessions.begin() as session:
-        placing.request_preemption(session, [low.attempt_id], placing.preempted_for(urgent))
+        placing.request_preemption(session, [low.attempt_id], PreemptionCause.for_job(urgent))
         session.execute(update(Host).values(kept_for=urgent))
     assert standing(sessions, urgent, small) == [
         Standing(1, f"waits for job {low.job_id} to save and make room"),
@@ -67,7 +68,7 @@ def test_a_restart_that_makes_do_with_fewer_says_with_how_many(sessions: Session
 def lack(sessions: Sessions, gpus: int, **fields: object) -> str | None:
     spec = spec_from(given.SPEC | {"gpus": gpus} | fields)
     with sessions() as session:
-        return lack_of_room(session, spec)
+        return capacity_problem(session, spec)
 
 
 def test_what_a_cluster_has_no_room_for(sessions: Sessions) -> None:

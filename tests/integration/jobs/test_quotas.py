@@ -21,7 +21,7 @@ from jobs.people.rights import NotAllowed
 from jobs.people.tokens import add_user
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.queue import standings
-from jobs.scheduling.quotas import limited, quotas_of
+from jobs.scheduling.quotas import active_quotas, quotas_of
 from tests.integration.jobs import given
 
 
@@ -160,12 +160,12 @@ def test_ends_of_one_project_that_come_together_are_all_charged(sessions: Sessio
 def test_only_projects_with_a_limit_on_what_runs_are_asked_for(sessions: Sessions) -> None:
     a_project(sessions, "queue-only", max_queued=1)
     with sessions() as session:
-        assert limited(session) == {}
+        assert active_quotas(session) == {}
     a_project(sessions, "slots", max_slots=1)
     a_project(sessions, "hours", max_gpu_hours=0.0)
     with sessions() as session:
-        assert set(limited(session)) == {"slots", "hours"}
-        assert set(limited(session, among={"slots", "default"})) == {"slots"}
+        assert set(active_quotas(session)) == {"slots", "hours"}
+        assert set(active_quotas(session, among={"slots", "default"})) == {"slots"}
 
 
 def reason(sessions: Sessions, job_id: str) -> str:
@@ -223,7 +223,7 @@ def test_a_full_queue_says_how_many_there_are_and_may_be(sessions: Sessions) -> 
     first = submitted(sessions)
     with (
         sessions.begin() as session,
-        pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue, and this is for 2 more"),
+        pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue; this would add 2"),
     ):
         admit(session, "vision", Applicant("me"), jobs=2)
     submitted(sessions)
@@ -241,7 +241,7 @@ def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) 
         projects.add_member(session, "vision", "ada")
     submitted(sessions, "ada")
     submitted(sessions, "root", is_admin=True)
-    with pytest.raises(NotAllowed, match="the project vision takes jobs of its members"):
+    with pytest.raises(NotAllowed, match="the project vision takes jobs only from its members and from admins"):
         submitted(sessions, "eve")
     with sessions.begin() as session:
         projects.change(session, "vision", is_archived=True)

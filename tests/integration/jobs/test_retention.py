@@ -78,10 +78,10 @@ def test_a_batch_that_died_is_done_again(sessions: Sessions) -> None:
 
 def test_one_worker_is_at_it_at_a_time(sessions: Sessions) -> None:
     with sessions.begin() as one, sessions.begin() as other:
-        assert retention.alone(one)
-        assert not retention.alone(other)
+        assert retention.take_lock(one)
+        assert not retention.take_lock(other)
     with sessions.begin() as third:
-        assert retention.alone(third)
+        assert retention.take_lock(third)
         assert third.scalar(text("SHOW lock_timeout")) == "2s"
 
 
@@ -139,7 +139,7 @@ def test_jobs_whose_files_may_go(sessions: Sessions) -> None:
 
     def over() -> set[str]:
         with sessions() as session:
-            return retention.long_over(session, asked, keep_days=30)
+            return retention.ended_long_ago(session, asked, keep_days=30)
 
     assert over() == {old}
     with sessions.begin() as session:

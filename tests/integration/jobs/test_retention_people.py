@@ -35,7 +35,7 @@ def test_entries_are_found_by_their_index(sessions: Sessions) -> None:
     """The oldest are found without reading those that stay."""
     entries(sessions, 1, 2000)
     with sessions.begin() as session:
-        assert retention.alone(session)
+        assert retention.take_lock(session)
         plan = "\n".join(
             session.scalars(
                 text(

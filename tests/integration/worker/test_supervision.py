@@ -23,6 +23,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, JobEvent, MetricBlock, MetricPoint
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
@@ -209,9 +210,9 @@ def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
     one = run(save_s=1)
     one.runs()
     with one.sessions.begin() as session:
-        placing.request_preemption(session, [one.lease.attempt_id], "job x of priority 90")
+        placing.request_preemption(session, [one.lease.attempt_id], PreemptionCause.for_job("x"))
     assert one.ends() is EndReason.PREEMPTED
-    assert one.attempt.error == "job x of priority 90"
+    assert one.attempt.error == "to make room for job x"
     assert (one.paths.root / "saved").exists()
 
 

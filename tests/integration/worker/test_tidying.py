@@ -175,7 +175,7 @@ def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, r
     job_id = a_job(sessions, runs)
     tidier = Retention(sessions, config)
     with sessions.begin() as session:
-        assert retention.alone(session)
+        assert retention.take_lock(session)
         tidier.tidy()
     assert given.count(sessions, LogLine) == 1
     assert left(runs, job_id) == ["artifacts/model.weights.h5"]  # files are each host's own

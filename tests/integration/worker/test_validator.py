@@ -200,7 +200,7 @@ def test_a_host_without_the_files_leaves_them_to_others(
     assert not other.validate_one()
     row = row_of(sessions, row_id)
     assert row.status == "invalid"
-    assert "none of the hosts" in (row.error or "")
+    assert "no host has 'elsewhere' below its data roots" in (row.error or "")
 
 
 def test_three_attempts_that_end_without_a_word_are_enough(
@@ -295,7 +295,7 @@ def test_a_claim_that_was_lost_writes_nothing(registered: Register, sessions: Se
         assert second is not None
         assert not validation.settle(session, first, error="too late")
         assert not validation.renew(session, first, for_s=60)
-        assert not validation.leave(session, first)
+        assert not validation.release(session, first)
         assert validation.settle(session, second, error="because")
     assert row_of(sessions, row_id).error == "because"
 

@@ -82,13 +82,13 @@ def test_a_job_that_is_asked_to_pause_says_so_until_it_ends() -> None:
 
 def test_a_job_is_shown_with_its_slots_and_why_it_made_room() -> None:
     shares = [{"host": "ha", "slots": [0, 1, 2]}, {"host": "hb", "slots": [1]}]
-    attempt = {"shares": shares, "preempted_for": "job 0def"}
+    attempt = {"shares": shares, "preempted_for": "job 0def", "preemption": {"kind": "job", "job": "0def"}}
     told = facts_of(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt))
-    assert (told["slots"], told["preempted"]) == ("ha 0-2, hb 1", "for job 0def")
+    assert (told["slots"], told["preempted"]) == ("ha 0-2, hb 1", "to make room for job 0def")
     assert told["in queue"] == "1st: is next"
     assert told["lost"].startswith("2 attempts")
-    drained = shown(job_details(JOB, NOW, attempt={"preempted_for": "host ha is drained"}))
-    assert "preempted      host ha is drained" in drained
+    moved = {"preempted_for": "host ha is drained", "preemption": {"kind": "host_drained", "host": "ha"}}
+    assert "preempted      because host ha is drained" in shown(job_details(JOB, NOW, attempt=moved))
 
 
 def test_a_job_of_a_study_says_which_of_its_jobs_it_is() -> None:

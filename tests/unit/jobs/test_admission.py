@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from jobs.lifecycle.admission import Site, absent, unsupported, weights_job
+from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, weights_job
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.spec import FieldProblem, Spec, spec_from
 from trainer.data.location import locate
 from trainer.exits import BadData
 
-SITE = Site(data_roots=["/data", "s3://bucket/sets"], models=["acme.nets:wide"])
+SITE = SitePolicy(data_roots=["/data", "s3://bucket/sets"], models=["acme.nets:wide"])
 
 
 def spec_of(dataset: dict[str, Any] | None = None, **fields: Any) -> Spec:
     return spec_from({"dataset": {"source": "digits"} | (dataset or {}), "gpus": 4} | fields)
 
 
-def the_problem(spec: Spec, site: Site = SITE) -> FieldProblem:
+def the_problem(spec: Spec, site: SitePolicy = SITE) -> FieldProblem:
     (problem,) = unsupported(spec, site)
     assert problem.received
     return problem
@@ -28,7 +28,7 @@ def the_problem(spec: Spec, site: Site = SITE) -> FieldProblem:
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_registered_needs_no_operator(dataset: str, model: str) -> None:
     spec = spec_of({"source": dataset, "image_size": [96, 96]}, model=model)
-    assert unsupported(spec, Site()) == []
+    assert unsupported(spec, SitePolicy()) == []
 
 
 @pytest.mark.parametrize(
@@ -110,19 +110,21 @@ def test_a_refusal_says_what_there_is() -> None:
         "no such dataset: neither registered (digits, fashion-mnist, synthetic) nor below the data roots "
         "(/data, s3://bucket/sets)"
     )
-    assert "HORA_DATA_ROOTS is not set" in the_problem(spec_of({"source": "chips"}), Site()).message
+    assert "HORA_DATA_ROOTS is not set" in the_problem(spec_of({"source": "chips"}), SitePolicy()).message
     assert "no such file" in the_problem(spec_of(model={"name": "mlp", "weights": "/mlp.weights.h5"})).message
     assert the_problem(spec_of(model="resnet51")).message.endswith("and from installed packages: acme.nets:wide")
     assert "8x16" in the_problem(spec_of({"source": "synthetic:shape=8x16x1", "augment": ["rotate_90"]})).message
 
 
 def test_a_relative_path_needs_a_folder_among_the_roots() -> None:
-    assert the_problem(spec_of({"source": "chips"}), Site(data_roots=["s3://bucket/sets"])).field == "dataset.source"
+    assert (
+        the_problem(spec_of({"source": "chips"}), SitePolicy(data_roots=["s3://bucket/sets"])).field == "dataset.source"
+    )
 
 
 @pytest.mark.parametrize("root", ["s3://", "s3://me@bucket"])
 def test_a_url_with_a_user_is_refused_below_any_root(root: str) -> None:
-    assert "no user" in the_problem(spec_of({"source": "s3://me@bucket/sets"}), Site(data_roots=[root])).message
+    assert "no user" in the_problem(spec_of({"source": "s3://me@bucket/sets"}), SitePolicy(data_roots=[root])).message
 
 
 def test_everything_is_named_at_once() -> None:
@@ -134,7 +136,7 @@ def test_everything_is_named_at_once() -> None:
 
 
 def missing(spec: Spec, *roots: Path | str) -> list[str]:
-    return [problem.field for problem in absent(spec, Site(data_roots=[str(root) for root in roots]))]
+    return [problem.field for problem in missing_paths(spec, SitePolicy(data_roots=[str(root) for root in roots]))]
 
 
 def test_a_path_that_is_below_no_root_is_told_at_once(tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_the_weights_of_a_job_are_those_of_an_id() -> None:
     ],
 )  # fmt: skip
 def test_the_trainer_lets_no_other_url_through(source: str, root: str) -> None:
-    refused = unsupported(spec_of({"source": source}), Site(data_roots=[root]))
+    refused = unsupported(spec_of({"source": source}), SitePolicy(data_roots=[root]))
     reason = "there is nothing at" if not refused else "is not below the data roots"
     with pytest.raises(BadData, match=reason):
         locate(source, [root], field="dataset.source")

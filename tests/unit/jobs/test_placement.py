@@ -5,8 +5,18 @@ from typing import Any
 
 import pytest
 
-from jobs.scheduling.fitting import HostSlots, Wish
-from jobs.scheduling.placement import RESERVATIONS, Live, Order, Pass, Placement, Preemption, Share, Waiting, place_jobs
+from jobs.scheduling.fitting import HostSlots, SlotRequest
+from jobs.scheduling.placement import (
+    RESERVATIONS,
+    LiveAttempt,
+    Order,
+    Placement,
+    PlacementPass,
+    Preemption,
+    QueuedJob,
+    Share,
+    place_jobs,
+)
 
 
 def host(
@@ -15,8 +25,8 @@ def host(
     return HostSlots(name, kind, tuple(range(free)), free if capacity is None else capacity, peers)
 
 
-def job(name: str, gpus: int, *, priority: int = 50, estimate_s: float | None = None, **wish: Any) -> Waiting:
-    return Waiting(name, order(name, priority), Wish(gpus, **wish), estimate_s)
+def job(name: str, gpus: int, *, priority: int = 50, estimate_s: float | None = None, **request: Any) -> QueuedJob:
+    return QueuedJob(name, order(name, priority), SlotRequest(gpus, **request), estimate_s)
 
 
 def order(name: str, priority: int = 50) -> Order:
@@ -24,15 +34,15 @@ def order(name: str, priority: int = 50) -> Order:
     return (-priority, 0.0, name)
 
 
-def live(number: int, slots: dict[str, int], *, priority: int = 50, name: str = "0", **known: Any) -> Live:
-    return Live(number, order(name, priority), slots, **known)
+def live(number: int, slots: dict[str, int], *, priority: int = 50, name: str = "0", **known: Any) -> LiveAttempt:
+    return LiveAttempt(number, order(name, priority), slots, **known)
 
 
-def where(decided: Pass) -> dict[str, dict[str, int]]:
+def where(decided: PlacementPass) -> dict[str, dict[str, int]]:
     return {one.job_id: {share.host: len(share.slots) for share in one.shares} for one in decided.placements}
 
 
-def placed(queue: list[Waiting], *hosts: HostSlots) -> dict[str, dict[str, int]]:
+def placed(queue: list[QueuedJob], *hosts: HostSlots) -> dict[str, dict[str, int]]:
     return where(place_jobs(queue, hosts))
 
 
@@ -133,12 +143,12 @@ def test_slots_are_taken_by_their_own_index() -> None:
     ]
 
 
-def counted(gpus: int, fewest_gpus: int | None, *capacities: int, **wish: Any) -> int:
+def counted(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any) -> int:
     """How many GPUs a job gets from hosts of these sizes, all of them free; 0 where it waits."""
-    hosts = [host(f"h{number}", size, peers=wish.get("peers")) for number, size in enumerate(capacities)]
+    hosts = [host(f"h{number}", size, peers=request.get("peers")) for number, size in enumerate(capacities)]
     hosts.append(host("cpu", 64, kind="cpu"))
-    wish = {key: value for key, value in wish.items() if key != "peers"}
-    waiting = job("j", gpus, device="gpu", fewest_gpus=fewest_gpus, **wish)
+    request = {key: value for key, value in request.items() if key != "peers"}
+    waiting = job("j", gpus, device="gpu", fewest_gpus=fewest_gpus, **request)
     return sum(one.gpus for one in place_jobs([waiting], hosts).placements)
 
 
@@ -183,7 +193,7 @@ def test_a_job_passes_a_blocked_one_that_it_does_not_delay(
     passing = job("passing", 2, estimate_s=estimate_s)
     decided = place_jobs([LARGE, passing], [BUSY], [live(1, {"ha": 6}, ends_in_s=ends_in_s)])
     assert [(one.job_id, one.due_s) for one in decided.placements] == ([] if due_s is None else [("passing", due_s)])
-    assert decided.kept == {"ha": "large"}
+    assert decided.kept_for == {"ha": "large"}
 
 
 def test_what_comes_before_a_blocked_job_still_goes() -> None:
@@ -197,7 +207,7 @@ def test_a_blocked_job_keeps_only_what_it_needs() -> None:
     decided = place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10), live(2, {"small": 3}, ends_in_s=5)])
     assert where(decided) == {"long": {"ha": 2}, "longer": {"small": 1}, "on-cpu": {"cpu": 1}}
     assert {one.due_s for one in decided.placements} == {None}
-    assert place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10)]).kept == {"ha": "large"}
+    assert place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10)]).kept_for == {"ha": "large"}
 
 
 def test_what_is_spare_is_given_once() -> None:
@@ -209,9 +219,9 @@ def test_what_is_spare_is_given_once() -> None:
 def test_slots_are_kept_where_they_come_free_first() -> None:
     hosts = [host("ha", 4, capacity=8, peers=None), host("hb", 4, capacity=8, peers=None)]
     busy = [live(1, {"ha": 4}, ends_in_s=50), live(2, {"hb": 4}, ends_in_s=20)]
-    assert place_jobs([LARGE], hosts, busy).kept == {"hb": "large"}
+    assert place_jobs([LARGE], hosts, busy).kept_for == {"hb": "large"}
     unknown = [replace(busy[0], ends_in_s=None), replace(busy[1], ends_in_s=None)]
-    assert place_jobs([LARGE], hosts, unknown).kept == {"ha": "large"}  # the older one is taken to end first
+    assert place_jobs([LARGE], hosts, unknown).kept_for == {"ha": "large"}  # the older one is taken to end first
 
 
 def test_what_was_placed_in_the_same_pass_is_counted_too() -> None:
@@ -226,14 +236,14 @@ def test_slots_are_kept_for_the_first_few_blocked_jobs_one_after_the_other() -> 
     queue = [job(f"large{number}", 8, estimate_s=10) for number in range(RESERVATIONS + 1)]
     decided = place_jobs(queue, [host("ha", 1, capacity=8)], [live(1, {"ha": 7}, ends_in_s=5)])
     assert [one.at_s for one in decided.reservations] == [5 + 10 * number for number in range(RESERVATIONS)]
-    assert decided.kept == {"ha": "large0"}
+    assert decided.kept_for == {"ha": "large0"}
 
 
 def test_a_job_behind_one_that_waits_without_end_keeps_nothing_on_its_hosts() -> None:
     queue = [LARGE_FOR_EVER, job("larger", 8), job("elsewhere", 4, device="cpu"), job("short", 1, estimate_s=5)]
     hosts = [host("ha", 1, capacity=8), host("hc", 1, capacity=4, kind="cpu")]
     decided = place_jobs(queue, hosts, [live(1, {"ha": 7}, ends_in_s=5), live(2, {"hc": 3})])
-    assert decided.kept == {"ha": "large", "hc": "elsewhere"}
+    assert decided.kept_for == {"ha": "large", "hc": "elsewhere"}
     assert where(decided) == {"short": {"ha": 1}}
 
 
@@ -244,7 +254,7 @@ def test_a_job_that_no_hosts_can_hold_keeps_nobody_waiting() -> None:
     }
 
 
-def asked(queue: list[Waiting], hosts: list[HostSlots], *attempts: Live) -> list[Preemption]:
+def preemptions_of(queue: list[QueuedJob], hosts: list[HostSlots], *attempts: LiveAttempt) -> list[Preemption]:
     return place_jobs(queue, hosts, attempts).preemptions
 
 
@@ -254,14 +264,14 @@ FULL = [host("ha", 0, capacity=4), host("hb", 0, capacity=4)]
 
 def test_the_lowest_priority_makes_room_and_of_that_the_youngest() -> None:
     attempts = [live(1, {"ha": 4}, priority=10), live(2, {"hb": 4}, priority=20)]
-    assert asked([URGENT], FULL, *attempts) == [Preemption("urgent", (1,))]
+    assert preemptions_of([URGENT], FULL, *attempts) == [Preemption("urgent", (1,))]
     attempts = [live(1, {"ha": 4}), live(2, {"hb": 4})]
-    assert asked([URGENT], FULL, *attempts) == [Preemption("urgent", (2,))]
+    assert preemptions_of([URGENT], FULL, *attempts) == [Preemption("urgent", (2,))]
 
 
 def test_only_a_lower_priority_makes_room() -> None:
     attempts = [live(1, {"ha": 4}, priority=90), live(2, {"hb": 4}, priority=91)]
-    assert asked([URGENT], FULL, *attempts) == []
+    assert preemptions_of([URGENT], FULL, *attempts) == []
 
 
 def test_nobody_makes_room_that_need_not() -> None:
@@ -272,22 +282,22 @@ def test_nobody_makes_room_that_need_not() -> None:
         live(3, {"ha": 2}, priority=3),
         live(4, {"hb": 3}),
     ]
-    assert asked([URGENT], hosts, *attempts) == [Preemption("urgent", (2, 3))]
-    assert asked([job("urgent", 3, priority=90)], hosts, *attempts) == [Preemption("urgent", (3,))]
+    assert preemptions_of([URGENT], hosts, *attempts) == [Preemption("urgent", (2, 3))]
+    assert preemptions_of([job("urgent", 3, priority=90)], hosts, *attempts) == [Preemption("urgent", (3,))]
 
 
 def test_nobody_makes_room_for_a_job_that_it_cannot_help() -> None:
     attempts = [live(1, {"ha": 2}, priority=10), live(2, {"ha": 2}, priority=90), live(3, {}, priority=10)]
     alone = [host("ha", 0, capacity=4)]
-    assert asked([job("urgent", 3, priority=90)], alone, *attempts) == []
-    assert asked([job("giant", 5, priority=90)], alone, *attempts) == []
+    assert preemptions_of([job("urgent", 3, priority=90)], alone, *attempts) == []
+    assert preemptions_of([job("giant", 5, priority=90)], alone, *attempts) == []
 
 
 def test_what_leaves_anyway_is_enough() -> None:
     attempts = [live(1, {"ha": 4}, priority=99, leaving=True), live(2, {"hb": 4}, priority=10)]
     decided = place_jobs([URGENT, job("later", 4, priority=80)], FULL, attempts)
     assert decided.preemptions == [Preemption("later", (2,))]
-    assert decided.kept == {"ha": "urgent", "hb": "later"}
+    assert decided.kept_for == {"ha": "urgent", "hb": "later"}
 
 
 def test_what_was_made_room_for_is_left_to_that_job() -> None:
@@ -302,6 +312,6 @@ def test_what_was_made_room_for_is_left_to_that_job() -> None:
 def test_an_attempt_that_overstays_makes_room_for_those_it_passed() -> None:
     late = live(1, {"ha": 4}, name="b", overdue=True)
     alone = [host("ha", 0, capacity=4)]
-    assert asked([job("a", 4)], alone, late) == [Preemption("a", (1,))]
-    assert asked([job("c", 4)], alone, late) == []  # it was there first
-    assert asked([job("a", 4)], alone, replace(late, overdue=False)) == []
+    assert preemptions_of([job("a", 4)], alone, late) == [Preemption("a", (1,))]
+    assert preemptions_of([job("c", 4)], alone, late) == []  # it was there first
+    assert preemptions_of([job("a", 4)], alone, replace(late, overdue=False)) == []

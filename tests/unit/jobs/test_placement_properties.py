@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.scheduling.fitting import HostSlots, Wish
-from jobs.scheduling.placement import Live, Pass, Waiting, place_jobs
+from jobs.scheduling.fitting import HostSlots, SlotRequest
+from jobs.scheduling.placement import LiveAttempt, PlacementPass, QueuedJob, place_jobs
 
 KINDS = st.sampled_from(["gpu", "cpu"])
 HOSTS = st.lists(
@@ -22,7 +22,7 @@ HOSTS = st.lists(
     ]
 )
 WISHES = st.builds(
-    Wish,
+    SlotRequest,
     gpus=st.integers(1, 12),
     device=st.sampled_from(["auto", "gpu", "cpu"]),
     placement=st.sampled_from(["pack", "single_host", "spread"]),
@@ -32,7 +32,7 @@ ESTIMATES = st.none() | st.integers(1, 20).map(float)
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[Waiting], list[HostSlots], list[Live]]:
+def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]:
     """A queue, hosts, and attempts that hold all their leased slots."""
     hosts = draw(HOSTS)
     priorities = st.integers(0, 3)
@@ -44,27 +44,27 @@ def clusters(draw: st.DrawFn) -> tuple[list[Waiting], list[HostSlots], list[Live
             left -= held
             order = (-draw(priorities), 0.0, f"a{number}.{left}")
             attempts.append(
-                Live(
+                LiveAttempt(
                     len(attempts), order, {one.host: held}, draw(ESTIMATES), leaving=draw(st.booleans()),
                     overdue=draw(st.booleans()),
                 )
             )  # fmt: skip
     queue = [
-        Waiting(f"j{number}", (-draw(priorities), 1.0, f"j{number}"), wish, draw(ESTIMATES))
-        for number, wish in enumerate(draw(st.lists(WISHES, max_size=12)))
+        QueuedJob(f"j{number}", (-draw(priorities), 1.0, f"j{number}"), request, draw(ESTIMATES))
+        for number, request in enumerate(draw(st.lists(WISHES, max_size=12)))
     ]
     return sorted(queue, key=lambda job: job.order), hosts, attempts
 
 
-def holds(wish: Wish, hosts: Sequence[HostSlots], free: Mapping[str, int]) -> bool:
+def holds(request: SlotRequest, hosts: Sequence[HostSlots], free: Mapping[str, int]) -> bool:
     """Whether so many free slots hold a job, tried the long way."""
     for kind in ("gpu", "cpu"):
-        for number in range(1, wish.gpus + 1):
-            if wish.gpus % number or (number > 1 and wish.placement == "single_host"):
+        for number in range(1, request.gpus + 1):
+            if request.gpus % number or (number > 1 and request.placement == "single_host"):
                 continue
             room = [
                 one for one in hosts
-                if one.kind == kind and wish.device in ("auto", kind) and free[one.host] >= wish.gpus // number
+                if one.kind == kind and request.device in ("auto", kind) and free[one.host] >= request.gpus // number
             ]  # fmt: skip
             together = Counter(one.peers for one in room if one.peers is not None)
             if (number == 1 and room) or max(together.values(), default=0) >= number:
@@ -73,28 +73,30 @@ def holds(wish: Wish, hosts: Sequence[HostSlots], free: Mapping[str, int]) -> bo
 
 
 @given(clusters())
-def test_no_slot_is_given_twice_and_no_job_half(given_: tuple[list[Waiting], list[HostSlots], list[Live]]) -> None:
+def test_no_slot_is_given_twice_and_no_job_half(
+    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
+) -> None:
     queue, hosts, attempts = given_
     by_name = {one.host: one for one in hosts}
-    wanted = {one.job_id: one.wish for one in queue}
+    wanted = {one.job_id: one.request for one in queue}
     placements = place_jobs(queue, hosts, attempts).placements
     taken = Counter(slot for one in placements for slot in one.slots)
     assert set(taken.values()) <= {1}
     assert len({one.job_id for one in placements}) == len(placements)
     for one in placements:
-        wish, used = wanted[one.job_id], [by_name[share.host] for share in one.shares]
-        assert one.gpus == wish.gpus
+        request, used = wanted[one.job_id], [by_name[share.host] for share in one.shares]
+        assert one.gpus == request.gpus
         assert len({len(share.slots) for share in one.shares}) == 1
         assert len({host.host for host in used}) == len(used)
         assert all(set(share.slots) <= set(by_name[share.host].free) for share in one.shares)
-        assert {host.kind for host in used} <= ({"gpu", "cpu"} if wish.device == "auto" else {wish.device})
+        assert {host.kind for host in used} <= ({"gpu", "cpu"} if request.device == "auto" else {request.device})
         assert len({host.kind for host in used}) == 1
-        assert len(used) == 1 or (wish.placement != "single_host" and len({host.peers for host in used}) == 1)
+        assert len(used) == 1 or (request.placement != "single_host" and len({host.peers for host in used}) == 1)
         assert len(used) == 1 or used[0].peers is not None
 
 
 @given(clusters())
-def test_what_could_go_first_goes(given_: tuple[list[Waiting], list[HostSlots], list[Live]]) -> None:
+def test_what_could_go_first_goes(given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]) -> None:
     """The head of the queue is placed whenever it fits, and blocked only where it could fit one day."""
     queue, hosts, attempts = given_
     if not queue:
@@ -102,13 +104,13 @@ def test_what_could_go_first_goes(given_: tuple[list[Waiting], list[HostSlots], 
     head, decided = queue[0], place_jobs(queue[:1], hosts, attempts)
     free = {one.host: len(one.free) for one in hosts}
     capacity = {one.host: one.capacity for one in hosts}
-    assert bool(decided.placements) == holds(head.wish, hosts, free)
-    assert bool(decided.placements or decided.reservations) == holds(head.wish, hosts, capacity)
+    assert bool(decided.placements) == holds(head.request, hosts, free)
+    assert bool(decided.placements or decided.reservations) == holds(head.request, hosts, capacity)
 
 
 @settings(max_examples=300)
 @given(clusters())
-def test_only_those_make_room_that_must(given_: tuple[list[Waiting], list[HostSlots], list[Live]]) -> None:
+def test_only_those_make_room_that_must(given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]) -> None:
     queue, hosts, attempts = given_
     if not queue:
         return
@@ -128,7 +130,7 @@ def test_only_those_make_room_that_must(given_: tuple[list[Waiting], list[HostSl
         free = Counter(soon)
         for one in may:
             free.update(one.slots if one.attempt_id in leaving else {})
-        return holds(head.wish, hosts, free)
+        return holds(head.request, hosts, free)
 
     if asked:
         assert not helps(set())
@@ -145,11 +147,11 @@ class Cluster:
     hosts: list[HostSlots]
     known: bool  # whether one knows how long jobs take
     now: int = 0
-    running: dict[int, tuple[Waiting, Mapping[str, int], int]] = field(default_factory=dict)
+    running: dict[int, tuple[QueuedJob, Mapping[str, int], int]] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     promised: dict[str, float] = field(default_factory=dict)  # by when the first blocked job starts at the latest
 
-    def look(self, queue: list[Waiting], durations: Mapping[str, int]) -> Pass:
+    def look(self, queue: list[QueuedJob], durations: Mapping[str, int]) -> PlacementPass:
         """One pass, and what it places begins."""
         self.running = {number: one for number, one in self.running.items() if one[2] > self.now}
         used = Counter[str]()
@@ -159,7 +161,7 @@ class Cluster:
             HostSlots(one.host, one.kind, one.free[used[one.host] :], one.capacity, one.peers) for one in self.hosts
         ]
         attempts = [
-            Live(number, job.order, slots, float(end - self.now) if self.known else None)
+            LiveAttempt(number, job.order, slots, float(end - self.now) if self.known else None)
             for number, (job, slots, end) in self.running.items()
         ]
         decided = place_jobs(queue, hosts, attempts)
@@ -190,14 +192,16 @@ def test_a_blocked_job_starts_when_it_was_foreseen_and_all_are_served(
     """With estimates that hold: by the time foreseen. Without: when what ran as it became the first has ended."""
     cluster = Cluster([HostSlots(f"h{n}", "gpu", tuple(range(size)), size, "a") for n, size in enumerate(sizes)], known)
     durations = {f"j{number:02}": lasts for number, (_, _, lasts, _) in enumerate(jobs)}
-    arrivals: dict[int, list[Waiting]] = {}
+    arrivals: dict[int, list[QueuedJob]] = {}
     at = 0
     for number, (after, gpus, lasts, placement) in enumerate(jobs):
         at += after
         estimate_s = float(lasts) if known else None
-        job = Waiting(f"j{number:02}", (-50, float(at), f"j{number:02}"), Wish(gpus, placement=placement), estimate_s)
+        job = QueuedJob(
+            f"j{number:02}", (-50, float(at), f"j{number:02}"), SlotRequest(gpus, placement=placement), estimate_s
+        )
         arrivals.setdefault(at, []).append(job)
-    queue: list[Waiting] = []
+    queue: list[QueuedJob] = []
     for now in range(at + sum(durations.values()) + 1):
         cluster.now = now
         queue += arrivals.get(now, [])
@@ -209,4 +213,4 @@ def test_a_blocked_job_starts_when_it_was_foreseen_and_all_are_served(
     for job_id, latest in cluster.promised.items():
         assert cluster.started[job_id] <= latest
     capacity = {one.host: one.capacity for one in cluster.hosts}
-    assert [job.job_id for job in queue if holds(job.wish, cluster.hosts, capacity)] == []
+    assert [job.job_id for job in queue if holds(job.request, cluster.hosts, capacity)] == []

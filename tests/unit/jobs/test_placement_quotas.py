@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.scheduling.allowances import Allowances, Quota
-from jobs.scheduling.fitting import Cluster, HostSlots, Wish
-from jobs.scheduling.placement import Live, Waiting, place_jobs
+from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
+from jobs.scheduling.placement import LiveAttempt, QueuedJob, place_jobs
 
 RENEWS_AT = datetime(2030, 2, 1, tzinfo=UTC)
 
@@ -23,12 +23,12 @@ def host(name: str, free: int, capacity: int | None = None) -> HostSlots:
     return HostSlots(name, "gpu", tuple(range(free)), free if capacity is None else capacity)
 
 
-def job(name: str, gpus: int, project: str = "p", priority: int = 50, estimate_s: float | None = None) -> Waiting:
-    return Waiting(name, (-priority, 0.0, name), Wish(gpus), estimate_s, project)
+def job(name: str, gpus: int, project: str = "p", priority: int = 50, estimate_s: float | None = None) -> QueuedJob:
+    return QueuedJob(name, (-priority, 0.0, name), SlotRequest(gpus), estimate_s, project)
 
 
 def placed(
-    queue: Sequence[Waiting], *hosts: HostSlots, quotas: Sequence[Quota], live: Sequence[Live] = ()
+    queue: Sequence[QueuedJob], *hosts: HostSlots, quotas: Sequence[Quota], live: Sequence[LiveAttempt] = ()
 ) -> list[str]:
     return [one.job_id for one in place_jobs(queue, hosts, live, quotas).placements]
 
@@ -57,7 +57,7 @@ def test_a_smaller_job_does_not_pass_one_of_its_project_that_the_quota_keeps() -
 
 def test_a_job_that_waits_for_slots_keeps_its_part_of_the_quota() -> None:
     """Else small jobs of its project would use that up again and again, whenever its slots come free."""
-    ends_soon = Live(1, (-50, 0.0, "x"), {"h": 3}, 10.0)
+    ends_soon = LiveAttempt(1, (-50, 0.0, "x"), {"h": 3}, 10.0)
     queue = [job("large", 4), job("small", 1)]
     hosts = [host("h", 1, 4), host("other", 2)]
     decided = place_jobs(queue, hosts, [ends_soon], [quota(max_slots=4)])
@@ -75,11 +75,11 @@ def test_a_job_that_no_host_could_hold_keeps_no_part_of_the_quota() -> None:
 
 
 def test_nobody_makes_room_for_a_job_that_its_quota_keeps() -> None:
-    humble = Live(1, (-10, 0.0, "x"), {"h": 4})
+    humble = LiveAttempt(1, (-10, 0.0, "x"), {"h": 4})
     queue = [job("urgent", 4, priority=90)]
     assert place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4)]).preemptions != []
     decided = place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4, slots=1)])
-    assert (decided.preemptions, decided.reservations, decided.kept) == ([], [], {})
+    assert (decided.preemptions, decided.reservations, decided.kept_for) == ([], [], {})
 
 
 def test_jobs_that_a_quota_keeps_are_not_counted_as_looked_at() -> None:
@@ -109,11 +109,11 @@ JOBS = st.lists(
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[Waiting], list[HostSlots], list[Live]]:
+def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]:
     """A queue, hosts, and an attempt on each that is not free, which holds the rest of it."""
     hosts = draw(HOSTS)
     live = [
-        Live(number, (-draw(st.integers(0, 3)), 0.0, f"a{number}"), {one.host: held}, draw(ESTIMATES))
+        LiveAttempt(number, (-draw(st.integers(0, 3)), 0.0, f"a{number}"), {one.host: held}, draw(ESTIMATES))
         for number, one in enumerate(hosts)
         if (held := one.capacity - len(one.free))
     ]
@@ -123,7 +123,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Waiting], list[HostSlots], list[Live
 @settings(max_examples=300)
 @given(clusters(), QUOTAS)
 def test_no_quota_is_exceeded_and_none_passes_the_first_that_it_keeps(
-    given_: tuple[list[Waiting], list[HostSlots], list[Live]], quotas: tuple[Quota, ...]
+    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
 ) -> None:
     queue, hosts, live = given_
     cluster = Cluster(hosts)
@@ -138,22 +138,24 @@ def test_no_quota_is_exceeded_and_none_passes_the_first_that_it_keeps(
         assert got <= left
         wanted = 0
         for one in jobs:
-            if one.wish.gpus > limit.max_slots or cluster.attainable(one.wish) is None:
+            if one.request.gpus > limit.max_slots or cluster.attainable(one.request) is None:
                 assert one.job_id not in given_out
                 continue
-            wanted += one.wish.gpus
+            wanted += one.request.gpus
             assert wanted <= left or one.job_id not in given_out
 
 
 @settings(max_examples=300)
 @given(clusters(), QUOTAS)
 def test_what_a_quota_keeps_is_to_all_others_as_if_it_were_not_there(
-    given_: tuple[list[Waiting], list[HostSlots], list[Live]], quotas: tuple[Quota, ...]
+    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
 ) -> None:
     queue, hosts, live = given_
     cluster, allowances = Cluster(hosts), Allowances(quotas)
-    within = [one for one in queue if cluster.attainable(one.wish) and allowances.take(one.project, one.wish.gpus)]
+    within = [
+        one for one in queue if cluster.attainable(one.request) and allowances.take(one.project, one.request.gpus)
+    ]
     decided, without = place_jobs(queue, hosts, live, quotas), place_jobs(within, hosts, live)
     assert decided.placements == without.placements
     assert decided.preemptions == without.preemptions
-    assert decided.kept == without.kept
+    assert decided.kept_for == without.kept_for

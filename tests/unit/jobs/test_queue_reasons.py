@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from jobs.scheduling.allowances import Quota
-from jobs.scheduling.fitting import HostSlots, Wish
-from jobs.scheduling.placement_rows import KnownHost
+from jobs.scheduling.fitting import HostSlots, SlotRequest
+from jobs.scheduling.placement_rows import RegisteredHost
 from jobs.scheduling.queue import WaitsFor, explain
 
 
-def host(name: str, free: int, capacity: int = 4, **values: Any) -> KnownHost:
+def host(name: str, free: int, capacity: int = 4, **values: Any) -> RegisteredHost:
     slots = HostSlots(name, values.pop("kind", "cpu"), tuple(range(free)), capacity, values.pop("peers", None))
-    return KnownHost(slots, **{"alive": True, "drained": False, "kept_for": None} | values)
+    return RegisteredHost(slots, **{"alive": True, "drained": False, "kept_for": None} | values)
 
 
-def why(gpus: int, *hosts: KnownHost, waits_for: WaitsFor | None = None, **wish: Any) -> str:
-    return explain("j", Wish(gpus, **wish), hosts, waits_for or WaitsFor())
+def why(gpus: int, *hosts: RegisteredHost, waits_for: WaitsFor | None = None, **request: Any) -> str:
+    return explain("j", SlotRequest(gpus, **request), hosts, waits_for or WaitsFor())
 
 
 def limited(slots: int = 0, max_slots: int | None = None, ahead: int = 0, **hours: Any) -> WaitsFor:

@@ -132,6 +132,30 @@ def test_a_probe_doubles_its_batches(probe: dict[str, int], batches: list[int]) 
     assert spec.probe.batches == batches
 
 
+@pytest.mark.parametrize(
+    ("field", "document", "message"),
+    [
+        ("epcohs", {"epcohs": 3}, "no such field `epcohs`; did you mean `epochs`?"),
+        (
+            "early_stopping.patiance",
+            {"early_stopping": {"patiance": 1}},
+            "no such field `patiance`; did you mean `patience`?",
+        ),
+        (
+            "dataset.sorce",
+            {"dataset": {"source": "digits", "sorce": "a"}},
+            "no such field `sorce`; did you mean `source`?",
+        ),
+        ("colour", {"colour": "red"}, "no such field `colour`"),
+    ],
+)
+def test_an_unknown_field_is_named_with_the_one_that_was_meant(
+    field: str, document: dict[str, Any], message: str
+) -> None:
+    (problem,) = problems_of(smallest(**document))
+    assert (problem.field, problem.message) == (field, message)
+
+
 def test_null_turns_early_stopping_off() -> None:
     assert parse_spec(json.dumps(smallest(early_stopping=None))).early_stopping is None
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from jobs.lifecycle.leases import Orders
+from jobs.lifecycle.leases import StopRequests
+from jobs.model.preemption import PreemptionCause
 from jobs.model.records import ExitReason, RankExited
 from jobs.model.states import EndReason
-from worker.attempt.verdict import Verdict, ordered, verdict
+from worker.attempt.verdict import Verdict, requested_end, verdict
 
 
 def judged(
@@ -34,6 +35,7 @@ def judged(
 
 
 E = ExitReason
+FOR_JOB_X = PreemptionCause.for_job("x")
 
 
 def test_all_ranks_completed() -> None:
@@ -138,13 +140,22 @@ def test_ranks_whose_lease_was_not_extended_have_not_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("orders", "told"),
+    ("requests", "end"),
     [
-        (Orders(cancel_requested=False), None),
-        (Orders(cancel_requested=False, preempted_for="job x"), Verdict(EndReason.PREEMPTED, "job x")),
-        (Orders(cancel_requested=False, pause_requested=True, preempted_for="job x"), Verdict(EndReason.PAUSED)),
-        (Orders(cancel_requested=True, pause_requested=True, preempted_for="job x"), Verdict(EndReason.CANCELLED)),
+        (StopRequests(cancel_requested=False), None),
+        (
+            StopRequests(cancel_requested=False, preemption=FOR_JOB_X),
+            Verdict(EndReason.PREEMPTED, "to make room for job x"),
+        ),
+        (
+            StopRequests(cancel_requested=False, preemption=PreemptionCause.drained("ha")),
+            Verdict(EndReason.PREEMPTED, "because host ha is drained"),
+        ),
+        (StopRequests(cancel_requested=False, pause_requested=True, preemption=FOR_JOB_X), Verdict(EndReason.PAUSED)),
+        (StopRequests(cancel_requested=True, pause_requested=True, preemption=FOR_JOB_X), Verdict(EndReason.CANCELLED)),
     ],
 )
-def test_a_cancel_comes_before_a_pause_and_a_pause_before_making_room(orders: Orders, told: Verdict | None) -> None:
-    assert ordered(orders) == told
+def test_a_cancel_comes_before_a_pause_and_a_pause_before_making_room(
+    requests: StopRequests, end: Verdict | None
+) -> None:
+    assert requested_end(requests) == end

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { meaningOf, ordinal } from "./reasons.ts";
+import { meaningOf, ordinal, preemptionOf } from "./reasons.ts";
 
 test("places in a queue are told as people do", () => {
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 102, 111, 1003].map(ordinal), [
@@ -16,6 +16,15 @@ test("places in a queue are told as people do", () => {
     "111th",
     "1,003rd",
   ]);
+});
+
+test("a preemption says what the slots are needed for", () => {
+  assert.equal(preemptionOf({ kind: "job", job: "0abc", host: null }), "preempted to make room for job 0abc");
+  assert.equal(preemptionOf({ kind: "host_drained", job: null, host: "ha" }), "moved because host ha is drained");
+  assert.equal(
+    preemptionOf({ kind: "host_shutting_down", job: null, host: "ha" }),
+    "moved because host ha is shutting down",
+  );
 });
 
 test("a failure says what to do, a success does not", () => {

@@ -1,6 +1,6 @@
 // What the words of the api mean, in sentences: why an attempt ended and what to do then. Used by the parts of a job's page.
 
-import type { Attempt, EndReason } from "../../api/types.ts";
+import type { Attempt, EndReason, Preemption } from "../../api/types.ts";
 import { words } from "../../format.ts";
 
 interface Meaning {
@@ -60,6 +60,23 @@ export function meaningOf(reason: EndReason): Meaning {
 /** Why an attempt ended, in a word or two; that it did not. */
 export function endOf(attempt: Attempt): string {
   return attempt.end_reason === null ? "live" : words(attempt.end_reason);
+}
+
+/** Why an attempt was asked to release its slots, to go on after a verb: to make room for job 0abc. */
+export function causeOf({ kind, job, host }: Preemption): string {
+  switch (kind) {
+    case "job":
+      return `to make room for job ${job}`;
+    case "host_drained":
+      return `because host ${host} is drained`;
+    case "host_shutting_down":
+      return `because host ${host} is shutting down`;
+  }
+}
+
+/** What became of an attempt that was asked to release its slots: moved because host ha is drained. */
+export function preemptionOf(preemption: Preemption): string {
+  return `${preemption.kind === "job" ? "preempted" : "moved"} ${causeOf(preemption)}`;
 }
 
 /** A place in a queue as people say it: 1st, 2nd, 3rd, 11th. */

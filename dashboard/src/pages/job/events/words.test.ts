@@ -28,6 +28,12 @@ test("each line of a history says in words what happened", () => {
     detailOf(event("checkpoint_saved", { epoch: 1, step: 1042, duration_s: 0.5 })),
     "epoch 1, step 1,042, in 500 ms",
   );
+  const drained = { kind: "host_drained", job: null, host: "ha" };
+  assert.equal(
+    detailOf(event("preempt_requested", { for: "host ha is drained", cause: drained })),
+    "because host ha is drained",
+  );
+  assert.equal(detailOf(event("preempt_requested", { for: "job 0abc" })), "for job 0abc");
 });
 
 test("an end says its reason once, and the error as it is", () => {

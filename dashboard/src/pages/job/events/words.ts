@@ -1,8 +1,9 @@
 // The lines of a job's history in words. Used by `events.tsx`.
 
-import type { JobEvent } from "../../../api/types.ts";
+import type { JobEvent, Preemption } from "../../../api/types.ts";
 import { number, words } from "../../../format.ts";
 import { figureOf } from "../analysis/evidence.ts";
+import { causeOf } from "../reasons.ts";
 
 type Data = Readonly<Record<string, unknown>>;
 
@@ -19,7 +20,7 @@ const KINDS: Record<JobEvent["kind"], string> = {
   cancel_requested: "Asked to end",
   pause_requested: "Asked to pause",
   resumed: "Resumed",
-  preempt_requested: "Asked to make room",
+  preempt_requested: "Asked to release its slots",
   ended: "Ended",
 };
 
@@ -53,7 +54,7 @@ export function detailOf({ kind, data }: JobEvent): string {
     case "checkpoint_saved":
       return `epoch ${data["epoch"]}, step ${number(data["step"] as number)}, in ${figureOf("duration_s", data["duration_s"])}`;
     case "preempt_requested":
-      return `for ${data["for"]}`;
+      return data["cause"] ? causeOf(data["cause"] as Preemption) : `for ${data["for"]}`; // older services wrote no cause
     case "attempt_ended":
     case "ended":
       return [data["status"], data["end_reason"] !== data["status"] ? data["end_reason"] : null, data["error"]]

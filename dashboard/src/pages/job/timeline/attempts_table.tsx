@@ -2,7 +2,7 @@
 
 import type { Attempt } from "../../../api/types.ts";
 import { duration, moment, words } from "../../../format.ts";
-import { endOf } from "../reasons.ts";
+import { endOf, preemptionOf } from "../reasons.ts";
 import { type Column, RowsTable } from "../rows_table.tsx";
 import { lengthOf, type Phase, type Segment, setUpParts } from "./segments.ts";
 import styles from "./timeline.module.css";
@@ -54,7 +54,10 @@ function setUpTold({ setup }: Attempt): string {
 }
 
 function ending(attempt: Attempt) {
-  const more = [attempt.error, attempt.preempted_for && `for ${attempt.preempted_for}`].filter(Boolean);
+  const { error, preemption } = attempt;
+  if (preemption && attempt.end_reason === "preempted")
+    return <div class={styles["why"]}>{preemptionOf(preemption)}</div>;
+  const more = [error, preemption && preemptionOf(preemption)].filter(Boolean);
   return (
     <div class={styles["why"]}>
       {endOf(attempt)}
