@@ -9,7 +9,6 @@ is tried again in the next pass: the heartbeat and the other attempts go on.
 import logging
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -40,6 +39,7 @@ from worker.host.gpus import Gpu
 from worker.host.inventory import Place, host_info
 from worker.host.sshd import Sshd
 from worker.host.topology import gpu_info
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 _STUCK_S = 0.5  # a process that outlives its kill for longer is for the next pass: the heartbeat must not wait
@@ -52,7 +52,7 @@ def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
     return [SlotInfo(index, "cpu", "CPU share") for index in range(cpu_slots)]
 
 
-class Agent(threading.Thread):
+class Agent(PeriodicThread):
     """Reconciles until it is stopped."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Agent(threading.Thread):
         gpus: list[Gpu],
         door: Sshd | None = None,
     ) -> None:
-        super().__init__(name="agent", daemon=True)
+        super().__init__("agent", period_s=settings.reconcile_period_s, rests_first=False)
         self._sessions = sessions
         self._settings = settings
         self._launcher = launcher
@@ -74,32 +74,21 @@ class Agent(threading.Thread):
         self._gpu_info = gpu_info(gpus)
         self._door = door
         self._place: Place | None = None  # as it is registered
-        self._stopped = threading.Event()
         self._in_contact_since: float | None = None
         self._beaten_at = 0.0
 
-    def run(self) -> None:
-        """Reconcile once a period; what fails is tried again in the next one."""
-        while True:
-            try:
-                self.reconcile()
-            except DBAPIError as error:
-                if is_away(error) and not is_busy(error):
-                    self._in_contact_since = None
-                    _log.warning("the database is away: %s", error.orig)
-                else:
-                    _log.exception("a reconciliation failed; the next one is tried")
-            except Exception:
-                _log.exception("a reconciliation failed; the next one is tried")
-            if self._stopped.wait(self._settings.reconcile_period_s):
-                return
+    def once(self) -> None:
+        """One pass."""
+        self.reconcile()
 
-    def stop(self) -> None:
-        """End after the pass at hand."""
-        self._stopped.set()
+    def failed(self, error: Exception) -> None:
+        """Log it. A database that was away gets a new registration: what happened meanwhile is not known."""
+        if isinstance(error, DBAPIError) and is_away(error) and not is_busy(error):
+            self._in_contact_since = None
+        super().failed(error)
 
     def reconcile(self) -> None:
-        """One pass."""
+        """Send the heartbeat, look after the attempts of this host, end abandoned ones, and dispatch."""
         if self._in_contact_since is None:
             self._register()
             self._in_contact_since = self._beaten_at = time.monotonic()

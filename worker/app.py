@@ -59,19 +59,14 @@ class Worker:
         self.validator = Validator(sessions, settings)
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
+        threads = (self.sshd, self.agent, self.sampler, self.retention, self.validator, self.notifier, self.mirror)
+        self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this order
         self.app = self._celery()
 
     def run(self) -> None:
-        """Start the agent, then consume until a signal. The agent does its work also while the broker is away."""
-        if self.sshd is not None:
-            self.sshd.start()
-        self.agent.start()
-        self.sampler.start()
-        self.retention.start()
-        self.validator.start()
-        self.notifier.start()
-        if self.mirror is not None:
-            self.mirror.start()
+        """Start the threads, then consume until a signal. The threads do their work also while the broker is away."""
+        for thread in self._threads:
+            thread.start()
         try:
             self.app.worker_main(
                 [
@@ -84,7 +79,7 @@ class Worker:
         finally:
             if self._settings.stop_jobs_with_worker:
                 self._stop()
-                self.agent.join(_LAST_PASS_S)
+                self.agent.stop(wait_s=_LAST_PASS_S)
                 leave(self._sessions, self._settings)
 
     def _celery(self) -> Celery:
@@ -97,12 +92,5 @@ class Worker:
         return app
 
     def _stop(self, **_: Any) -> None:
-        if self.sshd is not None:
-            self.sshd.stop()
-        self.agent.stop()
-        self.sampler.stop()
-        self.retention.stop()
-        self.validator.stop()
-        self.notifier.stop()
-        if self.mirror is not None:
-            self.mirror.stop()
+        for thread in self._threads:
+            thread.stop()

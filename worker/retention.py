@@ -9,13 +9,11 @@ import logging
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from jobs.data.artifacts import give_up
@@ -28,6 +26,7 @@ from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.thinning import Thinning
 from worker.datasets.folders import OldDatasets
 from worker.old_artifacts import OldArtifacts, job_folders
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
@@ -38,31 +37,20 @@ _KEEP_SESSIONS_DAYS = 30.0
 _TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints")  # of a job's folder; its artifacts stay
 
 
-class Retention(threading.Thread):
+class Retention(PeriodicThread):
     """Tidies up once a period, until it is stopped."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
-        super().__init__(name="retention", daemon=True)
+        super().__init__("retention", period_s=settings.retention_period_s)
         self._sessions = sessions
         self._settings = settings
         self._datasets = OldDatasets(sessions, settings.datasets, keep_uploads_days=settings.keep_uploads_days)
         self._files = OldFiles(sessions, settings.runs_dir, keep_days=settings.keep_files_days)
         self._artifacts = OldArtifacts(sessions, settings.runs_dir)
-        self._stopped = threading.Event()
 
-    def run(self) -> None:
-        """Tidy up once a period; what fails is tried again in the next one."""
-        while not self._stopped.wait(self._settings.retention_period_s):
-            try:
-                self.tidy()
-            except OperationalError as error:
-                _log.warning("not all is tidied up, the next period goes on: %s", error.orig)
-            except Exception:
-                _log.exception("tidying up failed; the next period tries again")
-
-    def stop(self) -> None:
-        """End after the batch at hand."""
-        self._stopped.set()
+    def once(self) -> None:
+        """Tidy up once. A stop ends it after the batch at hand."""
+        self.tidy()
 
     def tidy(self) -> None:
         """One pass over this host's files and everybody's rows."""
@@ -92,7 +80,7 @@ class Retention(threading.Thread):
             started = time.monotonic()
             more = batch()
             ended = time.monotonic()
-            if not more or ended > give_up_at or self._stopped.wait(max(_SHORTEST_REST_S, ended - started)):
+            if not more or ended > give_up_at or self.stopped.wait(max(_SHORTEST_REST_S, ended - started)):
                 return
 
     def _alone(self, work: Callable[[Session], bool]) -> Callable[[], bool]:

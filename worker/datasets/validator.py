@@ -25,6 +25,7 @@ from jobs.scheduling.hosts import turn_s
 from worker.attempt.launcher import rank_environment
 from worker.datasets.containment import Failed, GivenUp, ask
 from worker.datasets.folders import DatasetFiles
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
@@ -37,31 +38,24 @@ class _Invalid(Exception):
     """The data cannot be trained on; the text says why."""
 
 
-class Validator(threading.Thread):
+class Validator(PeriodicThread):
     """Validates datasets until it is stopped."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
-        super().__init__(name="validator", daemon=True)
+        super().__init__("validator", period_s=settings.reconcile_period_s)
         self._sessions = sessions
         self._settings = settings
         self._files = DatasetFiles(settings.datasets)
-        self._stopped = threading.Event()
-        self._pause_s = settings.reconcile_period_s
+        self._turn_s = settings.reconcile_period_s
 
-    def run(self) -> None:
-        """Look for new versions all the time; what fails is tried again."""
-        while not self._stopped.wait(self._pause_s):
-            try:
-                while self.validate_one() and not self._stopped.is_set():
-                    pass
-            except OperationalError as error:
-                _log.warning("no dataset is validated now, the next pass tries again: %s", error.orig)
-            except Exception:
-                _log.exception("validating a dataset failed; the next pass tries again")
+    def pause_s(self) -> float:
+        """A period; longer where hosts are many."""
+        return self._turn_s
 
-    def stop(self) -> None:
-        """Leave what is at hand to others."""
-        self._stopped.set()
+    def once(self) -> None:
+        """Validate all new versions. A stop leaves the one at hand to others."""
+        while self.validate_one() and not self.stopped.is_set():
+            pass
 
     def validate_one(self) -> bool:
         """Validate the next version; False where there is none for this host."""
@@ -72,7 +66,7 @@ class Validator(threading.Thread):
                 *validation.refuse_unseen(session, host_timeout_s=host_timeout_s),
             ]
             mine = validation.claim(session, self._settings.host, for_s=CLAIM_S)
-            self._pause_s = turn_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
+            self._turn_s = turn_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
         for name in refused:
             _log.info("dataset %s is invalid: nobody could look at it", name)
         if mine is None:
@@ -92,7 +86,7 @@ class Validator(threading.Thread):
         return "://" in mine.source or any(os.path.exists(os.path.join(root, mine.source)) for root in roots)
 
     def _validate(self, mine: Claim) -> None:
-        claim = _Kept(self._sessions, mine, self._stopped)
+        claim = _Kept(self._sessions, mine, self.stopped)
         scratch = self._files.scratch(mine.id, mine.attempt)
         try:
             source = mine.source if mine.archive is None else self._unpacked(claim, mine.archive, scratch)

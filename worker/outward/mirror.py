@@ -6,12 +6,10 @@ server does, no job and no other part of the worker waits for it.
 """
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
 from jobs.model.states import Status
@@ -21,6 +19,7 @@ from jobs.outward.mirroring.store import Position, Work
 from jobs.runtime.settings import Settings
 from jobs.telemetry.axes import start_of
 from worker.outward.mlflow_server import Away, MlflowServer, NewRun, Refused
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
@@ -36,35 +35,37 @@ _STATUS = {
 }
 
 
-class Mirror(threading.Thread):
+class Mirror(PeriodicThread):
     """Copies what is new once a period, until it is stopped."""
 
     def __init__(self, sessions: Sessions, settings: Settings, server: MlflowServer) -> None:
-        super().__init__(name="mirror", daemon=True)
+        super().__init__("mirror", period_s=settings.mlflow_period_s)
         self._sessions = sessions
         self._settings = settings
         self._server = server
-        self._stopped = threading.Event()
+        self._away_pause_s = 0.0  # while the server is away
 
     def run(self) -> None:
-        """Copy what is new; while the server is away, ask it ever less often."""
-        pause_s = self._settings.mlflow_period_s
-        while not self._stopped.wait(pause_s):
-            try:
-                self.copy()
-                pause_s = self._settings.mlflow_period_s
-            except Away as error:
-                pause_s = max(min(2 * pause_s, _LONGEST_PAUSE_S), self._settings.mlflow_period_s)
-                _log.warning("MLflow is away and asked again in %.0f s: %s", pause_s, error)
-            except OperationalError as error:
-                _log.warning("nothing is mirrored, the next period goes on: %s", error.orig)
-            except Exception:
-                _log.exception("mirroring failed; the next period tries again")
+        """Copy until it is stopped."""
+        super().run()
         self._server.close()
 
-    def stop(self) -> None:
-        """End after the job at hand."""
-        self._stopped.set()
+    def pause_s(self) -> float:
+        """A period; ever longer while the server is away."""
+        return max(self._period_s, self._away_pause_s)
+
+    def once(self) -> None:
+        """Copy what is new."""
+        self.copy()
+        self._away_pause_s = 0.0
+
+    def failed(self, error: Exception) -> None:
+        """Log it; ask a server that is away after twice as long."""
+        if isinstance(error, Away):
+            self._away_pause_s = min(2 * self.pause_s(), _LONGEST_PAUSE_S)
+            _log.warning("MLflow is away and asked again in %.0f s: %s", self.pause_s(), error)
+        else:
+            super().failed(error)
 
     def copy(self) -> None:
         """One pass over all jobs that have something new, unless another worker is at it. Raises `Away`."""
@@ -75,7 +76,7 @@ class Mirror(threading.Thread):
                 store.begin(session)
                 job_ids = store.unfinished(session)
             for job_id in job_ids:
-                if self._stopped.is_set():
+                if self.stopped.is_set():
                     return
                 self._copy_job(job_id)
 

@@ -23,6 +23,7 @@ from jobs.outward.webhooks.retries import Verdict
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import turn_s
 from worker.outward.http import Outbound
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ _LEASE_S = 120.0  # more than an exchange takes, its name's resolution included
 _ONE_AT_WORK = 0x73747564696573  # "studies": an advisory lock's number
 
 
-class Notifier(threading.Thread):
+class Notifier(PeriodicThread):
     """Looks once a period, rarer where hosts are many, and on while there is something to send, until it is stopped."""
 
     def __init__(
@@ -43,39 +44,36 @@ class Notifier(threading.Thread):
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        super().__init__(name="notifier", daemon=True)
+        super().__init__("notifier", period_s=settings.notify_period_s, rests_first=False)
         self._sessions = sessions
         self._settings = settings
-        self._pause_s = settings.notify_period_s
+        self._turn_s = settings.notify_period_s
         self._base_url = (settings.public_url or "").rstrip("/")
         self._outbound = outbound or Outbound(settings.webhooks_allowed)
         self._clock = clock
         self._jitter = jitter
-        self._stopped = threading.Event()
         self._busy: set[str] = set()  # webhooks that something is being sent to; this thread's alone
-        self._done: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._sent_to: queue.SimpleQueue[str] = queue.SimpleQueue()  # webhooks that have become free, by the senders
 
-    def run(self) -> None:
-        """Work until it is stopped; what fails is tried again in the next period."""
-        while not self._stopped.is_set():
-            try:
-                self.look()
-            except OperationalError as error:
-                _log.warning("no webhook is told, the next period tries again: %s", error.orig)
-            except Exception:
-                _log.exception("webhooks could not be told; the next period tries again")
-            self._wait()
+    def pause_s(self) -> float:
+        """A period; longer where hosts are many. A sender that has become free wakes the thread sooner."""
+        return self._turn_s
 
-    def stop(self) -> None:
-        """Start nothing more. What is being sent is settled if the process lives on, and else sent again."""
-        self._stopped.set()
-        self._done.put(None)
+    def once(self) -> None:
+        """Send what is due.
+
+        After a stop nothing more is started. What is being sent is settled if the process lives on, and else sent
+        again.
+        """
+        while not self._sent_to.empty():
+            self._busy.discard(self._sent_to.get())
+        self.look()
 
     def look(self) -> None:
         """Note which studies have ended, and start to send what is due, as far as there are senders."""
         config = self._settings
         with self._sessions.begin() as session:
-            self._pause_s = turn_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
+            self._turn_s = turn_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
             if session.scalar(select(func.pg_try_advisory_xact_lock(_ONE_AT_WORK))):
                 outbox.end_studies(session)
         while len(self._busy) < _SENDERS:
@@ -86,16 +84,6 @@ class Notifier(threading.Thread):
             self._busy.add(claimed.webhook_id)
             threading.Thread(target=self._deliver, args=(claimed,), name="sender", daemon=True).start()
 
-    def _wait(self) -> None:
-        """Wait for a sender that has become free, else for the period."""
-        try:
-            done = self._done.get(timeout=self._pause_s)
-            while True:
-                self._busy.discard(done or "")
-                done = self._done.get_nowait()
-        except queue.Empty:
-            pass
-
     def _deliver(self, claimed: Claimed) -> None:
         try:
             self.deliver(claimed)
@@ -104,7 +92,8 @@ class Notifier(threading.Thread):
         except Exception:
             _log.exception("delivery %d could not be settled; it is sent again", claimed.id)
         finally:
-            self._done.put(claimed.webhook_id)
+            self._sent_to.put(claimed.webhook_id)
+            self.wake()
 
     def deliver(self, claimed: Claimed) -> Verdict | None:
         """Send a delivery and write down how it went."""

@@ -8,8 +8,6 @@ Times are those of the host's clock, as in the ranks' own records; rates and sha
 sets.
 """
 
-import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -27,11 +25,11 @@ from jobs.runtime.processes import mark_of
 from jobs.scheduling import registration
 from jobs.telemetry.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
 from worker.host.gpus import NO_GPU, Gpu, GpuReading
+from worker.periodic import PeriodicThread
 from worker.sampling.host_readings import HostReading, HostReadings
 from worker.sampling.rank_processes import RankKey, RankProcesses, RankReading
 from worker.sampling.rank_steps import NO_STEP, RankOnHost, RankSteps, Step
 
-_log = logging.getLogger(__name__)
 _KEPT = 60  # readings, while the database is away: the attempts themselves last for a lease without it
 _AWAY_S = 5.0  # how long it is left alone then: each try to reach it may take as long
 
@@ -62,17 +60,16 @@ class Reading:
     host: HostReading
 
 
-class Sampler(threading.Thread):
+class Sampler(PeriodicThread):
     """Samples until it is stopped."""
 
     def __init__(
         self, sessions: Sessions, *, host: str, gpus: Sequence[Gpu], runs_dir: Path, period_s: float, tell_s: float
     ) -> None:
-        super().__init__(name="sampler", daemon=True)
+        super().__init__("sampler", period_s=period_s)
         self._sessions = sessions
         self._host = host
         self._gpus = gpus
-        self._period_s = period_s
         self._tell_s = tell_s
         self._ranks = RankProcesses()
         self._steps = RankSteps(runs_dir, host=host)
@@ -80,21 +77,14 @@ class Sampler(threading.Thread):
         self._leased: Sequence[LeasedSlot] = ()  # when the database was last asked
         self._unstored: deque[tuple[Reading, Sequence[LeasedSlot]]] = deque(maxlen=_KEPT)
         self._told_at = self._away_until = float("-inf")
-        self._stopped = threading.Event()
 
-    def run(self) -> None:
-        """Sample at every multiple of the period; a late sample is not made up for."""
-        while not self._stopped.wait(self._period_s - time.monotonic() % self._period_s):
-            try:
-                self.sample()
-            except OperationalError as error:
-                _log.warning("samples are kept for later, the database is away: %s", error.orig)
-            except Exception:
-                _log.exception("a sample failed; the next one is tried")
+    def pause_s(self) -> float:
+        """Up to the next multiple of the period. A late sample is not made up for."""
+        return self._period_s - time.monotonic() % self._period_s
 
-    def stop(self) -> None:
-        """End after the sample at hand."""
-        self._stopped.set()
+    def once(self) -> None:
+        """Take one sample."""
+        self.sample()
 
     def sample(self) -> int:
         """Read everything once and store what is of the host and of leased slots; returns how many rows those had.

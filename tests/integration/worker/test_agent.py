@@ -237,7 +237,7 @@ def test_the_thread_goes_on_after_a_pass_that_failed(
         session.connection().exec_driver_sql("ALTER TABLE hosts RENAME TO away")
     agent.start()
     try:
-        until(lambda: "a reconciliation failed" in caplog.text)
+        until(lambda: "agent: a pass failed, the next one tries again" in caplog.text)
         with sessions.begin() as session:
             session.connection().exec_driver_sql("ALTER TABLE away RENAME TO hosts")
         until(lambda: given.the_slots(sessions))
