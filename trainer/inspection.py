@@ -15,14 +15,14 @@ from trainer.exits import BadData
 _NAMED = 5
 
 
-def answer(order: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """`{"facts", "fingerprint"}` of the data that `dataset` tells of, or `{"refused"}` with why it cannot be used."""
-    spec = DatasetSpec.model_validate_json(json.dumps(order["dataset"]))
+    spec = DatasetSpec.model_validate_json(json.dumps(request["dataset"]))
     host = Host(
-        data_roots=order["data_roots"],
-        cache_dir=Path(order["scratch_dir"]),
-        scratch_dir=Path(order["scratch_dir"]),
-        threads=order["threads"],
+        data_roots=request["data_roots"],
+        cache_dir=Path(request["scratch_dir"]),
+        scratch_dir=Path(request["scratch_dir"]),
+        threads=request["threads"],
     )
     try:
         return _looked_at(spec, host)

@@ -21,7 +21,7 @@ from worker.datasets.validator import Validator
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import find_gpus
 from worker.host.sshd import Sshd
-from worker.leaving import leave
+from worker.host_shutdown import leave
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
@@ -45,7 +45,7 @@ class Worker:
         self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
         self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
         self.agent = Agent(
-            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, door=self.sshd
+            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, sshd=self.sshd
         )
         self.sampler = Sampler(
             sessions,

@@ -28,14 +28,14 @@ class GivenUp(RuntimeError):
 
 def ask(
     module: str,
-    order: Mapping[str, Any],
+    request: Mapping[str, Any],
     *,
     environment: Mapping[str, str],
     memory_bytes: int,
     timeout_s: float,
     go_on: Callable[[], bool],
 ) -> dict[str, Any]:
-    """What `module.answer` makes of the order in a process of its own. Raises `Failed`, `GivenUp`.
+    """What `module.answer` makes of the request in a process of its own. Raises `Failed`, `GivenUp`.
 
     `go_on` is asked several times a second. What the process prints goes to the worker's own log.
     """
@@ -49,7 +49,7 @@ def ask(
     try:
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it is gone: its end says more
-            process.stdin.write(json.dumps({"memory_bytes": memory_bytes, "order": order}).encode() + b"\n")
+            process.stdin.write(json.dumps({"memory_bytes": memory_bytes, "order": request}).encode() + b"\n")
             process.stdin.flush()
         return _answer_of(process, give_up_at=time.monotonic() + timeout_s, timeout_s=timeout_s, go_on=go_on)
     finally:

@@ -11,12 +11,12 @@ from worker.datasets.archives import Limits, Refused, unpack
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def answer(order: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Unpack `archive` into the folder `into`: `{"top"}`, the folder below `into` to keep and `"file"`, one in it."""
-    archive, into = Path(order["archive"]), Path(order["into"])
+    archive, into = Path(request["archive"]), Path(request["into"])
     try:
-        _check_bytes(archive, size_bytes=order["size_bytes"], sha256=order["sha256"])
-        unpack(archive, order["filename"], into, Limits(**order["limits"]))
+        _check_bytes(archive, size_bytes=request["size_bytes"], sha256=request["sha256"])
+        unpack(archive, request["filename"], into, Limits(**request["limits"]))
         os.sync()  # before anybody is told that it is there
     except Refused as refusal:
         return {"refused": str(refusal)}

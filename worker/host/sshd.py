@@ -10,7 +10,7 @@ import socket
 import subprocess
 
 from jobs.runtime.settings import Settings
-from worker.host.inventory import Place, find_place
+from worker.host.inventory import Endpoint, find_endpoint
 from worker.host.ssh import SshUnusable, files_of, find_sshd
 from worker.periodic import PeriodicThread
 
@@ -24,12 +24,12 @@ _PERIOD_S = 1.0  # between two looks for connections that ended
 class Sshd(PeriodicThread):
     """Serves until it is stopped; what keeps it from serving is tried again every few seconds.
 
-    `place` is where other hosts reach this one, None while they cannot; `connections` has one process for each.
+    `endpoint` is where other hosts reach this one, None while they cannot; `connections` has one process for each.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__("sshd", period_s=_RETRY_S, rests_first=False)
-        self.place: Place | None = None
+        self.endpoint: Endpoint | None = None
         self._settings = settings
         self._argv: list[str] = []
         self.connections: list[subprocess.Popen[bytes]] = []
@@ -41,19 +41,19 @@ class Sshd(PeriodicThread):
         After a stop nobody is let in. The connections that are there go on.
         """
         try:
-            place = find_place(self._settings)
+            endpoint = find_endpoint(self._settings)
             self._argv = [find_sshd(), "-i", "-e", "-f", str(files_of(self._settings).server_config)]
             if os.geteuid() == 0:
                 os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root gives its rights up in there
-            with socket.create_server((place.ip, self._settings.ssh_port)) as listener:
-                self._log_news(logging.INFO, f"other hosts are let in at {place.ip}:{self._settings.ssh_port}")
-                self.place = place
+            with socket.create_server((endpoint.ip, self._settings.ssh_port)) as listener:
+                self._log_news(logging.INFO, f"other hosts are let in at {endpoint.ip}:{self._settings.ssh_port}")
+                self.endpoint = endpoint
                 listener.settimeout(_PERIOD_S)
                 self._serve(listener)
         except (SshUnusable, OSError) as reason:
             self._log_news(logging.WARNING, f"no jobs on several hosts here: {reason}")
         finally:
-            self.place = None
+            self.endpoint = None
 
     def _log_news(self, level: int, message: str) -> None:
         """Log a message, unless it was the last one too."""
@@ -67,7 +67,7 @@ class Sshd(PeriodicThread):
                 connection, (host, *_) = listener.accept()
             except TimeoutError:
                 connection = None
-            self.connections = [one for one in self.connections if one.poll() is None]
+            self.connections = [process for process in self.connections if process.poll() is None]
             if connection is None:
                 continue
             with connection:

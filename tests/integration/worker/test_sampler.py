@@ -21,7 +21,7 @@ from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import marked
+from worker.attempt.processes import pids_with_mark
 from worker.host.gpus import find_gpus
 from worker.sampling import sampler as sampler_module
 from worker.sampling.sampler import Sampler
@@ -67,7 +67,7 @@ def ranks_of(start: Start, lease: Lease) -> None:
     mark = mark_of(lease.job_id, lease.number)
     for rank in range(2):
         start("exec sleep 60", HORA_ATTEMPT=mark, HOROVOD_RANK=str(rank))
-    until(lambda: len(marked(mark)) == 2)
+    until(lambda: len(pids_with_mark(mark)) == 2)
 
 
 def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:

@@ -19,10 +19,10 @@ from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.attempt.launcher import SupervisorOrder
+from worker.attempt.launcher import SupervisorTask
 from worker.attempt.members import Members
 from worker.attempt.paths import paths_of
-from worker.attempt.processes import marked
+from worker.attempt.processes import pids_with_mark
 from worker.attempt.supervision import Supervision
 
 
@@ -91,13 +91,13 @@ def supervised(
     spared = [child.pid for child in psutil.Process().children()]
     mark = mark_of(lease.job_id, lease.number)
     launcher = start("exec sleep 60", HORA_ATTEMPT=mark)
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     lost_at = None if lost_after_s is None else time.monotonic() + lost_after_s
     members = OtherHosts(spared=spared, lost_at=lost_at)
-    order = SupervisorOrder(
+    task = SupervisorTask(
         lease.attempt_id, lease.token, lease.job_id, lease.number, argv=[], environment={}, launcher_log=""
     )
-    Supervision(order, launcher, members, sessions, config).run()
+    Supervision(task, launcher, members, sessions, config).run()
     assert launcher.poll() is not None
     return members
 
