@@ -21,7 +21,7 @@ from worker.datasets.validator import Validator
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import find_gpus
 from worker.host.sshd import Sshd
-from worker.host_shutdown import leave
+from worker.host_shutdown import stop_jobs_of_host
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
@@ -53,7 +53,7 @@ class Worker:
             gpus=gpus,
             runs_dir=settings.runs_dir,
             period_s=settings.sample_period_s,
-            tell_s=settings.heartbeat_period_s,
+            report_period_s=settings.heartbeat_period_s,
         )
         self.retention = Retention(sessions, settings)
         self.validator = Validator(sessions, settings)
@@ -80,7 +80,7 @@ class Worker:
             if self._settings.stop_jobs_with_worker:
                 self._stop()
                 self.agent.stop(wait_s=_LAST_PASS_S)
-                leave(self._sessions, self._settings)
+                stop_jobs_of_host(self._sessions, self._settings)
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)

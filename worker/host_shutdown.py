@@ -1,6 +1,6 @@
-"""Taking a host's jobs along when its worker ends: where every process ends with it, as in a container.
+"""Stopping a host's jobs when its worker ends, where every process ends with the worker, as in a container.
 
-Called by the worker when it was told to stop, if `HORA_STOP_JOBS_WITH_WORKER` says so.
+Called by the worker after it was stopped, if `HORA_STOP_JOBS_WITH_WORKER` is set.
 """
 
 import logging
@@ -23,44 +23,45 @@ _PERIOD_S = 0.2
 _STORING_S = 5.0  # for a supervisor to drain what its ranks wrote and store the end
 
 
-def leave(sessions: Sessions, settings: Settings) -> bool:
-    """Ask every attempt with ranks here to save, requeue and end, and wait for that; False where one takes too long."""
+def stop_jobs_of_host(sessions: Sessions, settings: Settings) -> bool:
+    """Ask every attempt with ranks here to save, requeue and end. Wait for that; False if one takes too long."""
     try:
-        supervisors, led_elsewhere = _asked(sessions, settings)
+        supervisors, led_elsewhere = _ask_to_leave(sessions, settings)
     except DBAPIError as error:
-        _log.warning("the jobs of this host are not asked to leave: %s", error.orig)
+        _log.warning("the jobs of this host cannot be asked to leave: %s", error.orig)
         return False
     grace_s = settings.save_grace_s + settings.sigterm_grace_s + settings.sigkill_grace_s + _STORING_S
     give_up_at = time.monotonic() + grace_s
-    while left := sum(process.is_alive for process in supervisors) + _live(sessions, led_elsewhere):
+    while running := sum(process.is_alive for process in supervisors) + _count_live(sessions, led_elsewhere):
         if time.monotonic() > give_up_at:
-            _log.warning("%d attempts are left behind", left, extra={"host": settings.host})
+            _log.warning("%d attempts are left behind", running, extra={"host": settings.host})
             return False
         time.sleep(_PERIOD_S)
     return True
 
 
-def _asked(sessions: Sessions, settings: Settings) -> tuple[list[ProcessId], Sequence[int]]:
-    """The supervisors of this host, and the attempts that have only a share of it; all have been asked."""
+def _ask_to_leave(sessions: Sessions, settings: Settings) -> tuple[list[ProcessId], Sequence[int]]:
+    """Ask all attempts; returns the supervisors of this host, and the attempts here that are led elsewhere."""
     live = Attempt.ended_at.is_(None)
-    here = select(Attempt).where(Attempt.host == settings.host, live)
-    held = select(Slot.attempt_id).where(Slot.host == settings.host, Slot.attempt_id.is_not(None))
+    led_here = select(Attempt).where(Attempt.host == settings.host, live)
+    holding = select(Slot.attempt_id).where(Slot.host == settings.host, Slot.attempt_id.is_not(None))
     with sessions.begin() as session:
-        # Or their jobs would be placed here again at once.
+        # Otherwise their jobs would be placed here again at once.
         registration.leave(session, settings.host, host_timeout_s=settings.host_timeout_s)
-        supervisors = [found for attempt in session.scalars(here) if (found := supervisor_of(attempt)) is not None]
-        elsewhere = session.scalars(select(Attempt.id).where(Attempt.id.in_(held), Attempt.host != settings.host, live))
-        led_elsewhere = elsewhere.all()
+        processes = map(supervisor_of, session.scalars(led_here))
+        supervisors = [process for process in processes if process is not None]
+        elsewhere = select(Attempt.id).where(Attempt.id.in_(holding), Attempt.host != settings.host, live)
+        led_elsewhere = session.scalars(elsewhere).all()
         placing.request_preemption(session, led_elsewhere, f"host {settings.host} is shutting down")
-    asked = len(supervisors) + len(led_elsewhere)
-    _log.info("%d attempts are asked to leave", asked, extra={"host": settings.host})
+    attempts = len(supervisors) + len(led_elsewhere)
+    _log.info("%d attempts are asked to leave", attempts, extra={"host": settings.host})
     for process in supervisors:
         process.signal(signal.SIGTERM)
     return supervisors, led_elsewhere
 
 
-def _live(sessions: Sessions, attempts: Sequence[int]) -> int:
-    """How many of the attempts have not ended; none where nobody can tell."""
+def _count_live(sessions: Sessions, attempts: Sequence[int]) -> int:
+    """How many of the attempts have not ended; 0 while the database is away."""
     if not attempts:
         return 0
     try:

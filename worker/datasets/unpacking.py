@@ -8,7 +8,7 @@ from typing import Any
 
 from worker.datasets.archives import Limits, Refused, unpack
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except Refused as refusal:
         return {"refused": str(refusal)}
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in _DISK_FULL:
             return {"refused": f"the disk is full: {error.strerror}; register the upload again when there is room"}
         raise
     top = top_of(into)
@@ -29,9 +29,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_bytes(archive: Path, *, size_bytes: int, sha256: str | None) -> None:
-    found = archive.stat().st_size
-    if found != size_bytes:
-        raise Refused(f"the upload has {found} bytes on this host and not {size_bytes}: send it again")
+    size = archive.stat().st_size
+    if size != size_bytes:
+        raise Refused(f"the upload has {size} bytes on this host and not {size_bytes}: send it again")
     if sha256 is None:
         return
     with archive.open("rb") as file:

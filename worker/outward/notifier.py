@@ -1,8 +1,8 @@
 """The notifier: a thread of every worker that notes the ends of studies and sends what waits for webhooks.
 
-Any number of workers do it side by side: a delivery is claimed for as long as sending may take at most, sent outside of
-every transaction, and then settled. One process sends to a webhook one message at a time, so that a receiver that does
-not answer keeps one sender and not all of them.
+Any number of workers do this in parallel. A delivery is claimed for the longest time that sending may take, sent
+outside of every transaction, and then settled. One process sends a webhook one message at a time, so a receiver that
+does not answer blocks one sender and not all of them.
 """
 
 import logging
@@ -29,11 +29,11 @@ _log = logging.getLogger(__name__)
 
 _SENDERS = 8
 _LEASE_S = 120.0  # more than an exchange takes, its name's resolution included
-_ONE_AT_WORK = 0x73747564696573  # "studies": an advisory lock's number
+_STUDIES_LOCK = 0x73747564696573  # "studies": an advisory lock's number
 
 
 class Notifier(PeriodicThread):
-    """Looks once a period, rarer where hosts are many, and on while there is something to send, until it is stopped."""
+    """Looks for due deliveries once a period, less often where hosts are many."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Notifier(PeriodicThread):
         self._outbound = outbound or Outbound(settings.webhooks_allowed)
         self._clock = clock
         self._jitter = jitter
-        self._busy: set[str] = set()  # webhooks that something is being sent to; this thread's alone
+        self._busy: set[str] = set()  # webhooks that something is being sent to; used by this thread only
         self._sent_to: queue.SimpleQueue[str] = queue.SimpleQueue()  # webhooks that have become free, by the senders
 
     def pause_s(self) -> float:
@@ -67,14 +67,14 @@ class Notifier(PeriodicThread):
         """
         while not self._sent_to.empty():
             self._busy.discard(self._sent_to.get())
-        self.look()
+        self.send_due()
 
-    def look(self) -> None:
-        """Note which studies have ended, and start to send what is due, as far as there are senders."""
+    def send_due(self) -> None:
+        """Note which studies have ended, and start to send what is due, while senders are free."""
         config = self._settings
         with self._sessions.begin() as session:
             self._turn_s = turn_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
-            if session.scalar(select(func.pg_try_advisory_xact_lock(_ONE_AT_WORK))):
+            if session.scalar(select(func.pg_try_advisory_xact_lock(_STUDIES_LOCK))):
                 outbox.end_studies(session)
         while len(self._busy) < _SENDERS:
             with self._sessions.begin() as session:
@@ -96,7 +96,7 @@ class Notifier(PeriodicThread):
             self.wake()
 
     def deliver(self, claimed: Claimed) -> Verdict | None:
-        """Send a delivery and write down how it went."""
+        """Send a delivery and store the result."""
         body, now = body_of(claimed.payload), int(self._clock())
         headers = headers_of(claimed.id, claimed.event, claimed.secret, now, body)
         answer = self._outbound.post(claimed.url, headers, body)

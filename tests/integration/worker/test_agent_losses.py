@@ -26,7 +26,7 @@ from worker.agent import Agent
 from worker.attempt.intake import Intake
 from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark
-from worker.host_shutdown import leave
+from worker.host_shutdown import stop_jobs_of_host
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: 
     lease = given.a_running_attempt(sessions)
     supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
     supervised_by(sessions, lease, living(supervisor.pid))
-    assert leave(sessions, settings)
+    assert stop_jobs_of_host(sessions, settings)
     assert supervisor.wait(10) == 0
     with sessions() as session:
         (host,) = hosts.hosts(session, host_timeout_s=settings.host_timeout_s, limit=9).items
@@ -233,7 +233,7 @@ def test_a_supervisor_that_does_not_leave_is_left_behind(
     supervisor = start("trap '' TERM; exec sleep 60")
     supervised_by(sessions, lease, living(supervisor.pid))
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
-    assert not leave(sessions, settings.model_copy(update=quick))
+    assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
 
 
 def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
@@ -242,8 +242,8 @@ def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
     monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)
     lease = _over_two_hosts(sessions)
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
-    assert not leave(sessions, settings.model_copy(update=quick))
+    assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
     assert given.the_attempt(sessions, lease).preempted_for == f"host {settings.host} is shutting down"
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.PREEMPTED)
-    assert leave(sessions, settings)
+    assert stop_jobs_of_host(sessions, settings)
