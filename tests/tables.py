@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.classes import class_names
+from trainer.data.interfaces import Collection, Host, Selection, Survey, Target, merged
 from trainer.data.location import locate
 from trainer.data.parquet import source as parquet
 from trainer.data.parquet.part import ParquetPart
-from trainer.data.parts import Collection, Host, Selection, Survey, Target, merged
 
 
 def numbered(rows: int, *, first: int = 0, classes: int = 4) -> pa.Table:

@@ -11,8 +11,8 @@ import tensorflow as tf
 from jobs.model.catalog import MODELS
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import Spec, spec_from
-from trainer.data.parts import Facts, Normalization
-from trainer.exits import BadData
+from trainer.data.interfaces import Facts, Normalization
+from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
 from trainer.models.zoo import NETWORKS
 

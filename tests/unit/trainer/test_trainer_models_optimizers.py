@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import Spec, spec_from
-from trainer.data.parts import Facts
+from trainer.data.interfaces import Facts
 from trainer.models import build_model, build_optimizer
 from trainer.plan import settle_plan
 

@@ -16,8 +16,8 @@ from keras.src.legacy.saving import legacy_h5_format
 from jobs.model.plan import DatasetSizes
 from jobs.model.records import Launch
 from jobs.model.spec import Spec, spec_from
-from trainer.data.parts import Facts
-from trainer.exits import BadData
+from trainer.data.interfaces import Facts
+from trainer.errors import BadData
 from trainer.models import build_model, load_initial_weights
 from trainer.models.applications import mobilenet_v2_weights
 
