@@ -189,7 +189,7 @@ def searched(opened: Opened, measuring: Measuring) -> tuple[list[tuple[int, bool
 
 
 def test_batches_double_until_the_data_is_over(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(measuring, "_REPORT_EVERY_S", 0.0)
     made_here = made(opened, smallest=20)
     points, ended_by = search(made_here.launch.spec, opened, made_here)
     assert ([point.per_gpu_batch for point in points], ended_by) == ([20, 40, 80], "data")
