@@ -14,7 +14,7 @@ import tensorflow as tf
 from jobs.model.plan import DatasetSizes
 from jobs.model.records import Launch
 from trainer.data.arrays import Arrays
-from trainer.data.parts import Facts
+from trainer.data.interfaces import Facts
 from trainer.data.registered import fashion_mnist
 from trainer.models import build_model
 

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 
 from trainer.data.arrays import Arrays
 from trainer.data.registered import fashion_mnist as registered
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 LABEL, COLUMNS, CLASSES = "label", 21, 4  # of a table
 _SEED = 7

@@ -63,7 +63,7 @@ def main(*, rounds: int) -> None:
     console.print("Targets: Hora at least 0.40 of pyarrow, and at least 3 times TFRecord.")
     console.print(_table("JPEGs of 500x375: images/s", IMAGES, rates))
     console.print("Target: Hora at least 0.80 of decode_jpeg alone, in the size that the images have.")
-    console.print(_told(memory))
+    console.print(_describe(memory))
 
 
 def _measured(side: str, folder: Path) -> Figures:
@@ -89,7 +89,7 @@ def _table(title: str, sides: Mapping[str, str], rates: Mapping[str, Sequence[fl
     return table
 
 
-def _told(memory: Figures) -> str:
+def _describe(memory: Figures) -> str:
     size = NAMES * ROWS * _ROW_BYTES
     opened, first, last = (memory[name] for name in ("opened", "epoch_1", f"epoch_{EPOCHS}"))
     return (

@@ -66,36 +66,36 @@ def main(*, rounds: int) -> None:
 
 
 def _through_the_service(client: Service, home: Path) -> Timings:
-    begun = time.time()
+    started_at = time.time()
     job = client.submit(SPEC)
     ended = client.wait(job["id"])
     assert ended["status"] == "succeeded", ended
-    return _timings(paths_of(home / "runs", job["id"], 1), begun)
+    return _timings(paths_of(home / "runs", job["id"], 1), started_at)
 
 
 def _bare(folder: Path, launcher: list[str], *, ranks: int) -> Timings:
     run = Run(folder, SPEC, ranks=ranks, threads=max(1, (os.cpu_count() or 1) // RANKS))
-    begun = time.time()
+    started_at = time.time()
     run.wait(run.start(launcher))
-    return _timings(run.paths, begun)
+    return _timings(run.paths, started_at)
 
 
-def _timings(paths: AttemptPaths, begun: float) -> Timings:
+def _timings(paths: AttemptPaths, started_at: float) -> Timings:
     lines = (paths.records / rank_records_name(0)).read_bytes().splitlines()
     records = [parse_record(line) for line in lines]
     first_line = next(record for record in records if isinstance(record, RankStarted))
     steps = [record for record in records if isinstance(record, StepEnded)]
     later = steps[len(steps) // 4 :]
-    return Timings(first_line.at - begun, steps[0].at - begun, median(step.step_time_s for step in later))
+    return Timings(first_line.at - started_at, steps[0].at - started_at, median(step.step_time_s for step in later))
 
 
 def _post_latency(stack: Stack) -> float:
     with Service(stack.url, stack.token) as client:
         spent = []
         for _ in range(POSTS):
-            begun = time.perf_counter()
+            started_at = time.perf_counter()
             client.submit(SPEC)
-            spent.append(time.perf_counter() - begun)
+            spent.append(time.perf_counter() - started_at)
     return median(spent)
 
 

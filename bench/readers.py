@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from bench.datasets import COLUMNS, LABEL
 from jobs.model.spec import Spec, spec_from
-from trainer.data.opening import Dataset, find
-from trainer.data.parts import Batch, Host
+from trainer.data.interfaces import Batch, Host
+from trainer.data.opening import Dataset, open_source
 from trainer.plan import settle_plan, steps_of
 
 TABLE_PASSES, TFRECORD_PASSES, IMAGE_PASSES, EPOCHS = 10, 5, 3, 3
@@ -132,26 +132,28 @@ def _spec(source: str, *, batch_size: int, image_size: list[int] | None = None) 
 
 
 def _opened(spec: Spec, folder: Path) -> Dataset:
-    found = find(spec.dataset, seed=spec.seed, host=Host([str(folder)], folder / "cache", folder, threads=_CORES))
-    return found.open([found.survey(rank=0, ranks=1)])
+    source = open_source(
+        spec.dataset, seed=spec.seed, host=Host([str(folder)], folder / "cache", folder, threads=_CORES)
+    )
+    return source.to_dataset([source.survey(rank=0, ranks=1)])
 
 
 def _rate_of_epochs(spec: Spec, dataset: Dataset, epochs: int) -> float:
     plan = settle_plan(spec, dataset.facts.sizes, ranks=1)
     with closing(dataset.train_batches(spec, plan, rank=0, epoch=1, first=0)) as batches:
-        taken: Iterable[Batch] = islice(batches, epochs * steps_of(plan)[0])
-        return _rate(taken, plan.global_batch)
+        batches_taken: Iterable[Batch] = islice(batches, epochs * steps_of(plan)[0])
+        return _rate(batches_taken, plan.global_batch)
 
 
 def _rate_of_row_groups(folder: Path, use: Callable[[list[Any]], object]) -> float:
-    rows, begun = 0, time.perf_counter()
+    rows, started_at = 0, time.perf_counter()
     for _ in range(TABLE_PASSES):
         with pq.ParquetFile(folder / "table" / "train.parquet") as file:
             for number in range(file.metadata.num_row_groups):
                 columns = [column.to_numpy() for column in file.read_row_group(number).columns]
                 use(columns)
                 rows += len(columns[0])
-    return rows / (time.perf_counter() - begun)
+    return rows / (time.perf_counter() - started_at)
 
 
 def _rate_of_tfrecord(folder: Path, *, shuffle_buffer: int) -> float:
@@ -171,9 +173,9 @@ def _rate_of_tfrecord(folder: Path, *, shuffle_buffer: int) -> float:
 
 
 def _rate(batches: Iterable[Any], size: int) -> float:
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     number = sum(1 for _ in batches)
-    return number * size / (time.perf_counter() - begun)
+    return number * size / (time.perf_counter() - started_at)
 
 
 def _peak_bytes() -> int:

@@ -134,7 +134,7 @@ def _stored(sessions: Sessions) -> int:
 def _sample(database_url: str, runs_dir: Path) -> None:
     """Sample for a minute, and print the processor time that it took, children included, and the time that passed."""
     sessions = sessions_for(engine_for(database_url))
-    sampler = Sampler(sessions, host=_HOST, gpus=find_gpus(), runs_dir=runs_dir, period_s=1.0, tell_s=5.0)
+    sampler = Sampler(sessions, host=_HOST, gpus=find_gpus(), runs_dir=runs_dir, period_s=1.0, report_period_s=5.0)
     sampler.start()
     time.sleep(_WARM_UP)
     used_s, begun = _processor_s(), time.monotonic()

@@ -12,8 +12,8 @@ from PIL import Image
 
 from jobs.model.plan import Plan, resolve_plan
 from jobs.model.spec import Spec, spec_from
-from trainer.data.opening import Dataset, find
-from trainer.data.parts import Batch, Host
+from trainer.data.interfaces import Batch, Host
+from trainer.data.opening import Dataset, open_source
 
 
 def spec_of(dataset: Any, **fields: Any) -> Spec:
@@ -27,12 +27,12 @@ def open_dataset(
     """The dataset as rank 0 has it, prepared by all ranks; `scratch` is the host's. Raises `BadData`."""
     spec = spec_of(dataset, seed=seed).dataset
     host = Host(data_roots=data_roots, cache_dir=scratch / "cache", scratch_dir=scratch, threads=1)
-    found = [find(spec, seed=seed, host=host) for _ in range(ranks)]
-    surveys = [opened.survey(rank=rank, ranks=ranks) for rank, opened in enumerate(found)]
+    sources = [open_source(spec, seed=seed, host=host) for _ in range(ranks)]
+    surveys = [source.survey(rank=rank, ranks=ranks) for rank, source in enumerate(sources)]
     surveys = json.loads(json.dumps(surveys))  # as they travel
-    datasets = [opened.open(surveys) for opened in found]
-    for rank, opened in enumerate(datasets):
-        opened.prepare(local_rank=rank, local_ranks=ranks)
+    datasets = [source.to_dataset(surveys) for source in sources]
+    for rank, dataset_of_rank in enumerate(datasets):
+        dataset_of_rank.prepare(local_rank=rank, local_ranks=ranks)
     return datasets[0]
 
 

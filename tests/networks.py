@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import Spec, spec_from
-from trainer.data.parts import Facts
+from trainer.data.interfaces import Facts
 
 SMALL = ["lenet5", "mlp", "alexnet", "convnet7", "chipnet"]
 BASES = ["resnet50", "xception", "mobilenet_v2"]

@@ -4,7 +4,7 @@ import keras
 
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import Spec, spec_from
-from trainer.data.parts import Facts
+from trainer.data.interfaces import Facts
 from trainer.models import build_model, build_optimizer
 from trainer.plan import settle_plan
 

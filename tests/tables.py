@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.classes import class_names
+from trainer.data.interfaces import Collection, Host, SampleSchedule, Selection, Survey, Target, merged
 from trainer.data.location import locate
 from trainer.data.parquet import source as parquet
 from trainer.data.parquet.part import ParquetPart
-from trainer.data.parts import Collection, Draw, Host, Selection, Survey, Target, merged
 
 
 def numbered(rows: int, *, first: int = 0, classes: int = 4) -> pa.Table:
@@ -67,5 +67,5 @@ def part(source: str, root: Path | str, selection: Selection | None = None, **fi
 def seen(source: str, root: str, **fields: Any) -> list[int]:
     """The first columns of the 500 rows at a source, in the order of an epoch of ten steps."""
     opened = part(source, root, **fields)
-    with closing(opened.train(Draw(500, 0, 1, 50, 10, 1), epoch=1, first=0)) as batches:
+    with closing(opened.train(SampleSchedule(500, 0, 1, 50, 10, 1), epoch=1, first=0)) as batches:
         return [int(row) for batch in islice(batches, 10) for row in batch.features[:, 0]]

@@ -9,7 +9,7 @@ import numpy as np
 from jobs.model.plan import DatasetSizes
 from jobs.model.records import Launch
 from jobs.model.spec import Spec, spec_from
-from trainer.data.parts import Facts
+from trainer.data.interfaces import Facts
 from trainer.models import build_model, load_initial_weights
 
 

@@ -1,7 +1,7 @@
 """Where a rank begins: its log and first record, the stop watch, then the run. Started by horovodrun.
 
-Only the standard library is imported before the first line is out, because that line is what a person waits
-for: pydantic takes 0.1 s and TensorFlow more than 1 s. So the launch file is read as plain JSON at first.
+Only the standard library is imported before the first line is written, because people wait for that line: pydantic
+takes 0.1 s and TensorFlow more than 1 s. So the launch file is first read as plain JSON.
 """
 
 import json
@@ -14,46 +14,46 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from trainer import exits
+from trainer import errors
 from trainer.recorder import Recorder
 from trainer.stopping import LeaseFile, StopWatch
 
 
 def main(launch_dir: str) -> None:
-    """Run this process's rank of the job that the launch file tells of; does not return."""
+    """Run this process's rank of the job in the launch file; does not return."""
     started_at = time.time()
-    rank, local_rank, size = (int(os.environ.get(f"HOROVOD_{name}", default)) for name, default in _PLACE)
-    # One file a host: paths and devices are its own. Named as in `jobs.model.records.launch_file_name`.
+    rank, local_rank, size = (int(os.environ.get(f"HOROVOD_{name}", default)) for name, default in _RANK_VARIABLES)
+    # One file for each host, with its own paths and devices. Named as in `jobs.model.records.launch_file_name`.
     host_file = f"{os.environ.get('HOROVOD_HOSTNAME', 'localhost')}.json"
-    told: dict[str, Any] = json.loads(Path(launch_dir, host_file).read_bytes())
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(told.get("gpu_uuids", [])) or "-1"
-    _redirect_output(Path(told["logs_dir"], f"rank-{rank}.log"))
+    launch_values: dict[str, Any] = json.loads(Path(launch_dir, host_file).read_bytes())
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(launch_values.get("gpu_uuids", [])) or "-1"
+    _redirect_output(Path(launch_values["logs_dir"], f"rank-{rank}.log"))
     host, pid = socket.gethostname(), os.getpid()
     print(f"rank {rank} of {size} started on {host}, pid {pid}", flush=True)
-    recorder = Recorder(Path(told["records_dir"], f"rank-{rank}.jsonl"))
+    recorder = Recorder(Path(launch_values["records_dir"], f"rank-{rank}.jsonl"))
     recorder.write_line(
         json.dumps(
             {"kind": "rank_started", "at": started_at, "rank": rank, "local_rank": local_rank, "host": host, "pid": pid}
         )
     )
-    lease_path = told.get("lease_path")
+    lease_path = launch_values.get("lease_path")
     watch = StopWatch(
-        Path(told["stop_path"]),
-        on_leave=lambda why: _leave_alone(why, recorder),
+        Path(launch_values["stop_path"]),
+        on_leave=lambda reason_text: _leave_without_peers(reason_text, recorder),
         lease=LeaseFile(Path(lease_path) if lease_path else None),
-        on_lease_over=lambda: _leave_for_good(recorder),
+        on_lease_over=lambda: _leave_at_lease_end(recorder),
     )
     watch.start()
-    _leave(*_run_to_exit(told, started_at, recorder, watch), recorder)
+    _leave(*_run_to_exit(launch_values, started_at, recorder, watch), recorder)
 
 
-_PLACE = (("RANK", 0), ("LOCAL_RANK", 0), ("SIZE", 1))
+_RANK_VARIABLES = (("RANK", 0), ("LOCAL_RANK", 0), ("SIZE", 1))
 
 
 def _redirect_output(path: Path) -> None:
     """Append this process's stdout and stderr, those of C libraries too, to `path`.
 
-    horovodrun's pipes are left alone from here on: a launcher waits for whoever holds them.
+    From here on this process does not hold horovodrun's pipes: the launcher waits for every process that does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -65,25 +65,25 @@ def _redirect_output(path: Path) -> None:
 
 
 def _run_to_exit(
-    told: dict[str, Any], started_at: float, recorder: Recorder, watch: StopWatch
+    launch_values: dict[str, Any], started_at: float, recorder: Recorder, watch: StopWatch
 ) -> tuple[str, str | None, int]:
-    """(reason, message, exit code) of the run, whatever happens in it."""
+    """(reason, message, exit code) of the run. Never raises."""
     per_gpu_batch = None
     try:
         # What is slow comes after the first line.
         from jobs.model.plan import resolve_plan
         from jobs.model.records import Launch
 
-        launch = Launch.model_validate(told)
+        launch = Launch.model_validate(launch_values)
         per_gpu_batch = resolve_plan(launch.spec, None, gpus=launch.gpus).per_gpu_batch
         runner = _import_runner("trainer.probe" if launch.spec.probe else "trainer.session")
-        return exits.of_outcome(runner.run(launch, started_at, recorder, watch))
+        return errors.exit_of_outcome(runner.run(launch, started_at, recorder, watch))
     except BaseException as error:
-        return exits.of_error(error, stop_asked=watch.asked_by_file, per_gpu_batch=per_gpu_batch)
+        return errors.exit_of_error(error, stop_asked=watch.asked_by_file, per_gpu_batch=per_gpu_batch)
 
 
 def _import_runner(name: str) -> ModuleType:
-    """What runs the job, with TensorFlow, Keras, Horovod and all that stands on them."""
+    """Import the module that runs the job, with TensorFlow, Keras and Horovod."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # Keras imports these where they are installed, for uses that nothing here has: a third of the start. None in
     # their place makes the imports fail, which Keras allows for.
@@ -96,21 +96,21 @@ def _import_runner(name: str) -> ModuleType:
             del sys.modules[module]
 
 
-def _leave_alone(why: str, recorder: Recorder) -> None:
+def _leave_without_peers(reason_text: str, recorder: Recorder) -> None:
     """Leave without asking the peers; the code is not 0, or horovodrun would let them wait for this rank."""
-    _leave("stop_requested", why, exits.LEFT_ALONE_CODE, recorder)
+    _leave("stop_requested", reason_text, errors.LEFT_WITHOUT_PEERS_CODE, recorder)
 
 
-def _leave_for_good(recorder: Recorder) -> None:
+def _leave_at_lease_end(recorder: Recorder) -> None:
     """Leave because nobody extends the lease: the job may be about to run elsewhere. Nothing is saved any more."""
-    _leave("lease_expired", "nobody extended the lease of this rank", exits.LEFT_ALONE_CODE, recorder)
+    _leave("lease_expired", "nobody extended the lease of this rank", errors.LEFT_WITHOUT_PEERS_CODE, recorder)
 
 
 def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> None:
     """Write the exit record and end the process at once, from whichever thread.
 
-    os._exit and not sys.exit: tearing down TensorFlow's and Horovod's threads takes up to seconds and can hang when
-    a peer is gone. All that has to reach the disk has been written by now.
+    os._exit and not sys.exit: stopping TensorFlow's and Horovod's threads can take seconds, and can hang when a peer is
+    gone. All that has to reach the disk has been written by now.
     """
     print(f"leaving: {reason}" + (f": {message}" if message else ""), flush=True)
     sys.stderr.flush()

@@ -4,7 +4,7 @@ WarmUp            sets the learning rate
 EarlyStopping     remembers the best epoch and says when to stop
 Checkpointing     saves what a restart goes on from
 
-Those that only tell are in `trainer.recording` and `trainer.artifacts`.
+Those that only record are in `trainer.recording_callbacks` and `trainer.event_files`.
 """
 
 import math

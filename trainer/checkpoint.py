@@ -1,7 +1,7 @@
-"""Checkpoints: what a restarted attempt goes on from. Written and read by rank 0, each attempt in its own folder.
+"""Checkpoints: what a restarted attempt continues from. Written and read by rank 0, each attempt in its own folder.
 
-One .npz file each, named by its step: arrays without pickle, and the state as JSON among them. A zip file carries a
-checksum of every member, so that a damaged file is told from a whole one.
+One .npz file each, named by its step: arrays without pickle, and the state as JSON among them. A zip file has a
+checksum of every member, so a damaged file is noticed.
 """
 
 import json
@@ -27,7 +27,7 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFil
 
 @dataclass
 class Progress:
-    """How far a run is, and what it has summed up; equal on all ranks but for the times.
+    """How far a run is, and its sums so far; equal on all ranks except for the times.
 
     The first update of an attempt is set-up: it counts in the averages and not in the times.
     """
@@ -49,7 +49,7 @@ class Progress:
         return self.epoch if self.epoch_step else self.epoch - 1
 
     def begin_next_epoch(self) -> None:
-        """Close the books of the epoch in training."""
+        """Add the sums of the epoch in training to the totals, and start the next epoch."""
         self.timed_samples += self.epoch_timed_samples
         self.train_s += self.epoch_train_s
         self.epoch += 1
@@ -144,8 +144,8 @@ class CheckpointStore:
         members["state"] = np.frombuffer(checkpoint.state.to_json().encode(), np.uint8)
         with atomic_write(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, **members)
-        left_by_the_killed = self._folder.glob(f".tmp-{_PREFIX}*")
-        for old in (*_newest_first(self._folder)[self._keep :], *left_by_the_killed):
+        unfinished_paths = self._folder.glob(f".tmp-{_PREFIX}*")
+        for old in (*_newest_first(self._folder)[self._keep :], *unfinished_paths):
             old.unlink(missing_ok=True)
         return path
 
@@ -162,14 +162,14 @@ class CheckpointStore:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 return None
             try:
-                found, kept = self._newest_whole(source, shapes)
+                checkpoint, kept_paths = self._newest_whole(source, shapes)
                 if source != self._folder:
-                    self._take_over(kept)
+                    self._take_over(kept_paths)
             except FileNotFoundError:
                 continue  # another attempt took it over and removed it just now
-            if found is not None:  # else they stay for a person to look at
+            if checkpoint is not None:  # otherwise the files stay, for a person to look at
                 self._remove_earlier()
-            return found
+            return checkpoint
         raise OSError(f"{self._root} changes all the time")
 
     def _newest_folder(self) -> Path | None:
@@ -197,12 +197,12 @@ class CheckpointStore:
                 print(f"checkpoint {path.name} is skipped: {type(error).__name__}: {error}", flush=True)
         return None, []
 
-    def _take_over(self, kept: Sequence[Path]) -> None:
+    def _take_over(self, kept_paths: Sequence[Path]) -> None:
         """Make this attempt's folder, with these files or not at all."""
         unfinished = self._root / f".tmp-{self._folder.name}"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        for path in kept:
+        for path in kept_paths:
             _link(path, unfinished / path.name)
         _sync(unfinished)
         os.replace(unfinished, self._folder)
@@ -241,8 +241,8 @@ def _read(path: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkp
             if group:
                 groups.setdefault(group, []).append(file[name])
     for group, expected in shapes.items():
-        found = [array.shape for array in groups.get(group, [])]
-        if found != list(expected):
+        shapes_in_file = [array.shape for array in groups.get(group, [])]
+        if shapes_in_file != list(expected):
             raise ValueError(f"it is of another model: {group} has other shapes")
     return Checkpoint(state, groups)
 

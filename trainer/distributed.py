@@ -1,6 +1,6 @@
-"""Every collective of the trainer. Called by all ranks in the same order, or they wait for each other for ever.
+"""Every collective of the trainer. All ranks have to make the same calls one after the other, or they wait for ever.
 
-Figures go as JSON in byte tensors, never pickled as by Horovod's own object functions: a peer's bytes are data.
+Figures travel as JSON in byte tensors and are never unpickled, as Horovod's own object functions do.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from jobs.model.records import Launch
-from trainer.exits import BadData, PeerFailed, RanksDisagree
+from trainer.errors import BadData, PeerFailed, RanksDisagree
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Ranks:
 
 
 def connect(launch: Launch) -> Ranks:
-    """Meet the other ranks. Raises `RanksDisagree` when they are not as many as the launch file says."""
+    """Connect to the other ranks. Raises `RanksDisagree` when they are not as many as the launch file says."""
     if launch.device == "cpu":
         os.environ.setdefault("HOROVOD_CYCLE_TIME", _CPU_CYCLE_MS)
     before = _threads()
@@ -57,7 +57,7 @@ def _threads() -> set[int]:
 
 
 def disconnect() -> None:
-    """Say good-bye, so that the peers do not take the end of this process for a failure."""
+    """Leave properly, so that the peers do not take the end of this process for a failure."""
     hvd.shutdown()
 
 
@@ -98,8 +98,8 @@ def agree(name: str, value: Any) -> None:
             raise RanksDisagree(f"{name} differs between ranks: {values[0]} on rank 0, {other} on rank {rank}")
 
 
-def together(action: Callable[[], T]) -> T:
-    """Run `action` on this rank and raise on every rank when it failed on one, so that none waits for a lost peer.
+def fail_together(action: Callable[[], T]) -> T:
+    """Run `action`; if it fails on one rank, raise on every rank, so that none waits for a lost peer.
 
     The rank that met an error raises it; the others raise `BadData` with its text, or `PeerFailed`. No collective
     may be in `action`.
@@ -109,9 +109,9 @@ def together(action: Callable[[], T]) -> T:
     except Exception as error:
         gather([isinstance(error, BadData), str(error) or type(error).__name__])
         raise
-    for rank, trouble in enumerate(gather(None)):
-        if trouble is not None:
-            is_bad_data, text = trouble
+    for rank, failure in enumerate(gather(None)):
+        if failure is not None:
+            is_bad_data, text = failure
             raise BadData(text) if is_bad_data else PeerFailed(f"rank {rank} cannot go on: {text}")
     return result
 
@@ -158,7 +158,7 @@ def broadcast(variables: Iterable[Any]) -> None:
         hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)
 
 
-def agree_on_weights(weights: Iterable[Any], when: str) -> None:
+def agree_on_weights(weights: Iterable[Any], moment: str) -> None:
     """Make sure that all ranks hold the same weights, by their digests. Raises `RanksDisagree` on every one.
 
     Cheap, and the only way to notice ranks that silently train apart.
@@ -166,4 +166,4 @@ def agree_on_weights(weights: Iterable[Any], when: str) -> None:
     digest = hashlib.sha256()
     for variable in weights:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
-    agree(f"the digest of all weights {when}", digest.hexdigest()[:16])
+    agree(f"the digest of all weights {moment}", digest.hexdigest()[:16])

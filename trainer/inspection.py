@@ -1,4 +1,4 @@
-"""Looks at data as a training would, and says what it is. Run as a process of its own by `worker.contained`."""
+"""Opens data as a training would, and returns its facts and fingerprint. Run by `worker.contained`."""
 
 import json
 from pathlib import Path
@@ -7,38 +7,38 @@ from typing import Any
 from jobs.model.spec import DatasetSpec
 from trainer.data.fingerprint import fingerprint_of
 from trainer.data.formats import is_place
+from trainer.data.interfaces import Host, merged
 from trainer.data.location import locate
-from trainer.data.opening import Dataset, Surveys, find
-from trainer.data.parts import Host, merged
-from trainer.exits import BadData
+from trainer.data.opening import Dataset, Surveys, open_source
+from trainer.errors import BadData
 
-_NAMED = 5
+_MOST_NAMED = 5
 
 
-def answer(order: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """`{"facts", "fingerprint"}` of the data that `dataset` tells of, or `{"refused"}` with why it cannot be used."""
-    spec = DatasetSpec.model_validate_json(json.dumps(order["dataset"]))
+    spec = DatasetSpec.model_validate_json(json.dumps(request["dataset"]))
     host = Host(
-        data_roots=order["data_roots"],
-        cache_dir=Path(order["scratch_dir"]),
-        scratch_dir=Path(order["scratch_dir"]),
-        threads=order["threads"],
+        data_roots=request["data_roots"],
+        cache_dir=Path(request["scratch_dir"]),
+        scratch_dir=Path(request["scratch_dir"]),
+        threads=request["threads"],
     )
     try:
-        return _looked_at(spec, host)
+        return _inspect(spec, host)
     except BadData as error:
         return {"refused": str(error)}
 
 
-def _looked_at(spec: DatasetSpec, host: Host) -> dict[str, Any]:
-    found = find(spec, seed=0, host=host)
-    surveys = found.survey(rank=0, ranks=1)
-    dataset = found.open([surveys])
+def _inspect(spec: DatasetSpec, host: Host) -> dict[str, Any]:
+    source = open_source(spec, seed=0, host=host)
+    surveys = source.survey(rank=0, ranks=1)
+    dataset = source.to_dataset([surveys])
     # Its bytes come last: what cannot be trained on need not be read whole.
     places = [spec.source] + ([spec.validation] if isinstance(spec.validation, str) else [])
     locations = [locate(place, host.data_roots, field="source") for place in places if is_place(place)]
     content = fingerprint_of(locations, host.data_roots, threads=host.threads)
-    lies_apart = "validation" in found.collections
+    lies_apart = "validation" in source.collections
     facts = _facts(dataset, surveys) | {"split": None if lies_apart else spec.validation}
     return {"facts": facts | {"files": content.files, "bytes": content.bytes}, "fingerprint": content.sha256}
 
@@ -55,5 +55,5 @@ def _facts(dataset: Dataset, surveys: Surveys) -> dict[str, Any]:
         "validation": facts.sizes.validation,
         "test": facts.sizes.test,
         "damaged": len(facts.damaged),
-        "damaged_files": list(facts.damaged)[:_NAMED],
+        "damaged_files": list(facts.damaged)[:_MOST_NAMED],
     }

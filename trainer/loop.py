@@ -18,10 +18,10 @@ from jobs.model.spec import Spec
 from trainer import distributed
 from trainer.callbacks import Callback, Checkpointing, Epoch, Pace, Step, Times
 from trainer.checkpoint import Progress, State
+from trainer.data.interfaces import Batch, Part
 from trainer.data.opening import Dataset
-from trainer.data.parts import Batch, Part
 from trainer.distributed import Ranks
-from trainer.exits import Diverged, Outcome
+from trainer.errors import Diverged, Outcome
 from trainer.plan import steps_of
 from trainer.steps import StepFunction, Tally
 from trainer.stopping import StopWatch
@@ -50,7 +50,7 @@ class Loop:
     _times: Times = field(default_factory=Times, init=False)  # of the epoch in training
 
     def train(self) -> Outcome:
-        """Train until the epochs are over, early stopping says so, or the ranks agreed to stop."""
+        """Train until the epochs are over, early stopping ends the run, or the ranks agree to stop."""
         self._timed_since = time.perf_counter()
         progress = self.progress
         with closing(
@@ -94,9 +94,9 @@ class Loop:
         progress, steps = self.progress, steps_of(self.plan)[0]
         ended = time.perf_counter()
         while progress.epoch_step < steps:
-            asked = time.perf_counter()
+            requested_at = time.perf_counter()
             batch = next(batches)
-            data_wait_s = time.perf_counter() - asked
+            data_wait_s = time.perf_counter() - requested_at
             for callback in self.callbacks:
                 # Not `progress.step`: on another number of ranks, a part of the updates were of another size.
                 callback.on_step_begin((progress.epoch - 1) * steps + progress.epoch_step)
@@ -151,12 +151,12 @@ class Loop:
         self._timed_since = now
 
     def _end_epoch(self) -> bool:
-        """Validate, compare notes with the other ranks, tell the callbacks, move on; True when they agreed to stop."""
+        """Validate, average over the ranks, call the callbacks, move on; True when the ranks agreed to stop."""
         progress, steps = self.progress, self.progress.epoch_step
         self.flush()
         started = time.perf_counter()
         val_loss, val_accuracy, wish = self.evaluate(self.dataset.validation)
-        pace, damaged = self._compare_notes(validation_s=time.perf_counter() - started)
+        pace, damaged = self._average_over_ranks(validation_s=time.perf_counter() - started)
         epoch = Epoch(
             epoch=progress.epoch,
             step=progress.step,
@@ -178,15 +178,15 @@ class Loop:
             callback.on_epoch_end(epoch)
         return wish
 
-    def _compare_notes(self, *, validation_s: float) -> tuple[Pace, dict[str, str]]:
-        """The pace of all ranks, and what any of them found damaged; the same on every rank."""
+    def _average_over_ranks(self, *, validation_s: float) -> tuple[Pace, dict[str, str]]:
+        """The mean pace of all ranks, and the samples that any of them found damaged; the same on every rank."""
         progress, times = self.progress, self._times
-        own = Pace(
+        own_pace = Pace(
             samples_per_s=progress.epoch_timed_samples / progress.epoch_train_s if progress.epoch_train_s else 0.0,
             epoch_s=progress.epoch_train_s + validation_s,
             data_wait_s=times.data_wait_s,
             allreduce_s=times.allreduce_s,
         )
-        notes = distributed.gather([asdict(own), self.dataset.damage()])
-        pace = Pace(**{name: fmean(of_rank[name] for of_rank, _ in notes) for name in asdict(own)})
-        return pace, {name: why for _, damaged in notes for name, why in damaged.items()}
+        reports = distributed.gather([asdict(own_pace), self.dataset.damage()])
+        pace = Pace(**{name: fmean(of_rank[name] for of_rank, _ in reports) for name in asdict(own_pace)})
+        return pace, {name: why for _, damaged in reports for name, why in damaged.items()}

@@ -5,7 +5,7 @@ Pure: that all ranks came to the same plan is checked by `trainer.distributed`.
 
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 def settle_plan(spec: Spec, sizes: DatasetSizes, *, ranks: int) -> Plan:

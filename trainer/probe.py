@@ -11,15 +11,15 @@ from jobs.model.plan import Plan
 from jobs.model.records import Launch, Planned, ProbeEnded, ProbeMeasured, ProbePoint
 from jobs.model.spec import ProbeSpec, Spec
 from trainer import distributed
-from trainer.distributed import together
-from trainer.exits import Outcome
+from trainer.distributed import fail_together
+from trainer.errors import Outcome
 from trainer.models import build_model, build_optimizer, moving_statistics
 from trainer.plan import settle_plan
 from trainer.probing import memory
 from trainer.probing.measuring import Measuring, dynamic
 from trainer.probing.proposal import EndedBy, findings_of
 from trainer.recorder import NullRecorder, Recorder, Records
-from trainer.recording import data_opened
+from trainer.recording_callbacks import data_opened
 from trainer.session import Opened, Phases, open_all
 from trainer.steps import make_train_step
 from trainer.stopping import Stage, StopWatch
@@ -30,7 +30,7 @@ def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch)
     phases = Phases(recorder, started_at)
     opened = open_all(launch, phases)
     job_recorder: Records = recorder if opened.ranks.rank == 0 else NullRecorder()
-    measuring = together(lambda: build(launch, opened, job_recorder))
+    measuring = fail_together(lambda: build(launch, opened, job_recorder))
     phases.end("build")
     job_recorder.write(data_opened(opened.dataset.facts, opened.dataset.facts.damaged))
     job_recorder.write(Planned(at=time.time(), plan=opened.plan))
@@ -71,7 +71,7 @@ def search(spec: Spec, opened: Opened, measuring: Measuring) -> tuple[list[Probe
             return points, "data"
         point = measuring.measure(plan) if _has_room(points, measuring) else _too_large(plan)
         points.append(point)
-        print(_told(point), flush=True)
+        print(_describe(point), flush=True)
         measuring.recorder.write(ProbeMeasured(at=time.time(), point=point))
         if point.step_time_s is None:
             return points, "memory"
@@ -102,7 +102,7 @@ def _too_large(plan: Plan) -> ProbePoint:
     return ProbePoint(per_gpu_batch=plan.per_gpu_batch, global_batch=plan.global_batch, fits=False)
 
 
-def _told(point: ProbePoint) -> str:
+def _describe(point: ProbePoint) -> str:
     who = f"batch {point.per_gpu_batch} per GPU, {point.global_batch} in all"
     if point.step_time_s is None or point.samples_per_s is None:
         return f"{who}: does not fit the memory"

@@ -1,4 +1,4 @@
-"""Writes a rank's records: whole lines, a few times a second. Used by every module that has something to tell.
+"""Writes a rank's records: whole lines, a few times a second. Used by every module that records something.
 
 Recorder        appends to the rank's own file
 NullRecorder    the records of the whole job, on the ranks that do not write them

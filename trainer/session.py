@@ -17,17 +17,17 @@ from trainer import distributed
 from trainer.artifacts import save_classes, save_network
 from trainer.callbacks import Callback, Checkpointing, EarlyStopping, WarmUp, Weights, weights_of
 from trainer.checkpoint import CheckpointStore, State
-from trainer.data.opening import Dataset, find
-from trainer.data.parts import Host
-from trainer.distributed import Ranks, together
+from trainer.data.interfaces import Host
+from trainer.data.opening import Dataset, open_source
+from trainer.distributed import Ranks, fail_together
+from trainer.errors import Outcome
 from trainer.event_files import EpochEvents, StepEvents, add_test
-from trainer.exits import Outcome
 from trainer.loop import Loop
 from trainer.plan import settle_plan
 from trainer.recorder import NullRecorder, Recorder, Records
-from trainer.recording import DamageWatch, EpochRecording, RankRecording, data_opened
+from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording, data_opened
 from trainer.stopping import Stage, StopWatch
-from trainer.trained import Trained, build, keep_best_weights, restore, save
+from trainer.trainable import TrainableModel, build, keep_best_weights, restore, save
 
 
 class Phases:
@@ -38,7 +38,7 @@ class Phases:
         self._began_at = self._started_at = started_at
 
     def end(self, name: str) -> None:
-        """The part that began when the last one ended is over."""
+        """Record the phase that began when the last one ended."""
         now = time.time()
         self._recorder.write(PhaseEnded(at=now, name=name, duration_s=now - self._began_at))
         self._began_at = now
@@ -50,7 +50,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class Opened:
-    """What a run and a probe begin with."""
+    """What a run and a probe start with."""
 
     ranks: Ranks
     dataset: Dataset
@@ -59,13 +59,13 @@ class Opened:
 
 @dataclass(frozen=True)
 class Session:
-    """All that is there once the set-up is over; `best_weights` on rank 0 alone, from an earlier attempt."""
+    """All that the set-up made. `best_weights` come from an earlier attempt, and only on rank 0."""
 
     launch: Launch
     ranks: Ranks
     dataset: Dataset
     plan: Plan
-    trained: Trained
+    trainable: TrainableModel
     store: CheckpointStore
     state: State
     best_weights: Weights | None
@@ -93,17 +93,17 @@ def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch)
 
 
 def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
-    """Everything before the first step."""
+    """Do everything before the first step."""
     spec = launch.spec
     phases = Phases(recorder, started_at)
     opened = open_all(launch, phases)
     ranks, dataset, plan = opened.ranks, opened.dataset, opened.plan
 
-    trained = together(lambda: build(launch, plan, dataset.facts))
+    trainable = fail_together(lambda: build(launch, plan, dataset.facts))
     phases.end("build")
 
     store = CheckpointStore(Path(launch.checkpoints_dir), attempt=launch.attempt, keep=spec.checkpoint.keep)
-    state, best_weights = restore(store, trained, launch, plan, ranks)
+    state, best_weights = restore(store, trainable, launch, plan, ranks)
     progress = state.progress
     if progress.step or spec.model.weights != "none":
         phases.end("restore")
@@ -111,19 +111,19 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
     job_recorder: Records = recorder if ranks.rank == 0 else NullRecorder()
     job_recorder.write(data_opened(dataset.facts, dataset.facts.damaged))
     job_recorder.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
-    return Session(launch, ranks, dataset, plan, trained, store, state, best_weights, phases, recorder, job_recorder)
+    return Session(launch, ranks, dataset, plan, trainable, store, state, best_weights, phases, recorder, job_recorder)
 
 
 def open_all(launch: Launch, phases: Phases) -> Opened:
-    """What comes before the network is built: meet the other ranks, open the data, agree on the plan."""
+    """Do what comes before the network is built: connect to the other ranks, open the data, agree on the plan."""
     phases.end("import")
 
     ranks = distributed.connect(launch)
-    together(lambda: distributed.claim_devices(launch, ranks.local_rank))
+    fail_together(lambda: distributed.claim_devices(launch, ranks.local_rank))
     phases.end("connect")
 
     dataset = open_dataset(launch, ranks)
-    plan = together(lambda: settle_plan(launch.spec, dataset.facts.sizes, ranks=ranks.size))
+    plan = fail_together(lambda: settle_plan(launch.spec, dataset.facts.sizes, ranks=ranks.size))
     distributed.agree("the plan", plan.model_dump(mode="json"))
     phases.end("data")
     return Opened(ranks, dataset, plan)
@@ -138,48 +138,48 @@ def open_dataset(launch: Launch, ranks: Ranks) -> Dataset:
         scratch_dir=Path(tempfile.gettempdir()),
         threads=launch.threads_per_rank or max(1, (os.cpu_count() or 1) // ranks.local_size),
     )
-    found = together(lambda: find(spec.dataset, seed=spec.seed, host=host))
-    surveys = distributed.gather(together(lambda: found.survey(rank=ranks.rank, ranks=ranks.size)))
-    dataset = together(lambda: found.open(surveys, launch.expected))
-    together(lambda: dataset.prepare(local_rank=ranks.local_rank, local_ranks=ranks.local_size))
+    source = fail_together(lambda: open_source(spec.dataset, seed=spec.seed, host=host))
+    surveys = distributed.gather(fail_together(lambda: source.survey(rank=ranks.rank, ranks=ranks.size)))
+    dataset = fail_together(lambda: source.to_dataset(surveys, launch.expected))
+    fail_together(lambda: dataset.prepare(local_rank=ranks.local_rank, local_ranks=ranks.local_size))
     return dataset
 
 
 def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
     """The loop with its callbacks, in the order in which they are called."""
-    spec, plan, trained, state = session.launch.spec, session.plan, session.trained, session.state
+    spec, plan, trainable, state = session.launch.spec, session.plan, session.trainable, session.state
 
     def write_checkpoint() -> Path | None:
-        return save(session.store, trained, state, early_stopping.best_weights) if session.ranks.rank == 0 else None
+        return save(session.store, trainable, state, early_stopping.best_weights) if session.ranks.rank == 0 else None
 
     def on_first_step() -> None:
-        distributed.agree_on_weights(trained.model.weights, "after the first step")
+        distributed.agree_on_weights(trainable.model.weights, "after the first step")
         session.phases.end("first_step")
 
     early_stopping = EarlyStopping(
-        spec.early_stopping, state.stopping, session.best_weights, lambda: weights_of(trained.model.weights)
+        spec.early_stopping, state.stopping, session.best_weights, lambda: weights_of(trainable.model.weights)
     )
     checkpointing = Checkpointing(
         write_checkpoint, session.job_recorder, state.progress, every_epochs=spec.checkpoint.every_epochs
     )
     callbacks: list[Callback] = [
-        WarmUp(plan, trained.optimizer),
+        WarmUp(plan, trainable.optimizer),
         RankRecording(session.recorder, global_batch=plan.global_batch),
         DamageWatch(session.dataset, session.job_recorder, name=spec.dataset.source),
         early_stopping,
-        EpochRecording(session.job_recorder, lambda: trained.learning_rate),
+        EpochRecording(session.job_recorder, lambda: trainable.learning_rate),
     ]
     if session.ranks.rank == 0:
         callbacks += event_files(session)
-    # After all that tell of the epoch: what is in a checkpoint has been told.
+    # Last: what a checkpoint contains has been recorded before it is saved.
     callbacks.append(checkpointing)
     loop = Loop(
         plan=plan,
         spec=spec,
         ranks=session.ranks,
         dataset=session.dataset,
-        train_step=trained.train_step,
-        evaluation_step=trained.evaluation_step,
+        train_step=trainable.train_step,
+        evaluation_step=trainable.evaluation_step,
         state=state,
         callbacks=callbacks,
         checkpointing=checkpointing,
@@ -191,32 +191,32 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
 
 
 def event_files(session: Session) -> list[Callback]:
-    """What writes for TensorBoard; it goes on from where the run does."""
+    """The callbacks that write TensorBoard's files; they continue where the run does."""
     folder, attempt, progress = session.events_dir, session.launch.attempt, session.state.progress
-    trained, plan = session.trained, session.plan
+    trainable, plan = session.trainable, session.plan
     return [
-        EpochEvents(folder, lambda: trained.learning_rate, attempt=attempt, first_epoch=progress.epoch),
-        StepEvents(folder, lambda: trained.learning_rate, plan=plan, attempt=attempt, first_step=progress.step + 1),
+        EpochEvents(folder, lambda: trainable.learning_rate, attempt=attempt, first_epoch=progress.epoch),
+        StepEvents(folder, lambda: trainable.learning_rate, plan=plan, attempt=attempt, first_step=progress.step + 1),
     ]
 
 
 def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome: Outcome) -> None:
-    """Keep the weights that are to be kept, measure them on the test part, save them, sum up."""
-    model, is_first = session.trained.model, session.ranks.rank == 0
+    """Choose the weights to keep, evaluate them on the test part, save them, and write the summary."""
+    model, is_first = session.trainable.model, session.ranks.rank == 0
     distributed.agree_on_weights(model.weights, "at the end")
     if early_stopping.restores:
         keep_best_weights(model, early_stopping.best_weights if is_first else None)
     test = loop.evaluate(session.dataset.test)[:2] if session.dataset.test is not None else None
-    together(lambda: leave_artifacts(session, early_stopping, test) if is_first else None)
+    fail_together(lambda: leave_artifacts(session, early_stopping, test) if is_first else None)
     summary = summed_up(session, early_stopping, test, stopped_early=outcome is Outcome.EARLY_STOPPED)
     session.job_recorder.write(Summarized(at=time.time(), summary=summary))
 
 
 def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None) -> None:
-    """Write what the job leaves; `test` is (loss, accuracy) of the held-out part."""
+    """Write the artifacts of the job; `test` is (loss, accuracy) of the held-out part."""
     folder = Path(session.launch.artifacts_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    save_network(session.trained.model, folder)
+    save_network(session.trainable.model, folder)
     save_classes(session.dataset.facts.classes, folder)
     if test is not None:
         loss, accuracy = test
@@ -228,7 +228,7 @@ def summed_up(
     session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None, *, stopped_early: bool
 ) -> Summary:
     """What the job came to."""
-    model, progress, stopping = session.trained.model, session.state.progress, early_stopping.state
+    model, progress, stopping = session.trainable.model, session.state.progress, early_stopping.state
     kept, (test_loss, test_accuracy) = early_stopping.kept_metrics, test or (None, None)
     return Summary(
         best_epoch=stopping.best_epoch,

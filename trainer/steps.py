@@ -50,14 +50,14 @@ def make_train_step(
             [variable.value for variable in weights],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # of weights that a network of one's own does not use
         )
-        own = tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
+        own_figures = tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
         # Read here, and so after the forward pass has assigned them: TensorFlow keeps the order of a variable's uses.
         moved = [tf.convert_to_tensor(variable.value) for variable in statistics]
-        averaged, allreduce_s = average([*gradients, *moved, tf.concat([own, [wish]], 0)])
+        averaged, allreduce_s = average([*gradients, *moved, tf.concat([own_figures, [wish]], 0)])
         optimizer.apply(averaged[: len(weights)], weights)
         for variable, value in zip(statistics, averaged[len(weights) : -1], strict=True):
             variable.assign(value)
-        return tf.concat([own, averaged[-1], [allreduce_s]], 0)
+        return tf.concat([own_figures, averaged[-1], [allreduce_s]], 0)
 
     return train_step  # type: ignore[no-any-return]
 

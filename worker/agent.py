@@ -1,15 +1,14 @@
 """The agent of a host: a thread of its worker that keeps the rows and the host's processes in step.
 
 Once a period it sends the host's heartbeat, ends attempts whose supervisor died, starts supervisors whose launch
-message got lost, gives back slots whose processes are gone, ends what other hosts abandoned, and dispatches.
-Every step is safe to repeat and safe to run on several hosts at once. None waits long, and what fails for one attempt
-is tried again in the next pass: the heartbeat and the other attempts go on.
+message got lost, releases slots whose processes are gone, ends what other hosts abandoned, and dispatches. Every step
+is safe to repeat and safe to run on several hosts at once. No step waits long. What fails for one attempt is tried
+again in the next pass, and the heartbeat and the other attempts go on.
 """
 
 import logging
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,21 +27,23 @@ from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import registration
 from jobs.scheduling.registration import SlotInfo
-from worker.attempt.intake import Intake, last_words
+from worker.attempt.ending import Ending, judge
+from worker.attempt.intake import Intake, read_exits
 from worker.attempt.launcher import Launcher
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import sweep
-from worker.attempt.slot_release import give_back, gpus_are_free, gpus_held, lost_gpus
-from worker.attempt.verdict import Verdict, verdict
+from worker.attempt.slot_release import gpus_are_free, held_gpus, lost_gpus, release_slots
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import Gpu
-from worker.host.inventory import Place, host_info
+from worker.host.inventory import Endpoint, host_info
 from worker.host.sshd import Sshd
 from worker.host.topology import gpu_info
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
-_STUCK_S = 0.5  # a process that outlives its kill for longer is for the next pass: the heartbeat must not wait
+_STUCK_S = 0.5  # a process that outlives its kill for longer is left to the next pass: the heartbeat must not wait
+_FAILED_FOR_ONE = "attempt %s could not be looked after; the next pass tries again"
 
 
 def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
@@ -52,7 +53,7 @@ def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
     return [SlotInfo(index, "cpu", "CPU share") for index in range(cpu_slots)]
 
 
-class Agent(threading.Thread):
+class Agent(PeriodicThread):
     """Reconciles until it is stopped."""
 
     def __init__(
@@ -63,91 +64,80 @@ class Agent(threading.Thread):
         launcher: Launcher,
         dispatcher: Dispatcher,
         gpus: list[Gpu],
-        door: Sshd | None = None,
+        sshd: Sshd | None = None,
     ) -> None:
-        super().__init__(name="agent", daemon=True)
+        super().__init__("agent", period_s=settings.reconcile_period_s, rests_first=False)
         self._sessions = sessions
         self._settings = settings
         self._launcher = launcher
         self._dispatcher = dispatcher
         self._gpus = gpus
         self._gpu_info = gpu_info(gpus)
-        self._door = door
-        self._place: Place | None = None  # as it is registered
-        self._stopped = threading.Event()
+        self._sshd = sshd
+        self._endpoint: Endpoint | None = None  # as it is registered
         self._in_contact_since: float | None = None
-        self._beaten_at = 0.0
+        self._heartbeat_at = 0.0
 
-    def run(self) -> None:
-        """Reconcile once a period; what fails is tried again in the next one."""
-        while True:
-            try:
-                self.reconcile()
-            except DBAPIError as error:
-                if is_away(error) and not is_busy(error):
-                    self._in_contact_since = None
-                    _log.warning("the database is away: %s", error.orig)
-                else:
-                    _log.exception("a reconciliation failed; the next one is tried")
-            except Exception:
-                _log.exception("a reconciliation failed; the next one is tried")
-            if self._stopped.wait(self._settings.reconcile_period_s):
-                return
+    def once(self) -> None:
+        """One pass."""
+        self.reconcile()
 
-    def stop(self) -> None:
-        """End after the pass at hand."""
-        self._stopped.set()
+    def failed(self, error: Exception) -> None:
+        """Log it. A database that was away gets a new registration: what happened meanwhile is not known."""
+        if isinstance(error, DBAPIError) and is_away(error) and not is_busy(error):
+            self._in_contact_since = None
+        super().failed(error)
 
     def reconcile(self) -> None:
-        """One pass."""
+        """Send the heartbeat, look after the attempts of this host, end abandoned ones, and dispatch."""
         if self._in_contact_since is None:
             self._register()
-            self._in_contact_since = self._beaten_at = time.monotonic()
-        elif self._door is not None and self._door.place != self._place:
+            self._in_contact_since = self._heartbeat_at = time.monotonic()
+        elif self._sshd is not None and self._sshd.endpoint != self._endpoint:
             self._register()
-        self._beat()
+        self._send_heartbeat()
         self._launcher.reap()
         # Leases ran out while the database was away; their supervisors get the time to renew them first.
         in_contact = time.monotonic() - self._in_contact_since > self._settings.lease_s
         for attempt, is_over in self._attempts():
             look = partial(self._look_after, attempt, is_over=is_over and in_contact)
-            self._one_of_many(look, self._tags(attempt))
-            self._beat()
+            self._isolated(look, self._tags(attempt))
+            self._send_heartbeat()
         if in_contact:
             self._end_abandoned()
         self._dispatcher.run_in_turn()
 
-    def _beat(self) -> None:
-        """Say that this host is alive, if it is time."""
+    def _send_heartbeat(self) -> None:
+        """Write the heartbeat of this host, if it is time."""
         now = time.monotonic()
-        if now - self._beaten_at >= self._settings.heartbeat_period_s:
+        if now - self._heartbeat_at >= self._settings.heartbeat_period_s:
             with self._sessions.begin() as session:
-                known = registration.beat(session, self._settings.host)
-            if not known:  # it was lost for so long that somebody forgot it
+                is_registered = registration.beat(session, self._settings.host)
+            if not is_registered:  # it was lost for so long that its row was removed
                 self._register()
-            self._beaten_at = now
+            self._heartbeat_at = now
 
-    def _one_of_many(self, action: Callable[[], None], tags: dict[str, object]) -> None:
-        """Do something for the attempt of these tags; what fails there is no reason to leave the others alone."""
+    def _isolated(self, action: Callable[[], None], tags: dict[str, object]) -> None:
+        """Run `action` for the attempt of these tags. What fails is logged: the other attempts go on."""
         try:
             action()
         except DBAPIError as error:
             if is_away(error) and not is_busy(error):
                 raise
-            _log.exception("attempt %s is for the next pass", tags["attempt"], extra=tags)
+            _log.exception(_FAILED_FOR_ONE, tags["attempt"], extra=tags)
         except Exception:
-            _log.exception("attempt %s is for the next pass", tags["attempt"], extra=tags)
+            _log.exception(_FAILED_FOR_ONE, tags["attempt"], extra=tags)
 
     def _attempts(self) -> Sequence[tuple[Attempt, bool]]:
-        """Live attempts that are led here, and ended ones that still hold slots here; and whose lease ran out."""
-        here = self._settings.host
-        holding = select(Slot.attempt_id).where(Slot.host == here, Slot.attempt_id.is_not(None))
-        led_here = (Attempt.host == here) & Attempt.ended_at.is_(None)
+        """Live attempts that are led here, and ended ones that hold slots here; each with whether its lease ran out."""
+        this_host = self._settings.host
+        holding = select(Slot.attempt_id).where(Slot.host == this_host, Slot.attempt_id.is_not(None))
+        led_here = (Attempt.host == this_host) & Attempt.ended_at.is_(None)
         left_here = Attempt.ended_at.is_not(None) & Attempt.id.in_(holding)
         is_over = Attempt.lease_expires_at < func.now()
         with self._sessions() as session:
             rows = session.execute(select(Attempt, is_over).where(or_(led_here, left_here)).order_by(Attempt.id))
-            return [(attempt, over) for attempt, over in rows]
+            return [(attempt, is_over) for attempt, is_over in rows]
 
     def _look_after(self, attempt: Attempt, *, is_over: bool) -> None:
         if attempt.ended_at is not None:
@@ -159,37 +149,37 @@ class Agent(threading.Thread):
             self._release(attempt)
 
     def _register(self) -> None:
-        self._place = self._door.place if self._door is not None else None
-        info = host_info(self._settings, self._place) | self._gpu_info
-        address = self._place.address if self._place else None
+        self._endpoint = self._sshd.endpoint if self._sshd is not None else None
+        info = host_info(self._settings, self._endpoint) | self._gpu_info
+        address = self._endpoint.address if self._endpoint else None
         slots = slots_of(self._gpus, self._settings.cpu_slots)
         with self._sessions.begin() as session:
             registration.register(session, self._settings.host, info, slots, address=address)
         _log.info("host %s registered with %d slots", self._settings.host, len(slots))
 
     def _is_supervised(self, attempt: Attempt) -> bool:
-        """Whether its supervisor lives; one whose process nobody noted has until its lease runs out."""
+        """Whether its supervisor lives. One whose process was not recorded has until its lease runs out."""
         process = supervisor_of(attempt)
         return process is None or process.is_alive
 
-    def _end_unsupervised(self, attempt: Attempt, why: str) -> None:
-        """End an attempt whose supervisor is of no use any more, after its processes, for what its ranks said last."""
-        _log.warning("the supervisor of attempt %d %s", attempt.id, why, extra=self._tags(attempt))
+    def _end_unsupervised(self, attempt: Attempt, fault: str) -> None:
+        """End an attempt without a working supervisor: first its processes, then the attempt, by its exit records."""
+        _log.warning("the supervisor of attempt %d %s", attempt.id, fault, extra=self._tags(attempt))
         self._sweep(attempt)
         lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         paths = paths_of(self._settings.runs_dir, attempt.job_id, attempt.number)
         with suppress(StaleLease):  # it ended by itself meanwhile
-            store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._beat)
+            store_leftovers(self._sessions, lease, self._settings.runs_dir, meanwhile=self._send_heartbeat)
             intake = Intake(self._sessions, lease, paths, ranks=attempt.gpus)
-            intake.drain(meanwhile=self._beat)
-            ended = _judged(attempt, paths, f"the supervisor {why}", per_gpu_batch=intake.plan.per_gpu_batch)
+            intake.drain(meanwhile=self._send_heartbeat)
+            ending = _ending_of(attempt, paths, f"the supervisor {fault}", per_gpu_batch=intake.plan.per_gpu_batch)
             shutil.rmtree(paths.scratch, ignore_errors=True)
-            self._end(lease, ended.reason, ended.error)
+            self._end(lease, ending.reason, ending.error)
 
     def _sweep(self, attempt: Attempt) -> bool:
-        """Kill what is left of an attempt here, with a supervisor that stands still; whether nothing is left.
+        """Kill what is left of an attempt here, and a supervisor that stands still; whether nothing is left.
 
-        It was stopped or hung for longer than its lease, and may be the parent of what no mark tells of.
+        Such a supervisor was stopped or hung for longer than its lease. It may have children without a mark.
         """
         supervisor = supervisor_of(attempt) if attempt.host == self._settings.host else None
         below = supervisor.pid if supervisor is not None and supervisor.is_alive else None
@@ -199,33 +189,35 @@ class Agent(threading.Thread):
         return clean
 
     def _release(self, attempt: Attempt) -> None:
-        """Give back the slots of an ended attempt, once no process of it is left here."""
-        here, clean = self._settings.host, self._sweep(attempt)
+        """Release the slots of an ended attempt, once no process of it is left here."""
+        this_host, clean = self._settings.host, self._sweep(attempt)
         with self._sessions() as session:
-            gpus = gpus_held(session, attempt.id, host=here)
+            gpus = held_gpus(session, attempt.id, host=this_host)
         clean = clean and gpus_are_free(gpus, within_s=_STUCK_S)
         if not clean:
-            _log.warning("a process of attempt %d stays: its slots are kept", attempt.id, extra=self._tags(attempt))
-        lost = lost_gpus(gpus)
+            _log.warning(
+                "a process of attempt %d stays: its slots are quarantined", attempt.id, extra=self._tags(attempt)
+            )
+        lost_uuids = lost_gpus(gpus)
         with self._sessions.begin() as session:
-            give_back(session, attempt.id, host=here, clean=clean, lost=lost)
+            release_slots(session, attempt.id, host=this_host, clean=clean, lost_uuids=lost_uuids)
 
     def _end_abandoned(self) -> None:
         with self._sessions() as session:
-            lost = leases.abandoned(
+            abandoned = leases.abandoned(
                 session,
                 host_timeout_s=self._settings.host_timeout_s,
                 claim_timeout_s=self._settings.claim_timeout_s,
             )
-        for attempt in lost:
+        for attempt in abandoned:
             tags = {"job": attempt.lease.job_id, "attempt": attempt.lease.number, "host": attempt.host}
             _log.warning("attempt %d is abandoned: %s", attempt.lease.attempt_id, attempt.error, extra=tags)
-            self._one_of_many(partial(self._end_expired, attempt), tags)
-            self._beat()
+            self._isolated(partial(self._end_expired, attempt), tags)
+            self._send_heartbeat()
 
-    def _end_expired(self, lost: AbandonedAttempt) -> None:
+    def _end_expired(self, abandoned: AbandonedAttempt) -> None:
         with suppress(StaleLease):  # renewed or ended meanwhile
-            self._end(lost.lease, lost.reason, lost.error, expired=True)
+            self._end(abandoned.lease, abandoned.reason, abandoned.error, expired=True)
 
     def _end(self, lease: Lease, reason: EndReason, error: str | None, *, expired: bool = False) -> None:
         with self._sessions.begin() as session:
@@ -245,21 +237,21 @@ class Agent(threading.Thread):
 
 
 def supervisor_of(attempt: Attempt) -> ProcessId | None:
-    """The process that supervises or supervised the attempt; None where nobody noted it."""
+    """The process that supervises or supervised the attempt; None where it was not recorded."""
     pid, start_ticks = attempt.supervisor_pid, attempt.supervisor_start_ticks
     return None if pid is None or start_ticks is None else ProcessId(pid, start_ticks)
 
 
-def _judged(attempt: Attempt, paths: AttemptPaths, why: str, *, per_gpu_batch: int) -> Verdict:
-    """Why an attempt without a supervisor ended: as its ranks said, else because nobody watched over it."""
-    exits, started = last_words(paths, ranks=attempt.gpus)
-    # One that dies before its first rank comes up may do so every time: that uses up a restart.
-    lost = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
-    return verdict(
+def _ending_of(attempt: Attempt, paths: AttemptPaths, fault: str, *, per_gpu_batch: int) -> Ending:
+    """Why an attempt without a supervisor ended: what its ranks recorded, else that nobody supervised it."""
+    exits, started = read_exits(paths, ranks=attempt.gpus)
+    # A supervisor that dies before its first rank comes up may do so every time: that uses up a restart.
+    unwatched = EndReason.LEASE_EXPIRED if attempt.started_at or started else EndReason.LAUNCH_FAILED
+    return judge(
         exits,
         ranks=attempt.gpus,
         started=started,
-        stopped_for=Verdict(lost, why),
+        stopped_for=Ending(unwatched, fault),
         launcher_code=None,
         launcher_says="",
         per_gpu_batch=per_gpu_batch,

@@ -21,7 +21,7 @@ from worker.datasets.validator import Validator
 from worker.dispatcher import Dispatcher
 from worker.host.gpus import find_gpus
 from worker.host.sshd import Sshd
-from worker.leaving import leave
+from worker.host_shutdown import stop_jobs_of_host
 from worker.outward.mirror import mirror_of
 from worker.outward.notifier import Notifier
 from worker.retention import Retention
@@ -45,7 +45,7 @@ class Worker:
         self.dispatcher = Dispatcher(sessions, Hints(settings.broker_url), settings)
         self.sshd = Sshd(settings) if settings.ssh_dir is not None else None
         self.agent = Agent(
-            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, door=self.sshd
+            sessions, settings, launcher=self.launcher, dispatcher=self.dispatcher, gpus=gpus, sshd=self.sshd
         )
         self.sampler = Sampler(
             sessions,
@@ -53,25 +53,20 @@ class Worker:
             gpus=gpus,
             runs_dir=settings.runs_dir,
             period_s=settings.sample_period_s,
-            tell_s=settings.heartbeat_period_s,
+            report_period_s=settings.heartbeat_period_s,
         )
         self.retention = Retention(sessions, settings)
         self.validator = Validator(sessions, settings)
         self.notifier = Notifier(sessions, settings)
         self.mirror = mirror_of(sessions, settings)
+        threads = (self.sshd, self.agent, self.sampler, self.retention, self.validator, self.notifier, self.mirror)
+        self._threads = [thread for thread in threads if thread is not None]  # started and stopped in this order
         self.app = self._celery()
 
     def run(self) -> None:
-        """Start the agent, then consume until a signal. The agent does its work also while the broker is away."""
-        if self.sshd is not None:
-            self.sshd.start()
-        self.agent.start()
-        self.sampler.start()
-        self.retention.start()
-        self.validator.start()
-        self.notifier.start()
-        if self.mirror is not None:
-            self.mirror.start()
+        """Start the threads, then consume until a signal. The threads do their work also while the broker is away."""
+        for thread in self._threads:
+            thread.start()
         try:
             self.app.worker_main(
                 [
@@ -84,8 +79,8 @@ class Worker:
         finally:
             if self._settings.stop_jobs_with_worker:
                 self._stop()
-                self.agent.join(_LAST_PASS_S)
-                leave(self._sessions, self._settings)
+                self.agent.stop(wait_s=_LAST_PASS_S)
+                stop_jobs_of_host(self._sessions, self._settings)
 
     def _celery(self) -> Celery:
         app = celery_app(self._settings.broker_url)
@@ -97,12 +92,5 @@ class Worker:
         return app
 
     def _stop(self, **_: Any) -> None:
-        if self.sshd is not None:
-            self.sshd.stop()
-        self.agent.stop()
-        self.sampler.stop()
-        self.retention.stop()
-        self.validator.stop()
-        self.notifier.stop()
-        if self.mirror is not None:
-            self.mirror.stop()
+        for thread in self._threads:
+            thread.stop()

@@ -1,9 +1,10 @@
-"""A process that looks at what somebody sent: little memory, no descriptors but its own, gone with its worker.
+"""A process that opens untrusted files: with a limit on its memory and no descriptors but its own.
 
     python -m worker.contained MODULE
 
-reads an order from its standard input, calls `MODULE.answer` with it and writes what that returns to its standard
-output, as JSON. Started by `worker.datasets.containment`, which holds the input open for as long as it lives.
+reads a request from its standard input, calls `MODULE.answer` with it and writes what that returns to its standard
+output, as JSON. Started by `worker.datasets.containment`, which holds the input open. When the input ends, because the
+worker died, this process leaves.
 """
 
 import json
@@ -18,16 +19,16 @@ _NICE = 10  # what trains comes first
 
 
 def main(module: str) -> None:
-    """Answer one order; does not return."""
+    """Answer one request; does not return."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
-    order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    _limit(order["memory_bytes"])
+    request: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    _limit(request["memory_bytes"])
     threading.Thread(target=_leave_with_the_worker, daemon=True).start()
     try:
-        answer = import_module(module).answer(order["order"])
+        answer = import_module(module).answer(request["order"])
     except MemoryError:
-        answer = {"refused": f"it takes more than {order['memory_bytes'] / 1e9:g} GB of memory to look at it"}
+        answer = {"refused": f"it takes more than {request['memory_bytes'] / 1e9:g} GB of memory to look at it"}
     answers.write(json.dumps(answer))
     answers.close()
     os._exit(0)

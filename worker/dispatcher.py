@@ -1,7 +1,7 @@
 """The dispatcher: one pass places every job that can be placed now, and asks attempts to make room for others.
 
-Woken by hints (a Celery task) and run by every worker's reconciliation, under a lock in the database, so that no
-one process is needed for jobs to start.
+Hints start it (a Celery task), and so does every worker's reconciliation, under a lock in the database. So no single
+process is needed to start jobs.
 """
 
 import logging
@@ -24,7 +24,7 @@ from jobs.scheduling.quotas import active_quotas
 
 _log = logging.getLogger(__name__)
 
-_NEXT_PASS = 0x626568696E64  # "behind": an advisory lock's number
+_NEXT_PASS = 0x626568696E64  # the number of an advisory lock
 _PAGE = 250  # jobs read at once
 _MOST_LOOKED_AT = 10_000  # jobs in one pass
 _PASSES_A_PERIOD = 4  # by the reconciliations of all hosts together
@@ -42,7 +42,7 @@ class Dispatcher:
         self._hosts_alive = 1
 
     def run_in_turn(self) -> int:
-        """`run`, for a reconciliation: of many hosts each leaves most of its turns to the others.
+        """`run`, for a reconciliation. Where hosts are many, each skips most of its turns.
 
         There is one pass at a time. If each of hundreds of hosts made one a second, the database would do little else.
         """
@@ -53,8 +53,8 @@ class Dispatcher:
     def run(self) -> int:
         """Place what can be placed; returns how many jobs were.
 
-        Of several callers, in this process and in others, one waits for the pass that runs and then sees the rows of
-        all others; those return 0 at once.
+        While a pass runs, one further caller waits for it, in this process or another. All others return 0 at once: the
+        pass of the one that waits sees their rows.
         """
         if not self._waiting.acquire(blocking=False):
             return 0
@@ -63,43 +63,45 @@ class Dispatcher:
             return self._run_among_workers()
 
     def _run_among_workers(self) -> int:
-        with self._sessions() as behind:
-            if not behind.scalar(select(func.pg_try_advisory_xact_lock(_NEXT_PASS))):
+        with self._sessions() as waiting_session:
+            if not waiting_session.scalar(select(func.pg_try_advisory_xact_lock(_NEXT_PASS))):
                 return 0
             with self._sessions.begin() as session:
                 session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
-                behind.rollback()  # what is committed from now on is for the next pass
+                waiting_session.rollback()  # what is committed from now on is for the next pass
                 placed = self._pass(session)
         for attempt_id, lead in placed.items():
             self._hints.launch(attempt_id, host=lead)
         return len(placed)
 
     def _pass(self, session: Session) -> Mapping[int, str]:
-        """Decide and write it down; the lead host of each new attempt."""
+        """Decide and store the decisions; returns the lead host of each new attempt."""
         page = next_page(session, None, limit=_PAGE)
         if not page.jobs:
             session.execute(update(Host).where(Host.kept_for.is_not(None)).values(kept_for=None))
             return {}
-        all_hosts = registered_hosts(session, host_timeout_s=self._settings.host_timeout_s)
-        self._hosts_alive = sum(host.alive for host in all_hosts)
-        hosts = [host.slots for host in all_hosts if host.in_use]
-        decided = PlacementPass(hosts, live_attempts(session, hosts), active_quotas(session).values())
-        decided.take(page.jobs)
-        while page.after is not None and not decided.is_over and decided.looked_at < _MOST_LOOKED_AT:
-            page = next_page(session, page.after, limit=_PAGE, without=decided.allowances.over)
-            decided.take(page.jobs)
-        leases = place(session, decided.placements, lease_s=self._settings.lease_s)
-        for preemption in decided.preemptions:
+        hosts = registered_hosts(session, host_timeout_s=self._settings.host_timeout_s)
+        self._hosts_alive = sum(host.alive for host in hosts)
+        slots_in_use = [host.slots for host in hosts if host.in_use]
+        scheduling_pass = PlacementPass(
+            slots_in_use, live_attempts(session, slots_in_use), active_quotas(session).values()
+        )
+        scheduling_pass.take(page.jobs)
+        while page.after is not None and not scheduling_pass.is_over and scheduling_pass.looked_at < _MOST_LOOKED_AT:
+            page = next_page(session, page.after, limit=_PAGE, without=scheduling_pass.allowances.over)
+            scheduling_pass.take(page.jobs)
+        leases = place(session, scheduling_pass.placements, lease_s=self._settings.lease_s)
+        for preemption in scheduling_pass.preemptions:
             request_preemption(session, preemption.attempt_ids, PreemptionCause.for_job(preemption.job_id))
             _log.info("attempts %s are preempted", list(preemption.attempt_ids), extra={"job": preemption.job_id})
-        _keep(session, decided.kept_for, {host.slots.host: host.kept_for for host in all_hosts})
-        leads = {placement.job_id: placement.shares[0].host for placement in decided.placements}
+        _store_kept_for(session, scheduling_pass.kept_for, {host.slots.host: host.kept_for for host in hosts})
+        leads = {placement.job_id: placement.shares[0].host for placement in scheduling_pass.placements}
         return {lease.attempt_id: leads[lease.job_id] for lease in leases}
 
 
-def _keep(session: Session, kept: Mapping[str, str], known: Mapping[str, str | None]) -> None:
-    """Say which host's free slots are kept for which job, where that has changed."""
+def _store_kept_for(session: Session, kept: Mapping[str, str], stored: Mapping[str, str | None]) -> None:
+    """Store which host's free slots are kept for which job, where that differs from the `stored` rows."""
     for job_id in {*kept.values(), None}:
-        changed = [host for host, before in known.items() if kept.get(host) == job_id != before]
+        changed = [host for host, before in stored.items() if kept.get(host) == job_id != before]
         if changed:
             session.execute(update(Host).where(Host.name.in_(changed)).values(kept_for=job_id))

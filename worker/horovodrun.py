@@ -6,12 +6,12 @@ Horovod's arguments, `--network-interfaces` among them.
 Four changes, all to Horovod 0.28.1's launcher:
 
 - It imports TensorFlow in the launcher's process only to learn whether Gloo was built in. It was: the
-  requirements pin a Horovod that is built so. The question is answered without asking.
+  requirements pin a Horovod that is built so. So the answer is always yes.
 - Its rendezvous server listens on all interfaces, without authentication, and unpickles what it is sent
-  (CVE-2024-10190). Here it listens on the interface of the ranks alone: on loopback for those of one host, on the
+  (CVE-2024-10190). Here it listens only on the interface of the ranks: on loopback for those of one host, on the
   hosts' private one for those of several.
-- It reaches other hosts by the ssh of whoever runs it, believing any host key. Here it is given one configuration
-  and no other.
+- It reaches other hosts by the ssh of whoever runs it, and believes any host key. Here it gets one
+  configuration and no other.
 - It tries a connection to every host before it starts a rank there. The supervisor has just done so.
 """
 
@@ -46,11 +46,11 @@ def _listening_on(address: str) -> Callable[[Callable[[tuple[str, int]], Any]], 
 def main() -> None:
     """Run Horovod's command line with this process's arguments."""
     if sys.argv[1] == "--ssh-config":
-        # The prefix is put before a host and a command that is quoted already, for a shell.
+        # A shell reads the prefix, then a host, then a command that is quoted already.
         remote.SSH_COMMAND_PREFIX = shlex.join(["ssh", "-F", sys.argv[2]])
         del sys.argv[1:3]
     interface = sys.argv[sys.argv.index("--network-interfaces") + 1]
-    # The ranks are told this very address, by the same function.
+    # Horovod gives the ranks this same address, by the same function.
     http_server.find_port = _listening_on(network.get_driver_ip([interface]))
     launch.gloo_built = _gloo_built
     launch._check_all_hosts_ssh_successful = _hosts_were_reached

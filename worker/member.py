@@ -1,12 +1,11 @@
-"""An attempt on one of its hosts but the lead: `python -m worker.member`, started over ssh by the supervisor there.
+"""The part of an attempt on a host that is not its lead: `python -m worker.member`, started over ssh by the supervisor.
 
 A member does for its host's ranks what the supervisor does on the lead: it gives them their launch file, keeps their
-lease, asks them to stop, ends them, and sends what they write. It holds no token and knows no database, imports little
-and starts at once; it does not carry the attempt's mark. What it is told and what it says is in
-`worker.attempt.member_protocol`.
+lease, asks them to stop, ends them, and sends what they write. It holds no token and reaches no database. It imports
+little and starts at once. It does not carry the attempt's mark. `worker.attempt.member_protocol` lists its messages.
 
-It trusts nobody to come back: when its input ends, or its ranks' lease does, it kills them and leaves. The lease counts
-from a moment that it named itself, so that an order which was long on its way extends nothing.
+When its input ends, or the lease of its ranks, it kills them and leaves. The lease counts from a time that the member
+sent itself, so a message that was long on its way extends nothing.
 """
 
 import json
@@ -21,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worker.attempt import lease_file
-from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberOrder
+from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
 from worker.attempt.niceness import be_polite
-from worker.attempt.processes import marked, signal_marked, sweep
+from worker.attempt.processes import pids_with_mark, signal_marked, sweep
 from worker.attempt.wire import Incoming, Message, Outgoing, as_text
 
 _TICK_S = 0.1
@@ -54,43 +53,43 @@ class _Tail:
 class Member:
     """One host's part of one attempt."""
 
-    def __init__(self, order: MemberOrder, incoming: Incoming, outgoing: Outgoing) -> None:
-        self._order = order
+    def __init__(self, task: MemberTask, incoming: Incoming, outgoing: Outgoing) -> None:
+        self._task = task
         self._incoming = incoming
         self._outgoing = outgoing
-        launch = order.launch
-        self._launch_file = Path(order.launch_file)
+        launch = task.launch
+        self._launch_file = Path(task.launch_file)
         self._stop_file, self._lease_file = Path(launch["stop_path"]), Path(launch["lease_path"])
         records, logs = Path(launch["records_dir"]), Path(launch["logs_dir"])
-        self._tails = [_Tail(RECORDS, rank, records / f"rank-{rank}.jsonl") for rank in order.ranks]
-        self._tails += [_Tail(LOGS, rank, logs / f"rank-{rank}.log") for rank in order.ranks]
-        self._over_at = time.monotonic() + _FIRST_LEASE_S
-        self._leased = False
-        self._here_at = 0.0
-        self._look: int | None = None  # one that is not answered yet: no process is left, but lines are
+        self._tails = [_Tail(RECORDS, rank, records / f"rank-{rank}.jsonl") for rank in task.ranks]
+        self._tails += [_Tail(LOGS, rank, logs / f"rank-{rank}.log") for rank in task.ranks]
+        self._lease_ends_at = time.monotonic() + _FIRST_LEASE_S
+        self._has_lease = False
+        self._here_sent_at = 0.0
+        self._unanswered_look: int | None = None  # a look to answer once all lines are sent: no process is left
         self._leaving = False
 
     def prepare(self) -> None:
         """Make the folders and, last, the file without which no rank starts."""
-        launch = self._order.launch
-        for folder in (launch["records_dir"], launch["logs_dir"], self._order.scratch, self._launch_file.parent):
+        launch = self._task.launch
+        for folder in (launch["records_dir"], launch["logs_dir"], self._task.scratch, self._launch_file.parent):
             os.makedirs(folder, exist_ok=True)
         unfinished = self._launch_file.with_suffix(".new")
         unfinished.write_text(json.dumps(launch, indent=2))
         os.replace(unfinished, self._launch_file)
 
     def run(self) -> str:
-        """Serve until it is time to leave; returns why."""
+        """Serve until it is time to leave; returns the reason."""
         while not self._leaving:
-            if time.monotonic() - self._here_at >= HERE_PERIOD_S:
-                self._say_here()
+            if time.monotonic() - self._here_sent_at >= HERE_PERIOD_S:
+                self._send_here()
             waiting = [sys.stdout] if self._outgoing.pending else []
             select.select([sys.stdin], waiting, [], _TICK_S)
             for message in self._incoming.read():
-                self._obey(message)
+                self._carry_out(message)
             if self._incoming.ended:
                 return "the connection to the lead host ended"
-            if time.monotonic() >= self._over_at:
+            if time.monotonic() >= self._lease_ends_at:
                 return "nobody extended the lease of its ranks"
             self._outgoing.flush()
             self._send_lines()
@@ -99,41 +98,41 @@ class Member:
     def clean_up(self) -> None:
         """End every process of the attempt and remove what they needed."""
         self._launch_file.unlink(missing_ok=True)
-        sweep(self._order.mark)
-        shutil.rmtree(self._order.scratch, ignore_errors=True)
+        sweep(self._task.mark)
+        shutil.rmtree(self._task.scratch, ignore_errors=True)
 
-    def _say_here(self) -> None:
-        self._here_at = time.monotonic()
-        self._outgoing.send({"say": "here", "now": self._here_at, "leased": self._leased})
+    def _send_here(self) -> None:
+        self._here_sent_at = time.monotonic()
+        self._outgoing.send({"say": "here", "now": self._here_sent_at, "leased": self._has_lease})
 
-    def _obey(self, message: Message) -> None:
+    def _carry_out(self, message: Message) -> None:
         match message.get("do"):
             case "extend":
-                self._over_at = message["since"] + message["seconds"]
-                lease_file.extend(self._lease_file, self._over_at)
-                if not self._leased:
-                    self._leased = True
-                    self._say_here()
+                self._lease_ends_at = message["since"] + message["seconds"]
+                lease_file.extend(self._lease_file, self._lease_ends_at)
+                if not self._has_lease:
+                    self._has_lease = True
+                    self._send_here()
             case "stop":
                 self._stop_file.touch()
             case "signal":
-                signal_marked(self._order.mark, message["number"])
+                signal_marked(self._task.mark, message["number"])
             case "look":
-                self._answer(message["number"])
+                self._answer_look(message["number"])
             case "leave":
                 self._leaving = True
 
-    def _answer(self, look: int) -> None:
-        """Tell how many processes are left; that there is none is told after the last line."""
-        self._launch_file.unlink(missing_ok=True)  # a rank that is still on its way finds nothing to do
-        left = len(marked(self._order.mark)) or self._gpus_in_use()
-        if left:
-            self._outgoing.send({"say": "left", "look": look, "processes": left})
+    def _answer_look(self, look: int) -> None:
+        """Send how many processes are left. That there is none is sent after the last line."""
+        self._launch_file.unlink(missing_ok=True)  # without it a rank that starts only now does nothing
+        processes = len(pids_with_mark(self._task.mark)) or self._gpus_in_use()
+        if processes:
+            self._outgoing.send({"say": "left", "look": look, "processes": processes})
         else:
-            self._look = look
+            self._unanswered_look = look
 
     def _gpus_in_use(self) -> int:
-        gpus = self._order.launch["gpu_uuids"]
+        gpus = self._task.launch["gpu_uuids"]
         if not gpus:
             return 0
         from worker.host.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
@@ -149,9 +148,9 @@ class Member:
             if content := tail.read():
                 sent = True
                 self._outgoing.send({"say": "lines", "kind": tail.kind, "rank": tail.rank, "text": as_text(content)})
-        if self._look is not None and not sent:
-            self._outgoing.send({"say": "left", "look": self._look, "processes": 0})
-            self._look = None
+        if self._unanswered_look is not None and not sent:
+            self._outgoing.send({"say": "left", "look": self._unanswered_look, "processes": 0})
+            self._unanswered_look = None
 
 
 def main() -> int:
@@ -165,16 +164,16 @@ def main() -> int:
         messages = incoming.read()
         if incoming.ended:
             return 1
-    member = Member(MemberOrder(**messages[0]), incoming, outgoing)
+    member = Member(MemberTask(**messages[0]), incoming, outgoing)
     try:
         member.prepare()
-        why = member.run()
+        reason = member.run()
     except OSError as error:
-        why = str(error)
+        reason = str(error)
     finally:
         member.clean_up()
     with suppress(OSError):
-        sys.stderr.write(f"leaving: {why}\n")
+        sys.stderr.write(f"leaving: {reason}\n")
     return 0
 
 

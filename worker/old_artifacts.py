@@ -1,4 +1,4 @@
-"""The artifacts on this host of jobs whose rows say that they are not kept any longer. Called by the retention."""
+"""Removes the artifacts on this host of jobs whose rows say that they are no longer kept. Called by the retention."""
 
 import logging
 import os
@@ -15,42 +15,42 @@ from jobs.db.engine import Sessions
 _log = logging.getLogger(__name__)
 
 _JOBS_AT_ONCE = 100
-_LOOK_EVERY_S = 3600.0  # artifacts are kept for long: an hour more does not matter, and all jobs' folders are asked for
+_LOOK_EVERY_S = 3600.0  # artifacts are kept for long, and a pass lists the folders of all jobs
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")
 
 
 class OldArtifacts:
-    """Goes through the jobs' folders below this host's `runs_dir` once an hour, and removes what is to go.
+    """Goes through the jobs' folders below this host's `runs_dir` once an hour, and removes such artifacts.
 
-    What is not a job of this database is left alone, and so is every symbolic link. Hosts that share the folder may
-    do the same at once.
+    It touches neither symbolic links nor folders that are no job of this database. Hosts that share the folder may do
+    the same at once.
     """
 
     def __init__(self, sessions: Sessions, runs_dir: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._sessions = sessions
         self._runs_dir = runs_dir
         self._clock = clock
-        self._unseen: list[str] = []
+        self._remaining: list[str] = []
         self._next_at: float | None = None  # when the folders are listed again; None: they never were
 
     def remove_some(self) -> bool:
-        """Look at the next hundred jobs; False when the pass is over, and between two."""
-        if not self._unseen:
+        """Look at the next hundred jobs; False when the pass is over, and between two passes."""
+        if not self._remaining:
             if self._next_at is not None and self._clock() < self._next_at:
                 return False
             self._next_at = self._clock() + _LOOK_EVERY_S
-            self._unseen = sorted(job_folders(self._runs_dir))
-        some, self._unseen = self._unseen[:_JOBS_AT_ONCE], self._unseen[_JOBS_AT_ONCE:]
+            self._remaining = sorted(job_folders(self._runs_dir))
+        job_ids, self._remaining = self._remaining[:_JOBS_AT_ONCE], self._remaining[_JOBS_AT_ONCE:]
         with self._sessions() as session:
-            old = jobs_without_artifacts(session, some)
-        removed = [job_id for job_id in sorted(old) if _remove(self._runs_dir / job_id)]
+            removed_ids = jobs_without_artifacts(session, job_ids)
+        removed = [job_id for job_id in sorted(removed_ids) if _remove(self._runs_dir / job_id)]
         if removed:
             _log.info("artifacts of %d jobs that ended long ago are removed", len(removed))
-        return bool(self._unseen)
+        return bool(self._remaining)
 
 
 def job_folders(runs_dir: Path) -> Iterable[str]:
-    """The ids of the jobs that have a folder of their own there, which is no link."""
+    """The ids of the jobs with a folder there that is no link."""
     try:
         with os.scandir(runs_dir) as entries:
             return [
@@ -61,23 +61,23 @@ def job_folders(runs_dir: Path) -> Iterable[str]:
 
 
 def _remove(job_dir: Path) -> bool:
-    """Remove the artifacts of a job, and its folder where nothing else is in it; whether there were any."""
+    """Remove the artifacts of a job, and its folder if that is empty then; whether there were any."""
     try:
-        # Everything below is reached through this descriptor: what a link replaces meanwhile is not followed.
+        # Everything below is reached through this descriptor, so a link that appears meanwhile is not followed.
         folder = os.open(job_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return False  # another host was faster, or it is a link
     try:
-        there = "artifacts" in os.listdir(folder)
-        if there:
-            shutil.rmtree("artifacts", onerror=_tell, dir_fd=folder)
+        had_artifacts = "artifacts" in os.listdir(folder)
+        if had_artifacts:
+            shutil.rmtree("artifacts", onerror=_log_failure, dir_fd=folder)
     finally:
         os.close(folder)
-    with suppress(OSError):  # there is more in it
+    with suppress(OSError):  # it is not empty
         job_dir.rmdir()
-    return there
+    return had_artifacts
 
 
-def _tell(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
+def _log_failure(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
     if not isinstance(raised[1], FileNotFoundError):
         _log.warning("%s cannot be removed: %s", path, raised[1])

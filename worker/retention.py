@@ -1,21 +1,19 @@
 """Retention: a thread of every worker that removes what is older than the settings keep it.
 
-Rows are one worker's at a time (`jobs.lifecycle.retention.take_lock`); files are each host's own. It works in small
-batches, with a rest after each that is as long as the batch: nobody waits for a row or a disk for long. Whatever stops
-it, the next pass goes on from what the rows and folders say.
+One worker at a time works on rows (`jobs.lifecycle.retention.take_lock`); each host works on its own files. It works in
+small batches and rests after each as long as the batch took, so nobody waits for a row or a disk for long. After an
+interruption the next pass goes on from the rows and folders.
 """
 
 import logging
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from jobs.data.artifacts import mark_artifacts_removed
@@ -28,95 +26,81 @@ from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.thinning import Thinning
 from worker.datasets.folders import OldDatasets
 from worker.old_artifacts import OldArtifacts, job_folders
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
 _SHORTEST_REST_S = 0.02
-_TURN_S = 30.0  # then the next kind of work has its turn; the rest is for the next pass
+_TURN_S = 30.0  # then the next kind of work has its turn; the rest waits for the next pass
 _JOBS_AT_ONCE = 100
 _KEEP_SESSIONS_DAYS = 30.0
-_TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints")  # of a job's folder; its artifacts stay
+_TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints")  # names in a job's folder; its artifacts stay
 
 
-class Retention(threading.Thread):
+class Retention(PeriodicThread):
     """Tidies up once a period, until it is stopped."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
-        super().__init__(name="retention", daemon=True)
+        super().__init__("retention", period_s=settings.retention_period_s)
         self._sessions = sessions
         self._settings = settings
         self._datasets = OldDatasets(sessions, settings.datasets, keep_uploads_days=settings.keep_uploads_days)
         self._files = OldFiles(sessions, settings.runs_dir, keep_days=settings.keep_files_days)
         self._artifacts = OldArtifacts(sessions, settings.runs_dir)
-        self._stopped = threading.Event()
 
-    def run(self) -> None:
-        """Tidy up once a period; what fails is tried again in the next one."""
-        while not self._stopped.wait(self._settings.retention_period_s):
-            try:
-                self.tidy()
-            except OperationalError as error:
-                _log.warning("not all is tidied up, the next period goes on: %s", error.orig)
-            except Exception:
-                _log.exception("tidying up failed; the next period tries again")
-
-    def stop(self) -> None:
-        """End after the batch at hand."""
-        self._stopped.set()
+    def once(self) -> None:
+        """Tidy up once. A stop ends it after the batch at hand."""
+        self.tidy()
 
     def tidy(self) -> None:
         """One pass over this host's files and everybody's rows."""
         config = self._settings
         keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
+        keep_keys_days = config.keep_idempotency_days
         self._in_batches(self._files.remove_some)
         self._in_batches(self._datasets.remove_some)
-        self._in_batches(
-            self._alone(lambda session: mark_artifacts_removed(session, keep_days=config.keep_artifacts_days))
-        )
+        self._tidy_rows(lambda session: mark_artifacts_removed(session, keep_days=config.keep_artifacts_days))
         self._in_batches(self._artifacts.remove_some)
-        self._in_batches(self._alone(lambda session: remove_old(session, keep_days=config.keep_deliveries_days)))
-        self._in_batches(self._alone(self._forget_hosts))
-        self._in_batches(self._alone(lambda session: retention.remove_audit(session, keep_days=config.keep_audit_days)))
-        keep_keys_days = config.keep_idempotency_days
-        self._in_batches(
-            self._alone(lambda session: retention.remove_idempotency_keys(session, keep_days=keep_keys_days))
-        )
-        self._in_batches(self._alone(lambda session: retention.remove_sessions(session, keep_days=_KEEP_SESSIONS_DAYS)))
-        self._in_batches(self._alone(OldHostSamples(config.keep_steps_days).remove_some))
-        self._in_batches(self._alone(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days)))
-        # A job is thinned only when it has been analysed: what is told of it rests on every step.
-        self._in_batches(self._alone(lambda session: keeping.keep_one(session) or thinning.batch(session)))
+        self._tidy_rows(lambda session: remove_old(session, keep_days=config.keep_deliveries_days))
+        self._tidy_rows(self._forget_hosts)
+        self._tidy_rows(lambda session: retention.remove_audit(session, keep_days=config.keep_audit_days))
+        self._tidy_rows(lambda session: retention.remove_idempotency_keys(session, keep_days=keep_keys_days))
+        self._tidy_rows(lambda session: retention.remove_sessions(session, keep_days=_KEEP_SESSIONS_DAYS))
+        self._tidy_rows(OldHostSamples(config.keep_steps_days).remove_some)
+        self._tidy_rows(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days))
+        # A job is thinned only when it has been analysed: the analysis needs every step.
+        self._tidy_rows(lambda session: keeping.keep_one(session) or thinning.batch(session))
 
     def _in_batches(self, batch: Callable[[], bool]) -> None:
-        """Run `batch` until it says that nothing is left, for a while."""
+        """Run `batch` until it returns that nothing is left, or its turn is over."""
         give_up_at = time.monotonic() + _TURN_S
         while True:
             started = time.monotonic()
-            more = batch()
+            has_more = batch()
             ended = time.monotonic()
-            if not more or ended > give_up_at or self._stopped.wait(max(_SHORTEST_REST_S, ended - started)):
+            if not has_more or ended > give_up_at or self.stopped.wait(max(_SHORTEST_REST_S, ended - started)):
                 return
 
-    def _alone(self, work: Callable[[Session], bool]) -> Callable[[], bool]:
-        """A batch of work on rows: a transaction; nothing is left where another worker is at it."""
+    def _tidy_rows(self, work: Callable[[Session], bool]) -> None:
+        """Run `work` in batches, each a transaction of its own. It ends at once where another worker tidies rows."""
 
         def batch() -> bool:
             with self._sessions.begin() as session:
                 return retention.take_lock(session) and work(session)
 
-        return batch
+        self._in_batches(batch)
 
     def _forget_hosts(self, session: Session) -> bool:
         for name in retention.forget_hosts(session, after_days=self._settings.forget_hosts_days):
-            _log.info("host %s was lost for so long that it is forgotten", name, extra={"host": name})
+            _log.info("host %s was lost for too long and is forgotten", name, extra={"host": name})
         return False
 
 
 class OldFiles:
     """The folders of attempts and the checkpoints of jobs that ended long ago, below this host's `runs_dir`.
 
-    What is not a job of this database is left alone, and so is every symbolic link. Hosts that share the folder may
-    do the same at once.
+    It touches neither symbolic links nor folders that are no job of this database. Hosts that share the folder may do
+    the same at once.
     """
 
     def __init__(self, sessions: Sessions, runs_dir: Path, *, keep_days: float) -> None:
@@ -124,39 +108,39 @@ class OldFiles:
         self._runs_dir = runs_dir
         self._keep_days = keep_days
         self._tidy: set[str] = set()  # jobs of which only artifacts are left
-        self._unseen: list[str] | None = None  # None: the folder is still to be listed in this pass
+        self._remaining: list[str] | None = None  # None: this pass has not listed the folder yet
 
     def remove_some(self) -> bool:
         """Look at the next hundred jobs; False when the pass is over."""
-        if self._unseen is None:
+        if self._remaining is None:
             present = set(job_folders(self._runs_dir))
             self._tidy &= present
-            self._unseen = sorted(present - self._tidy)
-        some, self._unseen = self._unseen[:_JOBS_AT_ONCE], self._unseen[_JOBS_AT_ONCE:]
+            self._remaining = sorted(present - self._tidy)
+        job_ids, self._remaining = self._remaining[:_JOBS_AT_ONCE], self._remaining[_JOBS_AT_ONCE:]
         with self._sessions() as session:
-            over = retention.ended_long_ago(session, some, keep_days=self._keep_days)
-        for job_id in sorted(over):
+            ended_ids = retention.ended_long_ago(session, job_ids, keep_days=self._keep_days)
+        for job_id in sorted(ended_ids):
             remove_temporary(self._runs_dir / job_id)
             self._tidy.add(job_id)
-        if over:
-            _log.info("files of %d jobs that ended long ago are removed", len(over))
-        if not self._unseen:
-            self._unseen = None
-        return self._unseen is not None
+        if ended_ids:
+            _log.info("files of %d jobs that ended long ago are removed", len(ended_ids))
+        if not self._remaining:
+            self._remaining = None
+        return self._remaining is not None
 
 
 def remove_temporary(job_dir: Path) -> None:
-    """Remove all of a job's folder but its artifacts; the folder itself where it has none."""
+    """Remove all of a job's folder except its artifacts; the folder too if it has none."""
     try:
-        # Everything below is reached through this descriptor: what a link replaces meanwhile is not followed.
+        # Everything below is reached through this descriptor, so a link that appears meanwhile is not followed.
         folder = os.open(job_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return  # another host was faster, or it is a link
     try:
         for name in os.listdir(folder):
             if _TEMPORARY.fullmatch(name):
-                shutil.rmtree(name, onerror=_tell, dir_fd=folder)
-        with suppress(OSError):  # there are some
+                shutil.rmtree(name, onerror=_log_failure, dir_fd=folder)
+        with suppress(OSError):  # it is not empty
             os.rmdir("artifacts", dir_fd=folder)
     finally:
         os.close(folder)
@@ -164,6 +148,6 @@ def remove_temporary(job_dir: Path) -> None:
         job_dir.rmdir()
 
 
-def _tell(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
+def _log_failure(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
     if not isinstance(raised[1], FileNotFoundError):
         _log.warning("%s cannot be removed: %s", path, raised[1])

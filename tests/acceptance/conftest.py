@@ -14,7 +14,7 @@ from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.telemetry.blocks import unpacked
 from tests.waiting import slowdown, until
-from worker.attempt.processes import marked
+from worker.attempt.processes import pids_with_mark
 
 Json = dict[str, Any]
 
@@ -74,7 +74,7 @@ def no_process_left(client: Service, job_id: str) -> None:
     within_s = 10 * slowdown()
     for attempt in client.attempts(job_id):
         mark = mark_of(job_id, attempt["number"])
-        until(lambda mark=mark: not marked(mark), within_s=within_s, what=f"the end of {mark}")
+        until(lambda mark=mark: not pids_with_mark(mark), within_s=within_s, what=f"the end of {mark}")
     for pid in supervisor_pids(client, job_id):
         until(lambda pid=pid: ProcessId.of(pid) is None, within_s=within_s, what=f"the end of supervisor {pid}")
 

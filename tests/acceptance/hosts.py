@@ -32,7 +32,7 @@ from hora.stack.control import Stack
 from hora.stack.keys import make_keys
 from jobs.runtime.processes import command_line, pids
 from tests.waiting import until
-from worker.attempt.processes import marked
+from worker.attempt.processes import pids_with_mark
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("ip", "unshare", "nsenter", "setpriv", "bash", "mount", "hostname", "ssh", "ssh-keygen", "sshd")
@@ -110,10 +110,10 @@ class Host:
         """Undo that."""
         self._link("up")
 
-    def marked(self, mark: str) -> list[int]:
+    def pids_with_mark(self, mark: str) -> list[int]:
         """The processes of an attempt on this host, as seen from outside."""
         here = os.readlink(f"/proc/{self.pid}/ns/pid")
-        return [pid for pid in marked(mark) if _namespace_of(pid) == here]
+        return [pid for pid in pids_with_mark(mark) if _namespace_of(pid) == here]
 
     def running(self, part: str) -> list[int]:
         """The processes on this host whose command line holds `part`, as seen from outside."""

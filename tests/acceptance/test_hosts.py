@@ -34,7 +34,7 @@ def nothing_left(hosts: Hosts, job_id: str) -> None:
     marks = [mark_of(job_id, attempt["number"]) for attempt in hosts.client.attempts(job_id)]
 
     def left() -> list[str]:
-        ranks = [f"{host.name}: rank {pid}" for host in hosts for mark in marks for pid in host.marked(mark)]
+        ranks = [f"{host.name}: rank {pid}" for host in hosts for mark in marks for pid in host.pids_with_mark(mark)]
         return ranks + [f"{host.name}: {part}" for host in hosts for part in OF_AN_ATTEMPT if host.running(part)]
 
     until(lambda: not left(), within_s=within_s, what=f"the end of {left()}")
@@ -48,7 +48,7 @@ def slot_states(client: Service) -> list[str]:
 
 def ranks_on(host: Host, job_id: str, attempt: int) -> list[int]:
     """The trainer's processes of an attempt on a host, by pids as seen from here."""
-    return sorted(set(host.marked(mark_of(job_id, attempt))) & set(host.running("-m trainer")))
+    return sorted(set(host.pids_with_mark(mark_of(job_id, attempt))) & set(host.running("-m trainer")))
 
 
 def shares(client: Service, job_id: str) -> list[list[str]]:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.networks import BASES, SMALL, equal, facts, images, spec, values
-from trainer.exits import BadData
+from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
 from trainer.models.zoo import NETWORKS
 

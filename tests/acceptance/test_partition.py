@@ -63,10 +63,10 @@ def events_of(hosts: Hosts, job_id: str, attempt: int) -> list[str]:
 def cut_until_given_up(hosts: Hosts, host: Host, job_id: str, number: int) -> None:
     """Cut the host off until that attempt of its job is given up. Its ranks are gone everywhere by then."""
     mark = mark_of(job_id, number)
-    assert host.marked(mark), "no rank to see the end of"
+    assert host.pids_with_mark(mark), "no rank to see the end of"
     host.cut()
     until(lambda: attempt_of(hosts, job_id, number)["ended_at"], what="an end")
-    left = {one.name: one.marked(mark) for one in hosts if one.marked(mark)}
+    left = {one.name: one.pids_with_mark(mark) for one in hosts if one.pids_with_mark(mark)}
     assert not left, f"the attempt was given up while its ranks ran: {left}"
     assert attempt_of(hosts, job_id, number)["end_reason"] in ("host_lost", "lease_expired")
 
@@ -106,7 +106,7 @@ def test_a_job_on_two_hosts_loses_its_lead_and_then_the_host_that_was_left(hosts
     trains(client, job["id"], epochs=2)
     attempt = client.attempts(job["id"])[-1]
     (lead, other), number = (hosts[share["host"]] for share in attempt["shares"]), attempt["number"]
-    assert other.marked(mark_of(job["id"], number))
+    assert other.pids_with_mark(mark_of(job["id"], number))
     cut_until_given_up(hosts, lead, job["id"], number)
 
     alone = goes_on(hosts, job["id"], number)

@@ -20,7 +20,7 @@ from hora.stack.control import Stack
 from jobs.runtime.processes import mark_of
 from tests.acceptance.conftest import ENDLESS, trains
 from tests.waiting import until
-from worker.attempt.processes import of_attempt
+from worker.attempt.processes import pids_of_attempt
 
 
 class Trap(NamedTuple):
@@ -64,7 +64,7 @@ def running(trap: Trap) -> Iterator[Json]:
 
 
 def processes_of(job: Json) -> list[psutil.Process]:
-    return [psutil.Process(pid) for pid in of_attempt(mark_of(job["id"], job["attempt"]))]
+    return [psutil.Process(pid) for pid in pids_of_attempt(mark_of(job["id"], job["attempt"]))]
 
 
 def test_nothing_that_a_person_writes_is_run(trap: Trap, running: Json) -> None:

@@ -1,13 +1,13 @@
 """The data of a run: found, surveyed, split, and read in batches. Used by the session and the loop.
 
-opening      the way from a spec to a dataset; begin reading there
-parts        the shapes that data takes on this way
+opening      from a spec to a dataset; start reading here
+interfaces   the types that data passes through on this way
 location     what lies below the data roots; listing: the names there
 formats      how it is stored, and who reads it
 registered   datasets with a name; npz, idx: files of arrays; synthetic: made-up images; images: folders of them
 image_files  the files of such a folder; headers: what an encoded image says of itself; decode: images to pixels
 arrays       collections in memory; resize: to another size
-indexed      parts whose samples are read by number; order: which samples come when
+indexed      parts whose samples are read by number; shuffling: which samples come when
 parquet      parts that are streamed; cache: raw files kept on local disk
 classes      from labels to classes; fingerprint: what tells one state of the data from another
 augment      flips and rotations of training samples; prefetch: batches made ahead; decoded: samples kept as they are

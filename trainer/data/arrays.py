@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from trainer.data.images.resize import reader_of_shape
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.parts import Features, Normalization, Selection, Shape, Survey, Target
+from trainer.data.interfaces import Features, Normalization, Selection, Shape, Survey, Target
 from trainer.data.shuffling import selected
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 Values = NDArray[Any]
 

@@ -1,17 +1,17 @@
 """Flips and quarter rotations of training images. Used by `trainer.data.opening`; NumPy only.
 
-Every time a sample is trained on it is, with equal probability, one of: as it is, and each listed variant of it. The
-choices of a step are drawn for the whole global batch from the seed, the epoch and the step, and each rank takes its
-own: so they are the same on 1 rank and on n, and in a run that goes on from a checkpoint.
+Each time, a sample is used as it is or as one of the listed variants, all with equal probability. The choices of a step
+are drawn for the whole global batch from the seed, the epoch and the step, and each rank takes its share. So they are
+the same on 1 rank and on n, and in a run that continues from a checkpoint.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from trainer.data.parts import Batch, Draw, Features, Shape
+from trainer.data.interfaces import Batch, Features, SampleSchedule, Shape
 from trainer.data.shuffling import Stream
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _VARIANTS: dict[str, Callable[[Features], Features]] = {  # of (sample, height, width, channel)
     "flip_horizontal": lambda images: images[:, :, ::-1],
@@ -34,16 +34,18 @@ def check_augment(names: Sequence[str], shape: Shape) -> None:
         )
 
 
-def augmented(batches: Iterator[Batch], names: Sequence[str], draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+def augmented(
+    batches: Iterator[Batch], names: Sequence[str], schedule: SampleSchedule, *, epoch: int, first: int
+) -> Iterator[Batch]:
     """The batches from step `first` (from 0) of `epoch` on, each sample replaced by one of its variants."""
     variants = [_VARIANTS[name] for name in dict.fromkeys(names)]
-    mine = slice(draw.rank * draw.per_rank, (draw.rank + 1) * draw.per_rank)
+    own_samples = slice(schedule.rank * schedule.per_rank, (schedule.rank + 1) * schedule.per_rank)
     step = first
     for features, labels in batches:
-        if step == draw.steps:
+        if step == schedule.steps:
             epoch, step = epoch + 1, 0
-        generator = np.random.default_rng((draw.seed, Stream.AUGMENT, epoch, step))
-        choices = generator.integers(len(variants) + 1, size=draw.global_batch)[mine]
+        generator = np.random.default_rng((schedule.seed, Stream.AUGMENT, epoch, step))
+        choices = generator.integers(len(variants) + 1, size=schedule.global_batch)[own_samples]
         changed = features.copy()  # a reader may hand out what it keeps
         for number, variant in enumerate(variants, start=1):
             chosen = choices == number

@@ -57,7 +57,7 @@ class DiskCache:
         self._folder = folder
         self._limit_bytes = limit_bytes
         self._full_until = 0.0
-        self._told: set[str] = set()
+        self._logged_reasons: set[str] = set()
         self._entry_of = lru_cache(_INFOS)(self._look_up)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -94,7 +94,7 @@ class DiskCache:
             with _locked(self._folder / "lock"):
                 if file := _opened(entry):
                     return file
-                part = _taken(entry.part)
+                part = _lock_part(entry.part)
                 if part and not self._admit(entry):
                     entry.part.unlink()
                     part.close()
@@ -115,7 +115,7 @@ class DiskCache:
                     entry.part.rename(entry.path)
         finally:
             if file is None:
-                self._give_back(entry)
+                self._withdraw(entry)
         return file
 
     def _admit(self, entry: _Entry) -> bool:
@@ -129,7 +129,7 @@ class DiskCache:
             self._pause("its limit is reached and all that is in it is in use")
         return admitted
 
-    def _give_back(self, entry: _Entry) -> None:
+    def _withdraw(self, entry: _Entry) -> None:
         with _locked(self._folder / "lock"):
             entry.part.unlink()
             self._write_used((self._used_bytes() or 0) - entry.size_bytes)
@@ -149,9 +149,9 @@ class DiskCache:
                 elif not _remove_abandoned(path):
                     used_bytes += int(path.stem.rpartition("-")[2])
         if used_bytes + entry.size_bytes > self._limit_bytes:
-            wanted_bytes = max(entry.size_bytes, FREED_SHARE * self._limit_bytes)
+            freed_bytes = max(entry.size_bytes, FREED_SHARE * self._limit_bytes)
             for _, size_bytes, path in sorted(idle):
-                if used_bytes + wanted_bytes <= self._limit_bytes:
+                if used_bytes + freed_bytes <= self._limit_bytes:
                     break
                 path.unlink(missing_ok=True)
                 used_bytes -= size_bytes
@@ -167,12 +167,12 @@ class DiskCache:
     def _write_used(self, used_bytes: int) -> None:
         Path(self._folder, "used").write_text(f"{max(0, used_bytes):020d}")  # one length: never half of it is new
 
-    def _pause(self, why: str) -> None:
+    def _pause(self, reason: str) -> None:
         """Admit nothing for a while; the first time for each reason, say so in the log."""
         self._full_until = time.monotonic() + FULL_FOR_S
-        if why not in self._told:
-            print(f"disk cache: {why}; what is not in it is read from its source", flush=True)
-            self._told.add(why)
+        if reason not in self._logged_reasons:
+            print(f"disk cache: {reason}; what is not in it is read from its source", flush=True)
+            self._logged_reasons.add(reason)
 
 
 def _opened(entry: _Entry) -> BinaryIO | None:
@@ -206,7 +206,7 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _taken(part: Path) -> BinaryIO | None:
+def _lock_part(part: Path) -> BinaryIO | None:
     """A file to fetch into, made if need be and locked until it is closed; None where somebody fetches it."""
     file = part.open("ab")
     try:
@@ -225,7 +225,7 @@ def _wait_for(part: Path) -> None:
 
 def _remove_abandoned(part: Path) -> bool:
     """Remove what a killed process left; one that is being written is locked."""
-    file = _taken(part)
+    file = _lock_part(part)
     if file:
         part.unlink()
         file.close()

@@ -2,8 +2,8 @@
 
 import unicodedata
 
-from trainer.data.parts import Survey
-from trainer.exits import BadData
+from trainer.data.interfaces import Survey
+from trainer.errors import BadData
 
 MOST_CLASSES = 10_000
 

@@ -50,20 +50,20 @@ def fingerprint_of(locations: Sequence[Location], data_roots: Sequence[str], *, 
 
 def _files(location: Location, data_roots: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The name below the location, and the path, of every file that is not hidden; one file alone has no name."""
-    found = listing(location, data_roots)
-    if not found.is_folder:
+    entries = listing(location, data_roots)
+    if not entries.is_folder:
         yield from _with_companions(location, data_roots)
         return
-    seen: set[str] = set()  # a link may lead back up
+    visited: set[str] = set()  # a link may lead back up
     folders = [location.path]
     while folders:
         folder = folders.pop()
-        if folder in seen:
+        if folder in visited:
             continue
-        seen.add(folder)
-        found = listing(location, data_roots, folder)
-        yield from ((relpath(path, location.path), path) for path in found.files)
-        folders += found.folders
+        visited.add(folder)
+        entries = listing(location, data_roots, folder)
+        yield from ((relpath(path, location.path), path) for path in entries.files)
+        folders += entries.folders
 
 
 def _with_companions(location: Location, data_roots: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -8,11 +8,11 @@ from posixpath import basename
 
 from jobs.model.spec import DatasetSpec
 from trainer.data import idx, npz, synthetic
+from trainer.data.interfaces import Collection, Host
 from trainer.data.listing import Listing, listing
 from trainer.data.location import Location, locate
-from trainer.data.parts import Collection, Host
 from trainer.data.registered import REGISTERED
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 Collections = dict[str, Collection]  # by part: train, and where they lie apart validation and test
 
@@ -25,29 +25,31 @@ _UNDERSTOOD = (
 )
 
 
-def collections_of(source: str, spec: DatasetSpec, host: Host, *, asked: str, field: str) -> tuple[str, Collections]:
-    """The format of what `source` names, and its collections; `asked` is the format it has to have, or `auto`.
+def collections_of(
+    source: str, spec: DatasetSpec, host: Host, *, expected_format: str, field: str
+) -> tuple[str, Collections]:
+    """The format of what `source` names, and its collections; `expected_format` is a format or `auto`.
 
     The name of a registered dataset hides a path of the same name. Raises `BadData`.
     """
     if synthetic.is_synthetic(source):
-        _check_format("synthetic", source, asked)
+        _check_format("synthetic", source, expected_format)
         return "synthetic", synthetic.collections(source, spec, field=field)
     if source in REGISTERED:
-        _check_format("arrays", source, asked)
+        _check_format("arrays", source, expected_format)
         return "arrays", REGISTERED[source](host.data_roots)
-    if asked == "synthetic":
+    if expected_format == "synthetic":
         raise BadData(f"{field}: {source!r} is no synthetic data: it is named as in {synthetic.EXAMPLE!r}")
     location = locate(source, host.data_roots, field=field)
-    found = listing(location, host.data_roots)
+    entries = listing(location, host.data_roots)
     names: list[str] = []
-    for name in _formats(location, found, host):
-        if asked in {"auto", name}:
-            return name, _OPENERS[name](location, found, spec, host)
+    for name in _formats(location, entries, host):
+        if expected_format in {"auto", name}:
+            return name, _OPENERS[name](location, entries, spec, host)
         names.append(name)
     if names:
-        _check_format(names[0], source, asked)
-    raise BadData(f"{field}: {source!r} is {_described(found)}: {_UNDERSTOOD}")
+        _check_format(names[0], source, expected_format)
+    raise BadData(f"{field}: {source!r} is {_described(entries)}: {_UNDERSTOOD}")
 
 
 def is_place(source: str) -> bool:
@@ -55,25 +57,25 @@ def is_place(source: str) -> bool:
     return not synthetic.is_synthetic(source) and source not in REGISTERED
 
 
-def _check_format(name: str, source: str, asked: str) -> None:
-    if asked not in {"auto", name}:
-        raise BadData(f"dataset.format: {asked} is asked for, and {source!r} is {name}")
+def _check_format(name: str, source: str, expected_format: str) -> None:
+    if expected_format not in {"auto", name}:
+        raise BadData(f"dataset.format: {expected_format} was given, but {source!r} is {name}")
 
 
-def _formats(location: Location, found: Listing, host: Host) -> Iterator[str]:
-    """The formats of what lies there, as they are come upon: in the folder itself first, then in those below it."""
-    if found.with_suffix(_PARQUET):
+def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
+    """The formats of what lies there, in the sequence of the search: first the folder itself, then those below it."""
+    if entries.with_suffix(_PARQUET):
         yield "parquet"
-    if any(idx.is_idx(path) for path in found.files) or (not found.is_folder and found.with_suffix(_NPZ)):
+    if any(idx.is_idx(path) for path in entries.files) or (not entries.is_folder and entries.with_suffix(_NPZ)):
         yield "arrays"
-    seen: set[str] = set()  # a link may lead back up
-    folders = list(found.folders)
+    visited: set[str] = set()  # a link may lead back up
+    folders = list(entries.folders)
     for _ in range(_DEPTH):
         deeper: list[str] = []
         for path in folders:
-            if path in seen:
+            if path in visited:
                 continue
-            seen.add(path)
+            visited.add(path)
             below = listing(location, host.data_roots, path)
             if below.with_suffix(_IMAGES):
                 yield "images"
@@ -83,22 +85,22 @@ def _formats(location: Location, found: Listing, host: Host) -> Iterator[str]:
         folders = deeper
 
 
-def _open_images(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
+def _open_images(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
     from trainer.data.images import source as images
 
     return images.collections(location, spec, host)
 
 
-def _open_parquet(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
+def _open_parquet(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
     from trainer.data.parquet import source as parquet
 
     return parquet.collections(location, spec, host)
 
 
-def _open_arrays(location: Location, found: Listing, spec: DatasetSpec, host: Host) -> Collections:
-    if found.with_suffix(_NPZ) and not found.is_folder:
+def _open_arrays(location: Location, entries: Listing, spec: DatasetSpec, host: Host) -> Collections:
+    if entries.with_suffix(_NPZ) and not entries.is_folder:
         return npz.collections(location, spec.image_size)
-    folder = found if found.is_folder else listing(location, host.data_roots, location.path.rpartition("/")[0])
+    folder = entries if entries.is_folder else listing(location, host.data_roots, location.path.rpartition("/")[0])
     return idx.collections(location, list(folder.files), spec.image_size)
 
 
@@ -109,16 +111,16 @@ _OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host], Collections
 }
 
 
-def _described(found: Listing) -> str:
+def _described(entries: Listing) -> str:
     """What was found, for a person who expected it to be something else."""
-    if not found.is_folder:
-        return "one image" if found.with_suffix(_IMAGES) else "a file of no format that is known"
-    if not found.files and not found.folders:
+    if not entries.is_folder:
+        return "one image" if entries.with_suffix(_IMAGES) else "a file of no format that is known"
+    if not entries.files and not entries.folders:
         return "an empty folder"
-    if found.with_suffix(_IMAGES):
+    if entries.with_suffix(_IMAGES):
         return "a folder of images without a sub-folder for each class"
-    if found.with_suffix(_NPZ):
-        return f"a folder: name the .npz file in it, {basename(found.with_suffix(_NPZ)[0])!r}"
-    if found.folders:
+    if entries.with_suffix(_NPZ):
+        return f"a folder: name the .npz file in it, {basename(entries.with_suffix(_NPZ)[0])!r}"
+    if entries.folders:
         return "a folder whose sub-folders hold neither images nor .parquet files"
     return "a folder of no format that is known"

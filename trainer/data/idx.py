@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.arrays import arrays
+from trainer.data.interfaces import Collection
 from trainer.data.listing import reading
 from trainer.data.location import Location
-from trainer.data.parts import Collection
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _NAME = re.compile(r"(?P<prefix>.+)-(?P<kind>images|labels)[-.]idx\d-ubyte(\.gz)?")
 _PARTS = {"train": "train", "val": "validation", "validation": "validation", "t10k": "test", "test": "test"}
@@ -42,12 +42,12 @@ def collections(
             pairs.setdefault(name["prefix"], {})[name["kind"]] = path
     name = _NAME.fullmatch(basename(location.path))
     parts = {name["prefix"]: "train"} if name else _PARTS
-    found = {
+    by_part = {
         part: _pair(location, prefix, pairs[prefix], image_size) for prefix, part in parts.items() if prefix in pairs
     }
-    if "train" not in found:
+    if "train" not in by_part:
         raise BadData(f"{location.source}: there is no train-images-idx3-ubyte; there are: {', '.join(sorted(pairs))}")
-    return found
+    return by_part
 
 
 def _pair(location: Location, prefix: str, files: dict[str, str], image_size: tuple[int, int] | None) -> Collection:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from trainer.data.parts import Batch, Draw, EvaluationBatch, Features, Indices, Labels
+from trainer.data.interfaces import Batch, EvaluationBatch, Features, Indices, Labels, SampleSchedule
 from trainer.data.shuffling import rank_batches
 
 _ROWS = 64  # of a batch of `rows`: enough to keep a reader's threads busy, few enough for large images
@@ -55,9 +55,9 @@ class IndexedPart:
         """See `Part.damage`; the survey has seen every sample."""
         return {}
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
+    def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """See `Part.train`."""
-        chosen = (self.indices[batch] for batch in rank_batches(draw, epoch=epoch, first=first))
+        chosen = (self.indices[batch] for batch in rank_batches(schedule, epoch=epoch, first=first))
         for indices, features in self.reader.read(chosen):
             yield Batch(features, self.labels[indices])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from posixpath import basename
 
 from trainer.data.location import Location, is_within
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _HIDDEN = {"directory": (".", "_")}  # such as __MACOSX; but cameras begin the names of files with _
 

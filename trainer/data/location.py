@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.model.spec import is_plain_url
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _LOCAL_SCHEMES = ("file://", "local://")
 
@@ -60,10 +60,10 @@ def _locate_url(source: str, field: str) -> Location:
 
     try:
         filesystem, path = fsspec.core.url_to_fs(source)
-        found = filesystem.exists(path)
+        exists = filesystem.exists(path)
     except Exception as error:  # each driver has errors of its own; fsspec's name the package that is missing
         raise BadData(f"{field}: cannot open {source!r}: {str(error) or type(error).__name__}") from None
-    if not found:
+    if not exists:
         raise BadData(f"{field}: there is nothing at {source!r}")
     return Location(source, filesystem, path)
 

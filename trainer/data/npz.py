@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from trainer.data.arrays import Values, arrays
+from trainer.data.interfaces import Collection
 from trainer.data.listing import reading
 from trainer.data.location import Location
-from trainer.data.parts import Collection
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 # What the names mean, in lower case; the first pair of a part that is there is taken.
 _PAIRS = {
@@ -37,12 +37,12 @@ def collections(location: Location, image_size: tuple[int, int] | None) -> dict[
 
 def _read(file: Any) -> dict[str, Values]:
     """The arrays that have a meaning here, by their names in lower case."""
-    known = {name for pairs in _PAIRS.values() for pair in pairs for name in pair}
+    known_names = {name for pairs in _PAIRS.values() for pair in pairs for name in pair}
     archive = np.load(file, allow_pickle=False)
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise ValueError("it is a single array without labels")
     try:
-        values = {name.lower(): archive[name] for name in archive.files if name.lower() in known}
+        values = {name.lower(): archive[name] for name in archive.files if name.lower() in known_names}
     except ValueError as error:
         if "allow_pickle" in str(error):
             raise ValueError("it holds Python objects: save arrays of numbers or strings") from None
@@ -56,10 +56,10 @@ def _read(file: Any) -> dict[str, Values]:
 def _pair(pairs: Iterable[tuple[str, str]], values: Mapping[str, Values], source: str) -> tuple[str, str] | None:
     """The first of the pairs that is there; half of one is a mistake."""
     for pair in pairs:
-        there = [name for name in pair if name in values]
-        if len(there) == 1:
-            (missing,) = set(pair) - set(there)
-            raise BadData(f"{source}: it holds {there[0]} but no {missing}")
-        if there:
+        present = [name for name in pair if name in values]
+        if len(present) == 1:
+            (missing,) = set(pair) - set(present)
+            raise BadData(f"{source}: it holds {present[0]} but no {missing}")
+        if present:
             return pair
     return None

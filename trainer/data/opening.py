@@ -1,7 +1,8 @@
 """From a spec to a dataset whose parts can be read. Called by the session, on every rank alike.
 
-In three moves, because the ranks share out the looking: `find` opens, `Found.survey` looks at this rank's share of
-every collection, and `Found.open` takes what all ranks saw. Only the session speaks with the other ranks.
+In three steps, because the ranks share the survey: `open_source` opens the files, `OpenedSource.survey` looks at this
+rank's share of every collection, and `OpenedSource.to_dataset` takes the surveys of all ranks. Only the session
+communicates with the other ranks.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -16,14 +17,14 @@ from trainer.data.classes import check_labels, class_names
 from trainer.data.formats import Collections, collections_of
 from trainer.data.images.decoded import DecodedPart, decoded
 from trainer.data.indexed import IndexedPart
-from trainer.data.parts import (
+from trainer.data.interfaces import (
     Batch,
-    Draw,
     EvaluationBatch,
     Facts,
     Host,
     Normalization,
     Part,
+    SampleSchedule,
     Selection,
     Shape,
     Survey,
@@ -31,7 +32,7 @@ from trainer.data.parts import (
     merged,
 )
 from trainer.data.prefetch import prefetched
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 Surveys = dict[str, dict[str, Any]]
 
@@ -54,7 +55,7 @@ class Dataset:
         """This rank's batch of every step from step `first` of `epoch` on, without end; to be closed after use."""
         assert plan.train_samples is not None
         assert plan.steps_per_epoch is not None
-        draw = Draw(
+        schedule = SampleSchedule(
             samples=plan.train_samples,
             rank=rank,
             ranks=plan.gpus,
@@ -64,9 +65,9 @@ class Dataset:
             sharding=spec.dataset.sharding,
             shuffle_buffer=spec.dataset.shuffle_buffer,
         )
-        batches = self.train.train(draw, epoch=epoch, first=first)
+        batches = self.train.train(schedule, epoch=epoch, first=first)
         if spec.dataset.augment:
-            return prefetched(augmented(batches, spec.dataset.augment, draw, epoch=epoch, first=first))
+            return prefetched(augmented(batches, spec.dataset.augment, schedule, epoch=epoch, first=first))
         return batches if self.train.is_quick else prefetched(batches)
 
     def evaluation_batches(
@@ -90,8 +91,8 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The collections of a dataset, opened and not yet looked at."""
+class OpenedSource:
+    """The collections of a dataset, opened and not surveyed yet."""
 
     spec: DatasetSpec
     seed: int
@@ -105,45 +106,47 @@ class Found:
             part: collection.survey(rank=rank, ranks=ranks).to_json() for part, collection in self.collections.items()
         }
 
-    def open(self, surveys: Sequence[Surveys], expected: Expected | None = None) -> Dataset:
+    def to_dataset(self, surveys: Sequence[Surveys], expected: Expected | None = None) -> Dataset:
         """The dataset, by the surveys of all ranks. Raises `BadData`, also where it is not what is `expected`."""
-        found = {part: merged([survey[part] for survey in surveys]) for part in self.collections}
+        merged_surveys = {part: merged([survey[part] for survey in surveys]) for part in self.collections}
         for part, collection in self.collections.items():
-            survey = found[part]
+            survey = merged_surveys[part]
             check_damage(survey.damaged, samples=survey.samples + len(survey.damaged), name=collection.name)
         train = self.collections["train"]
-        shapes = self._shapes(found)
-        target = Target(shapes["train"], class_names(found["train"], name=train.name))
+        shapes = self._shapes(merged_surveys)
+        target = Target(shapes["train"], class_names(merged_surveys["train"], name=train.name))
         check_augment(self.spec.augment, target.shape)
         for part, collection in self.collections.items():
-            check_labels(found[part], target.classes, name=collection.name)
+            check_labels(merged_surveys[part], target.classes, name=collection.name)
             _check_shape(shapes[part], target.shape, name=collection.name)
-            _check_dtype(found[part], found["train"], name=collection.name)
-        parts = self._parts(found, target)
-        facts = self._facts(found, target, parts)
+            _check_dtype(merged_surveys[part], merged_surveys["train"], name=collection.name)
+        parts = self._parts(merged_surveys, target)
+        facts = self._facts(merged_surveys, target, parts)
         if expected is not None:
-            _check_unchanged(expected, samples=found["train"].samples, facts=facts)
+            _check_unchanged(expected, samples=merged_surveys["train"].samples, facts=facts)
         if self.spec.cache == "memory":
             parts = decoded(parts, self.spec, self.host, seed=self.seed, shape=facts.shape, dtype=facts.dtype)
         return Dataset(facts, parts["train"], parts["validation"], parts.get("test"))
 
-    def _shapes(self, found: Mapping[str, Survey]) -> dict[str, Shape]:
+    def _shapes(self, merged_surveys: Mapping[str, Survey]) -> dict[str, Shape]:
         """The shape of each part's samples; encoded images are decoded in colour when any part is."""
         shapes = {
-            part: collection.shape_of(found[part], self.spec.image_size)
+            part: collection.shape_of(merged_surveys[part], self.spec.image_size)
             for part, collection in self.collections.items()
         }
-        encoded = [part for part, survey in found.items() if survey.details.get("encoded")]
+        encoded = [part for part, survey in merged_surveys.items() if survey.details.get("encoded")]
         channel = max((shapes[part][-1] for part in encoded), default=0)
         return shapes | {part: (*shapes[part][:-1], channel) for part in encoded}
 
-    def _parts(self, found: Mapping[str, Survey], target: Target) -> dict[str, Part]:
+    def _parts(self, merged_surveys: Mapping[str, Survey], target: Target) -> dict[str, Part]:
         parts = {
-            part: collection.part(found[part], target, self._selection(part))
+            part: collection.part(merged_surveys[part], target, self._selection(part))
             for part, collection in self.collections.items()
         }
         if "validation" not in parts:
-            parts["validation"] = self.collections["train"].part(found["train"], target, self._selection("validation"))
+            parts["validation"] = self.collections["train"].part(
+                merged_surveys["train"], target, self._selection("validation")
+            )
         return parts
 
     def _selection(self, part: str) -> Selection:
@@ -154,8 +157,8 @@ class Found:
         share = 0.0 if apart or isinstance(self.spec.validation, str) else self.spec.validation
         return Selection("train" if part == "train" else "validation", share, self.seed)
 
-    def _facts(self, found: Mapping[str, Survey], target: Target, parts: Mapping[str, Part]) -> Facts:
-        details = found["train"].details
+    def _facts(self, merged_surveys: Mapping[str, Survey], target: Target, parts: Mapping[str, Part]) -> Facts:
+        details = merged_surveys["train"].details
         normalization, value_range = details.get("normalization"), details.get("value_range")
         return Facts(
             format=self.format,
@@ -169,17 +172,17 @@ class Found:
                 validation=len(parts["validation"]),
                 test=len(parts["test"]) if "test" in parts else 0,
             ),
-            damaged={name: why for survey in found.values() for name, why in survey.damaged.items()},
+            damaged={name: why for survey in merged_surveys.values() for name, why in survey.damaged.items()},
         )
 
 
-def find(spec: DatasetSpec, *, seed: int, host: Host) -> Found:
-    """Find and open what the spec names. Raises `BadData`."""
-    format_, collections = collections_of(spec.source, spec, host, asked=spec.format, field="dataset.source")
+def open_source(spec: DatasetSpec, *, seed: int, host: Host) -> OpenedSource:
+    """Find and open the data that the spec names. Raises `BadData`."""
+    format_, collections = collections_of(spec.source, spec, host, expected_format=spec.format, field="dataset.source")
     if isinstance(spec.validation, str):
-        _, apart = collections_of(spec.validation, spec, host, asked="auto", field="dataset.validation")
+        _, apart = collections_of(spec.validation, spec, host, expected_format="auto", field="dataset.validation")
         collections = {**collections, "validation": apart["train"]}
-    return Found(spec, seed, host, format_, collections)
+    return OpenedSource(spec, seed, host, format_, collections)
 
 
 def check_damage(damaged: Mapping[str, str], *, samples: int, name: str) -> None:
@@ -191,13 +194,14 @@ def check_damage(damaged: Mapping[str, str], *, samples: int, name: str) -> None
 
 def _check_unchanged(expected: Expected, *, samples: int, facts: Facts) -> None:
     """Raise `BadData` where a registered dataset is no longer what it was; by its figures, which are at hand."""
-    then = (expected.samples, expected.test, expected.classes)
-    now = (samples, facts.sizes.test, len(facts.classes))
-    if now != then:
-        told = "{} samples and {} test samples in {} classes"
+    expected_sizes = (expected.samples, expected.test, expected.classes)
+    found_sizes = (samples, facts.sizes.test, len(facts.classes))
+    if found_sizes != expected_sizes:
+        sentence = "{} samples and {} test samples in {} classes"
         raise BadData(
             f"dataset.source: the files of {expected.dataset} have changed since it was validated: there were "
-            f"{told.format(*then)}, and there are {told.format(*now)}; register them as a new version"
+            f"{sentence.format(*expected_sizes)}, and there are {sentence.format(*found_sizes)}; "
+            "register them as a new version"
         )
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from trainer.data import idx
 from trainer.data.arrays import Arrays
+from trainer.data.interfaces import Collection
 from trainer.data.listing import listing
 from trainer.data.location import Location
-from trainer.data.parts import Collection
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _DIGITS_TEST, _DIGITS_SEED = 297, 20_190_701  # fixed for ever: the test part must not follow the job's seed
 _FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # where Debian's package puts it

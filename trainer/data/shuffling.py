@@ -1,4 +1,4 @@
-"""Which samples come when: splits and orders, from seeds alone. Pure; used by `trainer.data.indexed`.
+"""Which samples come when: splits and shuffles, from seeds alone. Pure; used by `trainer.data.indexed`.
 
 The order of an epoch depends on the seed and the epoch alone, never on the number of ranks: a global batch is the
 same samples on 1 rank and on n, and a run that goes on from a checkpoint sees what it would have seen.
@@ -10,7 +10,7 @@ from itertools import count, islice
 
 import numpy as np
 
-from trainer.data.parts import Draw, Indices, Selection
+from trainer.data.interfaces import Indices, SampleSchedule, Selection
 
 
 class Stream(IntEnum):
@@ -31,22 +31,24 @@ def selected(samples: int, selection: Selection) -> Indices:
     return shuffled[:train] if selection.side == "train" else shuffled[train:]
 
 
-def rank_batches(draw: Draw, *, epoch: int, first: int) -> Iterator[Indices]:
+def rank_batches(schedule: SampleSchedule, *, epoch: int, first: int) -> Iterator[Indices]:
     """This rank's samples of every step from step `first` of `epoch` on, epoch after epoch, without end."""
     for number in count(epoch):
-        yield from islice(_epoch_batches(draw, epoch=number, first=first), draw.steps - first)
+        yield from islice(_epoch_batches(schedule, epoch=number, first=first), schedule.steps - first)
         first = 0
 
 
-def _epoch_batches(draw: Draw, *, epoch: int, first: int) -> Iterator[Indices]:
-    if draw.sharding == "steps":
+def _epoch_batches(schedule: SampleSchedule, *, epoch: int, first: int) -> Iterator[Indices]:
+    if schedule.sharding == "steps":
         # Each rank draws from all samples, in an order of its own.
-        seed = (draw.seed, Stream.RANK_ORDER, epoch, draw.rank)
-        yield from _batches(draw.samples, size=draw.per_rank, seed=seed, first=first)
+        seed = (schedule.seed, Stream.RANK_ORDER, epoch, schedule.rank)
+        yield from _batches(schedule.samples, size=schedule.per_rank, seed=seed, first=first)
         return
-    mine = slice(draw.rank * draw.per_rank, (draw.rank + 1) * draw.per_rank)
-    for batch in global_batches(draw.samples, global_batch=draw.global_batch, seed=draw.seed, epoch=epoch, first=first):
-        yield batch[mine]
+    own_samples = slice(schedule.rank * schedule.per_rank, (schedule.rank + 1) * schedule.per_rank)
+    for batch in global_batches(
+        schedule.samples, global_batch=schedule.global_batch, seed=schedule.seed, epoch=epoch, first=first
+    ):
+        yield batch[own_samples]
 
 
 def global_batches(samples: int, *, global_batch: int, seed: int, epoch: int, first: int = 0) -> Iterator[Indices]:

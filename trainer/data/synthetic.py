@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.indexed import IndexedPart
-from trainer.data.parts import Collection, Features, Indices, Labels, Selection, Shape, Survey, Target
+from trainer.data.interfaces import Collection, Features, Indices, Labels, Selection, Shape, Survey, Target
 from trainer.data.shuffling import selected
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 EXAMPLE = "synthetic:samples=5000,classes=4,shape=32x32x3"
 

@@ -12,8 +12,8 @@ import keras
 from keras import layers
 
 from jobs.model.spec import Spec
-from trainer.data.parts import Facts
-from trainer.exits import BadData
+from trainer.data.interfaces import Facts
+from trainer.errors import BadData
 from trainer.models.external import external_network, logits_of
 from trainer.models.zoo import HEAD, NETWORKS, check_samples, is_frozen
 

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 
 from jobs.model.spec import ModelSpec
-from trainer.data.parts import Shape
-from trainer.exits import BadData
+from trainer.data.interfaces import Shape
+from trainer.errors import BadData
 
 
 def external_network(name: str, shape: Shape, classes: int, *, allowed: Sequence[str]) -> keras.Model:

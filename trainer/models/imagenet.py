@@ -9,7 +9,7 @@ from pathlib import Path
 
 import keras
 
-from trainer.exits import BadData
+from trainer.errors import BadData
 from trainer.models.applications import BASE, WeightsFile
 from trainer.models.zoo import NETWORKS
 
@@ -28,8 +28,8 @@ def load_imagenet(model: keras.Model, name: str, weights_dir: Path) -> None:
     height, width = model.input_shape[1:3]
     file = network.imagenet((height, width))
     keras_home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
-    places = (weights_dir / file.name, keras_home / "models" / file.name)
-    path = next((place for place in places if place.is_file()), None) or _fetch(name, file, weights_dir)
+    candidates = (weights_dir / file.name, keras_home / "models" / file.name)
+    path = next((place for place in candidates if place.is_file()), None) or _fetch(name, file, weights_dir)
     try:
         model.get_layer(BASE).load_weights(path)
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from jobs.model.records import Launch
 from jobs.model.spec import Spec
 from trainer.data.location import locate
-from trainer.exits import BadData
+from trainer.errors import BadData
 from trainer.models.imagenet import load_imagenet
 from trainer.models.zoo import HEAD
 
@@ -45,9 +45,9 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
         load_imagenet(model, spec.model.name, Path(launch.weights_dir))
         return
     with tempfile.TemporaryDirectory() as folder:
-        own = Path(folder, f"own{_SUFFIX}")
-        model.save_weights(own)
-        expected = _expected(own)
+        own_file = Path(folder, f"own{_SUFFIX}")
+        model.save_weights(own_file)
+        expected = _expected(own_file)
         try:
             with h5py.File(_local_copy(weights, launch, folder), "r") as file:
                 arrays = _read(file, expected, weights, model.name)
@@ -57,10 +57,10 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
             ) from None
         except _DAMAGE as error:
             raise BadData(f"model.weights: {weights} cannot be read: {error}") from None
-        with h5py.File(own, "r+") as file:
+        with h5py.File(own_file, "r+") as file:
             for path, array in arrays.items():
                 file[path][...] = array
-        model.load_weights(own)
+        model.load_weights(own_file)
     print(f"starting from the weights of {weights}", flush=True)
 
 
@@ -82,28 +82,30 @@ def _local_copy(weights: str, launch: Launch, folder: str) -> Path:
     return copy
 
 
-def _expected(own: Path) -> Expected:
-    with h5py.File(own, "r") as file:
+def _expected(own_file: Path) -> Expected:
+    with h5py.File(own_file, "r") as file:
         return {path: (_layer_of(dataset), dataset.shape) for path, dataset in _weights_in(file).items()}
 
 
 def _read(file: h5py.File, expected: Expected, source: str, model: str) -> dict[str, NDArray[Any]]:
     """The arrays by their path. Raises `BadData` where they are not those of the network, but for the head."""
-    found = _weights_in(file)
-    fits = {path: path in found and found[path].shape == shape for path, (_, shape) in expected.items()}
+    arrays_in_file = _weights_in(file)
+    fits = {
+        path: path in arrays_in_file and arrays_in_file[path].shape == shape for path, (_, shape) in expected.items()
+    }
     for path, (layer, shape) in expected.items():
         if not fits[path] and layer != HEAD:
-            there = f"has the shape {found[path].shape} there" if path in found else "is not in it"
-            raise BadData(f"model.weights: {source} does not fit {model}: layer {layer}, {shape}, {there}")
-    for path in found:
+            mismatch = f"has the shape {arrays_in_file[path].shape} there" if path in arrays_in_file else "is not in it"
+            raise BadData(f"model.weights: {source} does not fit {model}: layer {layer}, {shape}, {mismatch}")
+    for path in arrays_in_file:
         if path.startswith("/layers/") and path not in expected:  # beside the layers Keras may have kept an optimizer
-            layer, shape = _layer_of(found[path]), found[path].shape
+            layer, shape = _layer_of(arrays_in_file[path]), arrays_in_file[path].shape
             raise BadData(f"model.weights: {source} does not fit {model}, which has no layer {layer}, {shape}")
     head = {path for path, (layer, _) in expected.items() if layer == HEAD}
     if not all(fits[path] for path in head):
         print(f"the head of {source} is for other classes and is not taken", flush=True)
         fits |= dict.fromkeys(head, False)
-    arrays = {path: found[path][...] for path in expected if fits[path]}
+    arrays = {path: arrays_in_file[path][...] for path in expected if fits[path]}
     for path, array in arrays.items():
         if not np.isfinite(array).all():
             raise BadData(f"model.weights: {source} has values in layer {expected[path][0]} that are not finite")
@@ -114,20 +116,20 @@ def _weights_in(file: h5py.File) -> dict[str, h5py.Dataset]:
     return dict(_arrays(file, "", set()))
 
 
-def _arrays(group: h5py.Group, path: str, seen: set[h5py.Group]) -> Iterator[tuple[str, h5py.Dataset]]:
+def _arrays(group: h5py.Group, path: str, visited: set[h5py.Group]) -> Iterator[tuple[str, h5py.Dataset]]:
     """Every array of numbers below a group, by its path; a group that contains itself is entered once.
 
     HDF5 can say "this array is in that other file" in three ways; none may make a rank read what it names. Not by
     `visititems`: an error inside its callback, as damage causes, leaves h5py as a `SystemError`.
     """
-    seen.add(group)
+    visited.add(group)
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             raise _Elsewhere
         item, below = group[name], f"{path}/{name}"
         if isinstance(item, h5py.Group):
-            if item not in seen:
-                yield from _arrays(item, below, seen)
+            if item not in visited:
+                yield from _arrays(item, below, visited)
         elif isinstance(item, h5py.Dataset):
             if item.is_virtual or item.external is not None:
                 raise _Elsewhere

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.model.spec import ModelSpec
-from trainer.data.parts import Shape
-from trainer.exits import BadData
+from trainer.data.interfaces import Shape
+from trainer.errors import BadData
 from trainer.models import applications, small
 from trainer.models.applications import WeightsFile
 

@@ -1,4 +1,4 @@
-"""Where throughput stops growing with the batch. Pure; called by `proposal`."""
+"""The knee of a throughput curve: where it stops growing with the batch. Pure; called by `proposal`."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -6,7 +6,7 @@ from statistics import median
 FLAT = 0.9  # within a tenth of the best, throughput counts as all there is; a doubling that brings less is flat
 
 
-def knee_of(throughputs: Sequence[float]) -> int | None:
+def find_knee(throughputs: Sequence[float]) -> int | None:
     """Position of the smallest batch from which on throughput (samples/s) hardly grows; None where it grows to the end.
 
     The batches double from one position to the next. The knee is the first one within a tenth of the best. One point

@@ -19,10 +19,10 @@ from jobs.model.plan import Plan
 from jobs.model.records import Launch, ProbePoint, ProbeStepped
 from jobs.model.spec import ProbeSpec
 from trainer import distributed
+from trainer.data.interfaces import Batch
 from trainer.data.opening import Dataset
-from trainer.data.parts import Batch
-from trainer.distributed import Ranks, together
-from trainer.exits import is_out_of_memory
+from trainer.distributed import Ranks, fail_together
+from trainer.errors import is_out_of_memory
 from trainer.probing import memory
 from trainer.recorder import Records
 from trainer.steps import StepFunction, Tally
@@ -30,7 +30,7 @@ from trainer.steps import StepFunction, Tally
 _NO = np.zeros((), np.float32)  # no wish to stop
 _UNTIMED = 3  # steps before those that count: the first one is traced, the others say about how long one takes
 _LEAST, _MOST = 3, 10_000  # steps that count
-_TELL_EVERY_S = 1.0
+_REPORT_EVERY_S = 1.0
 
 
 class Timed(NamedTuple):
@@ -71,13 +71,13 @@ class Measuring:
 
     def measure(self, plan: Plan) -> ProbePoint:
         """What the batch of `plan` does. The same on every rank; raises as a training would, but for lack of memory."""
-        self._tell(plan, steps=0)
+        self._report(plan, steps=0)
         memory.begin_peak(self.launch.device)
         point = ProbePoint(per_gpu_batch=plan.per_gpu_batch, global_batch=plan.global_batch, fits=False)
         with closing(
             self.dataset.train_batches(self.launch.spec, plan, rank=self.ranks.rank, epoch=1, first=0)
         ) as batches:
-            if not all(distributed.gather(together(lambda: self._fits(batches)))):
+            if not all(distributed.gather(fail_together(lambda: self._fits(batches)))):
                 return point
             timed = self._timed(batches, plan)
         of_ranks = distributed.gather([medians(third) for third in thirds(timed)])
@@ -112,22 +112,22 @@ class Measuring:
         about_s = max(distributed.gather(median(step.data_wait_s + step.step_s for step in first)))
         steps = min(max(_LEAST, math.ceil(self.probe.seconds / about_s)), _MOST)
         timed: list[Timed] = []
-        told_at = time.perf_counter()
+        reported_at = time.perf_counter()
         while len(timed) < steps:
             timed.append(self._step(batches))
-            if time.perf_counter() - told_at >= _TELL_EVERY_S:
-                told_at = time.perf_counter()
-                self._tell(plan, steps=len(timed))
+            if time.perf_counter() - reported_at >= _REPORT_EVERY_S:
+                reported_at = time.perf_counter()
+                self._report(plan, steps=len(timed))
         return timed
 
     def _step(self, batches: Iterator[Batch]) -> Timed:
-        asked = time.perf_counter()
+        requested_at = time.perf_counter()
         batch = next(batches)
-        began = time.perf_counter()
+        batch_at = time.perf_counter()
         tally = Tally(*self.train_step(batch.features, batch.labels, _NO).numpy().tolist())
-        return Timed(began - asked, time.perf_counter() - began, tally.allreduce_s)
+        return Timed(batch_at - requested_at, time.perf_counter() - batch_at, tally.allreduce_s)
 
-    def _tell(self, plan: Plan, *, steps: int) -> None:
+    def _report(self, plan: Plan, *, steps: int) -> None:
         self.recorder.write(ProbeStepped(at=time.time(), per_gpu_batch=plan.per_gpu_batch, steps=steps))
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from jobs.model.plan import lr_factor
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.spec import Spec
-from trainer.probing.knee import knee_of
+from trainer.probing.knee import find_knee
 
 EndedBy = Literal["largest", "memory", "data", "time"]
 
@@ -31,9 +31,9 @@ def findings_of(points: Sequence[ProbePoint], ended_by: EndedBy, spec: Spec, *, 
     fitting = list(takewhile(lambda point: point.fits, points))
     if not fitting:
         return ProbeFindings(points=list(points), ended_by=ended_by, why=_nothing(points, spec))
-    knee = knee_of([_throughput(point) for point in fitting])
-    where = _at_knee(fitting, knee) if knee is not None else _at_end(fitting, ended_by)
-    proposal = _with_enough_steps(where, fitting, spec, train_samples)
+    knee = find_knee([_throughput(point) for point in fitting])
+    at_limit = _at_knee(fitting, knee) if knee is not None else _at_end(fitting, ended_by)
+    proposal = _with_enough_steps(at_limit, fitting, spec, train_samples)
     per_gpu_batch = proposal.point.per_gpu_batch
     rate, why_rate = _rate_for(per_gpu_batch, spec)
     return ProbeFindings(
@@ -55,18 +55,18 @@ def _nothing(points: Sequence[ProbePoint], spec: Spec) -> str:
 
 def _at_knee(fitting: Sequence[ProbePoint], knee: int) -> _Proposal:
     point, best = fitting[knee], max(fitting, key=_throughput)
-    told = f"{_throughput(point):,.0f} samples/s with a batch of {point.per_gpu_batch} per GPU"
+    figures = f"{_throughput(point):,.0f} samples/s with a batch of {point.per_gpu_batch} per GPU"
     if best is point:
-        return _Proposal(point, f"Throughput is best at {told}.")
+        return _Proposal(point, f"Throughput is best at {figures}.")
     rest = f"the best was {_throughput(best):,.0f} with {best.per_gpu_batch}"
-    return _Proposal(point, f"Throughput flattens at {told}; {rest}.")
+    return _Proposal(point, f"Throughput flattens at {figures}; {rest}.")
 
 
 def _at_end(fitting: Sequence[ProbePoint], ended_by: EndedBy) -> _Proposal:
     last = fitting[-1]
-    told = f"{_throughput(last):,.0f} samples/s with a batch of {last.per_gpu_batch} per GPU"
+    figures = f"{_throughput(last):,.0f} samples/s with a batch of {last.per_gpu_batch} per GPU"
     if len(fitting) > 1:
-        told += f", {_throughput(last) / _throughput(fitting[-2]):.2f} times that of {fitting[-2].per_gpu_batch}"
+        figures += f", {_throughput(last) / _throughput(fitting[-2]):.2f} times that of {fitting[-2].per_gpu_batch}"
     twice = 2 * last.per_gpu_batch
     end = {
         "memory": f"a batch of {twice} does not fit",
@@ -74,37 +74,37 @@ def _at_end(fitting: Sequence[ProbePoint], ended_by: EndedBy) -> _Proposal:
         "largest": f"{twice} was not tried; raise probe.largest to see",
         "time": "its steps take longer than probe.seconds; raise it to see further",
     }[ended_by]
-    return _Proposal(last, f"Throughput grows to the end: {told}; {end}.")
+    return _Proposal(last, f"Throughput grows to the end: {figures}; {end}.")
 
 
-def _with_enough_steps(where: _Proposal, fitting: Sequence[ProbePoint], spec: Spec, train_samples: int) -> _Proposal:
+def _with_enough_steps(at_limit: _Proposal, fitting: Sequence[ProbePoint], spec: Spec, train_samples: int) -> _Proposal:
     """The proposal, or a smaller batch where an epoch would be over in a few steps."""
-    if spec.steps_per_epoch is not None or train_samples // where.point.global_batch >= _LEAST_STEPS:
-        return where
-    own = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
-    allowed = [p for p in fitting if train_samples // p.global_batch >= _LEAST_STEPS or p.per_gpu_batch <= own]
-    point = min(where.point, (allowed or fitting[:1])[-1], key=lambda point: point.per_gpu_batch)
-    if point is where.point:
-        return where
-    few, steps = train_samples // where.point.global_batch, train_samples // point.global_batch
+    if spec.steps_per_epoch is not None or train_samples // at_limit.point.global_batch >= _LEAST_STEPS:
+        return at_limit
+    spec_batch = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
+    allowed = [p for p in fitting if train_samples // p.global_batch >= _LEAST_STEPS or p.per_gpu_batch <= spec_batch]
+    point = min(at_limit.point, (allowed or fitting[:1])[-1], key=lambda point: point.per_gpu_batch)
+    if point is at_limit.point:
+        return at_limit
+    few, steps = train_samples // at_limit.point.global_batch, train_samples // point.global_batch
     why = f"But then an epoch would be {few} step{'s' * (few != 1)}; with {point.per_gpu_batch} it is {steps}."
-    return _Proposal(point, f"{where.why} {why}")
+    return _Proposal(point, f"{at_limit.why} {why}")
 
 
 def _rate_for(per_gpu_batch: int, spec: Spec) -> tuple[float, str]:
     """The rate for a batch of one GPU, to 3 digits, and why; as the spec's `learning_rate` means it."""
-    own = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
-    if per_gpu_batch == own:
+    spec_batch = spec.batch_size // (spec.gpus if spec.batch_per == "global" else 1)
+    if per_gpu_batch == spec_batch:
         return spec.learning_rate, "The spec has that batch already."
     if spec.lr_scaling != "none" and spec.base_batch is not None:
         return spec.learning_rate, f"The rate follows by itself: lr_scaling is {spec.lr_scaling}, base_batch is given."
     rule = _RULE[spec.optimizer]
-    asked = lr_factor(rule, global_batch=per_gpu_batch, base_batch=own)
-    factor = min(asked, _MOST_AT_ONCE)
+    full_factor = lr_factor(rule, global_batch=per_gpu_batch, base_batch=spec_batch)
+    factor = min(full_factor, _MOST_AT_ONCE)
     rate = float(f"{spec.learning_rate * factor:.3g}")
-    why = f"The batch changes from {own} per GPU by {per_gpu_batch / own:g}, so the rate by {factor:.3g}"
+    why = f"The batch changes from {spec_batch} per GPU by {per_gpu_batch / spec_batch:g}, so the rate by {factor:.3g}"
     why += f" ({'linear' if rule == 'linear' else 'square root'} for {spec.optimizer}"
-    why += f"; {asked:.3g} is too much at once)" if asked > factor else ")"
+    why += f"; {full_factor:.3g} is too much at once)" if full_factor > factor else ")"
     return rate, why + ("; warm it up." if rule == "linear" and factor > 1 else ".")
 
 

@@ -234,8 +234,8 @@ class Intake:
         batch.columns["progress"] = self._progress
 
     def _take_rank_epoch(self, rank: int, record: RankEpochEnded, batch: Batch) -> None:
-        told = (record.step_time_p50_s, record.step_time_p95_s, record.data_wait_s, record.allreduce_s)
-        values = dict(zip(RANK_EPOCH_METRICS, told, strict=True))
+        figures = (record.step_time_p50_s, record.step_time_p95_s, record.data_wait_s, record.allreduce_s)
+        values = dict(zip(RANK_EPOCH_METRICS, figures, strict=True))
         self._add_points(rank, record.step, record.epoch, record.at, values, batch)
 
     def _take_epoch(self, record: EpochEnded, batch: Batch) -> None:
@@ -265,30 +265,30 @@ class Intake:
         batch.events.append(event_row(lease.job_id, kind, at=_time(at), attempt=lease.number, data=data))
 
     def _store(self, session: Session, batch: Batch) -> None:
-        lease, tells = self._lease, self._fenced_by is None
-        if batch.started_at is not None and tells:
+        lease, is_own_lease = self._lease, self._fenced_by is None
+        if batch.started_at is not None and is_own_lease:
             first_rank_started(session, lease, batch.started_at)
         if batch.resumed_step is not None:
             resumed(session, lease, batch.resumed_step)
         if batch.setup:
             phases_ended(session, lease, batch.setup)
-        if batch.columns and tells:
+        if batch.columns and is_own_lease:
             touch(session, lease.job_id, **batch.columns)
         ingest.store_events(session, batch.events)
         ingest.store_metrics(session, batch.metrics)
         ingest.store_logs(session, batch.logs)
 
 
-def last_words(paths: AttemptPaths, *, ranks: int) -> tuple[dict[int, RankExited], int]:
+def read_exits(paths: AttemptPaths, *, ranks: int) -> tuple[dict[int, RankExited], int]:
     """The exit record of each rank that wrote one, and how many ranks came up: stored or not, from the files alone."""
-    exits, started = {}, 0
+    exits, started_ranks = {}, 0
     for rank in range(ranks):
         line = Tail(paths.records / rank_records_name(rank), longest=MAX_READ_BYTES).last_line()
         record = parse_record(line) if line else None
-        started += line is not None
+        started_ranks += line is not None
         if isinstance(record, RankExited):
             exits[rank] = record
-    return exits, started
+    return exits, started_ranks
 
 
 def _columns_of(record: DataOpened | Summarized) -> dict[str, Any]:

@@ -29,18 +29,18 @@ from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from worker.attempt import lease_file
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_order, members_order
+from worker.attempt.shares import Layout, horovodrun_argv, layout_of, member_task, members_launch
 from worker.host.ssh import command, files_of
 
 _log = logging.getLogger(__name__)
 
 # The command line of a rank shows its whole environment to every user of the host, and Horovod does not quote
-# the keys: nothing goes in but what is named here.
+# the keys. So only these variables are passed on.
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "KERAS_HOME")
 
 
 def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
-    """Where the weights lie that the spec starts from, if they are another job's."""
+    """The path of the weights that the spec starts from, if they are another job's."""
     job_id = weights_job(spec)
     return None if job_id is None else str(runs_dir / job_id / "artifacts" / "model.weights.h5")
 
@@ -48,7 +48,7 @@ def job_weights_path(runs_dir: Path, spec: Spec) -> str | None:
 def launch_of(
     lease: Lease, spec: Spec, paths: AttemptPaths, settings: Settings, layout: Layout, ref: Ref | None = None
 ) -> Launch:
-    """All that the ranks of an attempt are told on its lead host; `ref` is the registered dataset of the job."""
+    """The launch file of the lead host; `ref` is the registered dataset of the job."""
     lead = layout.lead
     uploads = [str(settings.datasets)] if ref is not None and ref["uploaded"] else []
     return Launch(
@@ -80,9 +80,9 @@ def source_of(ref: Ref, datasets_dir: Path) -> str:
 
 
 def expected_of(spec: Spec, ref: Ref) -> Expected | None:
-    """What the ranks should find there; None where the spec has the data read in another way than it was validated."""
-    own, registered = spec.dataset, ref["options"]
-    if (own.label, own.format) != (registered["label"], registered["format"]):
+    """What the ranks should find there; None where the spec reads the data in another way than the validation did."""
+    dataset, registered = spec.dataset, ref["options"]
+    if (dataset.label, dataset.format) != (registered["label"], registered["format"]):
         return None
     return Expected(dataset=f"{ref['name']}@{ref['version']}", **ref["expects"])
 
@@ -90,13 +90,13 @@ def expected_of(spec: Spec, ref: Ref) -> Expected | None:
 def rank_environment(
     inherited: Mapping[str, str], *, mark: str, home: Path, scratch: Path, threads: int
 ) -> dict[str, str]:
-    """All that the launcher and its ranks are given as environment; no secret is among it."""
+    """The whole environment of the launcher and its ranks. It holds no secret."""
     return {
         **{key: inherited[key] for key in _INHERITED if key in inherited},
         MARK: mark,
         "HORA_HOME": str(home),
         "HOME": str(home),
-        "TMPDIR": str(scratch),  # what ranks leave there goes with the attempt
+        "TMPDIR": str(scratch),  # removed at the end of the attempt
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
         "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -105,7 +105,7 @@ def rank_environment(
 
 
 @dataclass(frozen=True)
-class SupervisorOrder:
+class SupervisorTask:
     """What a supervisor reads from its standard input; the token must not be seen in a process list."""
 
     attempt_id: int
@@ -115,7 +115,7 @@ class SupervisorOrder:
     argv: list[str]
     environment: dict[str, str]
     launcher_log: str
-    members: dict[str, Any] = field(default_factory=dict)  # a `MembersOrder`; empty for a job on one host
+    members: dict[str, Any] = field(default_factory=dict)  # a `MembersLaunch`; empty for a job on one host
 
     @property
     def lease(self) -> Lease:
@@ -144,7 +144,7 @@ class Launcher:
                 release(session, attempt_id)
                 return False
         try:
-            process = self._start_supervisor(self._order(lease, claimed_at))
+            process = self._start_supervisor(self._task_of(lease, claimed_at))
         except (OSError, InvalidSpec) as error:
             reason = EndReason.LAUNCH_FAILED if isinstance(error, OSError) else EndReason.INTERNAL_ERROR
             with self._sessions.begin() as session:
@@ -160,7 +160,7 @@ class Launcher:
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
-    def _order(self, lease: Lease, claimed_at: float) -> SupervisorOrder:
+    def _task_of(self, lease: Lease, claimed_at: float) -> SupervisorTask:
         settings = self._settings
         with self._sessions() as session:
             job = get_job(session, lease.job_id)
@@ -176,12 +176,12 @@ class Launcher:
         environment = rank_environment(
             os.environ, mark=mark, home=settings.home, scratch=paths.scratch, threads=layout.lead.threads_per_rank
         )
-        others = [member_order(launch, share, paths, mark=mark) for share in layout.shares[1:]]
-        members = members_order(
-            others, layout, paths,
+        member_tasks = [member_task(launch, share, paths, mark=mark) for share in layout.shares[1:]]
+        members = members_launch(
+            member_tasks, layout, paths,
             ssh=command(files), environment=environment, ready_within_s=settings.ranks_lease_s / 2,
         )  # fmt: skip
-        return SupervisorOrder(
+        return SupervisorTask(
             attempt_id=lease.attempt_id,
             token=lease.token,
             job_id=lease.job_id,
@@ -189,14 +189,14 @@ class Launcher:
             argv=horovodrun_argv(layout, launch_dir=paths.launch_dir, ssh_config=files.client_config),
             environment=environment,
             launcher_log=str(paths.launcher_log),
-            members=asdict(members) if others else {},
+            members=asdict(members) if member_tasks else {},
         )
 
-    def _start_supervisor(self, order: SupervisorOrder) -> subprocess.Popen[bytes]:
-        log = paths_of(self._settings.runs_dir, order.job_id, order.number).supervisor_log
+    def _start_supervisor(self, task: SupervisorTask) -> subprocess.Popen[bytes]:
+        log = paths_of(self._settings.runs_dir, task.job_id, task.number).supervisor_log
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "worker.supervisor", str(order.attempt_id)],
+                [sys.executable, "-m", "worker.supervisor", str(task.attempt_id)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -205,8 +205,8 @@ class Launcher:
         with self._lock:
             self._children.append(process)
         assert process.stdin is not None
-        process.stdin.write(json.dumps(order.__dict__).encode())
+        process.stdin.write(json.dumps(task.__dict__).encode())
         process.stdin.close()
-        about = {"job": order.job_id, "attempt": order.number}
-        _log.info("supervisor %d started for attempt %d", process.pid, order.attempt_id, extra=about)
+        about = {"job": task.job_id, "attempt": task.number}
+        _log.info("supervisor %d started for attempt %d", process.pid, task.attempt_id, extra=about)
         return process

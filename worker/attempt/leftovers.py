@@ -28,8 +28,8 @@ def store_leftovers(sessions: Sessions, lease: Lease, runs_dir: Path, *, meanwhi
         paths = paths_of(runs_dir, attempt.job_id, attempt.number)
         if not paths.records.is_dir():
             continue  # it ran elsewhere, or never
-        of_attempt = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
-        intake = Intake(sessions, of_attempt, paths, ranks=attempt.gpus, fenced_by=lease)
+        earlier_lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+        intake = Intake(sessions, earlier_lease, paths, ranks=attempt.gpus, fenced_by=lease)
         if intake.has_new():
             _log.info("storing what attempt %d left", attempt.number, extra={"attempt": attempt.number})
             intake.drain(meanwhile=meanwhile)

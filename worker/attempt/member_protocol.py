@@ -1,6 +1,6 @@
 """What a supervisor and the members on its other hosts tell each other, as JSON lines. Used at both ends.
 
-A member's first line of input is its order; once it has said that it is here, commands follow.
+A member's first line of input is its `MemberTask`. Once the member has said that it is here, commands follow.
 
     in      {"do": "extend", "since": s, "seconds": n}   the ranks may run for n seconds from `s` on, a "now" it sent
             {"do": "stop"}                                put the stop file before them
@@ -21,12 +21,12 @@ HERE_PERIOD_S = 1.0
 
 
 @dataclass(frozen=True)
-class MemberOrder:
-    """What a member is told first. Paths are those of its own host."""
+class MemberTask:
+    """The first line that a member reads. Paths are those of its own host."""
 
     host: str
     mark: str
     ranks: Sequence[int]
-    launch: dict[str, Any]  # what its ranks are told: a `jobs.model.records.Launch`
+    launch: dict[str, Any]  # for its ranks: a `jobs.model.records.Launch`
     launch_file: str
     scratch: str

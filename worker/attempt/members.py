@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.attempt import lease_file
-from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberOrder
+from worker.attempt.member_protocol import HERE_PERIOD_S, LOGS, RECORDS, MemberTask
 from worker.attempt.wire import Incoming, Message, Outgoing, as_bytes
 
 _TICK_S = 0.2
@@ -29,13 +29,13 @@ class MemberFailed(RuntimeError):
 
 
 @dataclass(frozen=True)
-class MembersOrder:
-    """What a supervisor needs to start its members: plain values, as the order comes as JSON."""
+class MembersLaunch:
+    """What a supervisor needs to start its members: plain values, which come as JSON."""
 
     ssh: Sequence[str] = ()  # up to the address
     command: str = ""  # what runs there, as a shell reads it
     addresses: Sequence[str] = ()
-    members: Sequence[dict[str, Any]] = ()  # `MemberOrder`s, in the order of the addresses
+    members: Sequence[dict[str, Any]] = ()  # `MemberTask`s, in the order of the addresses
     records: str = ""  # where their lines go on the lead
     logs: str = ""
     lease_file: str = ""  # of the lead: until when the ranks may run, all over
@@ -44,20 +44,20 @@ class MembersOrder:
 
 @dataclass
 class _Connection:
-    """One host, at the end of an ssh process. What it said last, by the reading thread."""
+    """One host, at the end of an ssh process, with its last messages. The reading thread fills it."""
 
     host: str
     process: "subprocess.Popen[bytes]"
     incoming: Incoming
     outgoing: Outgoing
-    complaints: Path  # what ssh and the member wrote to their standard error
+    error_log: Path  # what ssh and the member wrote to their standard error
     ranks: frozenset[int]
     silent_s: float = 0.0  # since it last said anything; not counted while this process stood still itself
-    here: float | None = None  # its own clock, when it last said that it is there
-    leased: bool = False  # its ranks know until when they may run
-    looked: int = 0  # the newest look that it was asked for
-    left: tuple[int, int] = (0, -1)  # the newest look that it answered, and how many processes it saw
-    broken: str | None = None
+    clock_s: float | None = None  # the member's own clock in its last `here`
+    has_lease: bool = False  # its ranks know until when they may run
+    look_asked: int = 0  # the newest look that it was asked for
+    look_answer: tuple[int, int] = (0, -1)  # the newest look that it answered, and how many processes it saw
+    broken_because: str | None = None
 
 
 class Members:
@@ -68,29 +68,29 @@ class Members:
     ) -> None:
         self._connections = connections
         self._files = files or {}
-        self._lock = threading.Lock()  # of what is sent and of what was heard
-        self._heard = threading.Condition(self._lock)
+        self._lock = threading.Lock()  # of what is sent and of what came
+        self._news = threading.Condition(self._lock)
         self._silent_s = silent_s
-        self._asked = 0  # looks
-        self._since = 0  # only looks after this one count: something was done to the processes meanwhile
+        self._looks = 0  # how many there were so far
+        self._looks_before_signal = 0  # only looks after this one count
         self._closing = False
         self._reader = threading.Thread(target=self._read, name="members", daemon=True)
 
     @classmethod
-    def start(cls, order: MembersOrder) -> "Members":
+    def start(cls, launch: MembersLaunch) -> "Members":
         """Start all members and wait until each has made its host ready. Raises `MemberFailed`."""
         connections = [
-            _connect(order, address, MemberOrder(**member))
-            for address, member in zip(order.addresses, order.members, strict=True)
+            _connect(launch, address, MemberTask(**member))
+            for address, member in zip(launch.addresses, launch.members, strict=True)
         ]
-        files = {RECORDS: Path(order.records), LOGS: Path(order.logs)}
-        members = cls(connections, files=files, silent_s=order.ready_within_s)
+        files = {RECORDS: Path(launch.records), LOGS: Path(launch.logs)}
+        members = cls(connections, files=files, silent_s=launch.ready_within_s)
         members._reader.start()
         try:
-            members._wait_until(lambda one: one.here is not None, order.ready_within_s)
-            until = lease_file.until(Path(order.lease_file)) or 0.0
+            members._wait_until(lambda connection: connection.clock_s is not None, launch.ready_within_s)
+            until = lease_file.read_until(Path(launch.lease_file)) or 0.0
             members.extend(until - time.monotonic())
-            members._wait_until(lambda one: one.leased, order.ready_within_s)
+            members._wait_until(lambda connection: connection.has_lease, launch.ready_within_s)
         except MemberFailed:
             members.close()
             raise
@@ -99,11 +99,11 @@ class Members:
     @property
     def hosts(self) -> Sequence[str]:
         """Their names, in the order of the ranks."""
-        return [one.host for one in self._connections]
+        return [connection.host for connection in self._connections]
 
     def pids(self) -> Sequence[int]:
         """The connections' own processes here, which are no part of the attempt."""
-        return [one.process.pid for one in self._connections if one.process.poll() is None]
+        return [connection.process.pid for connection in self._connections if connection.process.poll() is None]
 
     def extend(self, seconds: float) -> None:
         """Let the ranks there run for another so many seconds from now.
@@ -111,136 +111,140 @@ class Members:
         It counts from when each was last heard of, by its own clock: that was not later than now.
         """
         self._silent_s = max(seconds, _LEAST_SILENCE_S)  # then its ranks have left, and cannot be brought back
-        for one in self._connections:
-            if one.here is not None:
-                self._tell(one, {"do": "extend", "since": one.here, "seconds": seconds})
+        for connection in self._connections:
+            if connection.clock_s is not None:
+                self._send(connection, {"do": "extend", "since": connection.clock_s, "seconds": seconds})
 
-    def lost(self) -> str | None:
+    def why_lost(self) -> str | None:
         """A sentence that names a host whose connection broke; None while all are there."""
-        return next((why for one in self._connections if (why := self._why_lost(one)) is not None), None)
+        losses = map(self._loss_of, self._connections)
+        return next((loss for loss in losses if loss is not None), None)
 
     def ask_to_stop(self) -> None:
         """Put the stop file before the ranks there."""
-        for one in self._connections:
-            self._tell(one, {"do": "stop"})
+        for connection in self._connections:
+            self._send(connection, {"do": "stop"})
 
     def signal(self, number: int) -> None:
         """Send a signal to every process of the attempt there."""
-        self._since = self._asked
-        for one in self._connections:
-            self._tell(one, {"do": "signal", "number": int(number)})
+        self._looks_before_signal = self._looks
+        for connection in self._connections:
+            self._send(connection, {"do": "signal", "number": int(number)})
 
     def are_gone(self) -> bool:
         """Whether no process of the attempt is left there, by the last word of each; a lost one has none."""
-        gone = [self._is_clean(one) or self._why_lost(one) is not None for one in self._connections]
+        gone = [self._is_clean(connection) or self._loss_of(connection) is not None for connection in self._connections]
         if all(gone):
             return True
-        self._asked += 1
-        for one, is_gone in zip(self._connections, gone, strict=True):
-            if not is_gone and one.looked == one.left[0]:
-                one.looked = self._asked
-                self._tell(one, {"do": "look", "number": self._asked})
+        self._looks += 1
+        for connection, is_gone in zip(self._connections, gone, strict=True):
+            if not is_gone and connection.look_asked == connection.look_answer[0]:
+                connection.look_asked = self._looks
+                self._send(connection, {"do": "look", "number": self._looks})
         return False
 
-    def clean(self) -> Sequence[str]:
+    def clean_hosts(self) -> Sequence[str]:
         """The hosts that said that no process of the attempt is left and that all their lines were sent."""
         self.are_gone()  # asks those that have not been asked
-        return [one.host for one in self._connections if self._is_clean(one) and self._why_lost(one) is None]
+        connections = [one for one in self._connections if self._is_clean(one) and self._loss_of(one) is None]
+        return [connection.host for connection in connections]
 
     def close(self) -> None:
         """Let the members go: they end what is left and leave."""
-        for one in self._connections:
-            self._tell(one, {"do": "leave"})
+        for connection in self._connections:
+            self._send(connection, {"do": "leave"})
         with self._lock:
             self._closing = True
-            for one in self._connections:
-                one.outgoing.close()
+            for connection in self._connections:
+                connection.outgoing.close()
         give_up_at = time.monotonic() + _GOODBYE_S
-        for one in self._connections:
+        for connection in self._connections:
             try:
-                one.process.wait(max(0.0, give_up_at - time.monotonic()))
+                connection.process.wait(max(0.0, give_up_at - time.monotonic()))
             except subprocess.TimeoutExpired:
-                one.process.kill()
-                one.process.wait()
+                connection.process.kill()
+                connection.process.wait()
         if self._connections:
             self._reader.join()
-        for one in self._connections:
-            one.process.stdout.close()  # type: ignore[union-attr]
+        for connection in self._connections:
+            connection.process.stdout.close()  # type: ignore[union-attr]
 
-    def _is_clean(self, one: _Connection) -> bool:
-        look, processes = one.left
-        return look > self._since and processes == 0
+    def _is_clean(self, connection: _Connection) -> bool:
+        look, processes = connection.look_answer
+        return look > self._looks_before_signal and processes == 0
 
-    def _why_lost(self, one: _Connection) -> str | None:
-        if one.broken is not None:
-            return f"host {one.host}: {one.broken}"
-        if one.silent_s > self._silent_s:
-            return f"host {one.host}: no word from it for {one.silent_s:.0f} s"
+    def _loss_of(self, connection: _Connection) -> str | None:
+        if connection.broken_because is not None:
+            return f"host {connection.host}: {connection.broken_because}"
+        if connection.silent_s > self._silent_s:
+            return f"host {connection.host}: silent for {connection.silent_s:.0f} s"
         return None
 
     def _wait_until(self, condition: Callable[[_Connection], bool], within_s: float) -> None:
         """Until all hosts meet the condition. Raises `MemberFailed`."""
-        ones = self._connections
-        with self._heard:
-            self._heard.wait_for(lambda: any(one.broken for one in ones) or all(map(condition, ones)), within_s)
-            for one in ones:
-                if one.broken is not None:
-                    raise MemberFailed(f"host {one.host}: {one.broken}")
-            for one in ones:
-                if not condition(one):
-                    raise MemberFailed(f"host {one.host}: not ready after {within_s:g} s")
+        connections = self._connections
+        with self._news:
+            self._news.wait_for(
+                lambda: any(one.broken_because for one in connections) or all(map(condition, connections)), within_s
+            )
+            for connection in connections:
+                if connection.broken_because is not None:
+                    raise MemberFailed(f"host {connection.host}: {connection.broken_because}")
+            for connection in connections:
+                if not condition(connection):
+                    raise MemberFailed(f"host {connection.host}: not ready after {within_s:g} s")
 
-    def _tell(self, one: _Connection, message: Message) -> None:
+    def _send(self, connection: _Connection, message: Message) -> None:
         with self._lock:
-            if one.broken is None and not self._closing:
+            if connection.broken_because is None and not self._closing:
                 with suppress(OSError):  # the reading thread finds out why
-                    one.outgoing.send(message)
+                    connection.outgoing.send(message)
 
     def _read(self) -> None:
         """Take in what the hosts say, until all connections have ended."""
         looked_at = time.monotonic()
-        while open_ones := {one.incoming.file: one for one in self._connections if one.broken is None}:
-            ready, _, _ = select.select(list(open_ones), [], [], _TICK_S)
+        while by_file := {one.incoming.file: one for one in self._connections if one.broken_because is None}:
+            ready, _, _ = select.select(list(by_file), [], [], _TICK_S)
             before, looked_at = looked_at, time.monotonic()
-            for one in open_ones.values():
-                one.silent_s += min(looked_at - before, 2 * _TICK_S)
+            for connection in by_file.values():
+                connection.silent_s += min(looked_at - before, 2 * _TICK_S)
             for file in ready:
-                self._take_from(open_ones[file])
+                self._take_from(by_file[file])
             with self._lock:
-                for one in open_ones.values():
+                for connection in by_file.values():
                     with suppress(OSError):
-                        one.outgoing.flush()
+                        connection.outgoing.flush()
 
-    def _take_from(self, one: _Connection) -> None:
-        broken = None
+    def _take_from(self, connection: _Connection) -> None:
+        broken_because = None
         try:
-            for message in one.incoming.read():
-                self._take(one, message)
+            for message in connection.incoming.read():
+                self._take(connection, message)
         except OSError as error:
-            broken = f"its lines cannot be kept: {error}"
-        with self._heard:
-            one.silent_s = 0.0
-            if broken is not None or one.incoming.ended:
-                one.broken = broken or _last_words(one)
-            self._heard.notify_all()
+            broken_because = f"its lines cannot be kept: {error}"
+        with self._news:
+            connection.silent_s = 0.0
+            if broken_because is not None or connection.incoming.ended:
+                connection.broken_because = broken_because or _why_ended(connection)
+            self._news.notify_all()
 
-    def _take(self, one: _Connection, message: Message) -> None:
+    def _take(self, connection: _Connection, message: Message) -> None:
         match message:
-            case {"say": "here", "now": float(now), "leased": bool(leased)}:
-                one.here, one.leased = now, leased
+            case {"say": "here", "now": float(now), "leased": bool(has_lease)}:
+                connection.clock_s, connection.has_lease = now, has_lease
             case {"say": "left", "look": int(look), "processes": int(processes)}:
-                one.left = (look, processes)
-            case {"say": "lines", "kind": str(kind), "rank": int(rank), "text": str(text)} if rank in one.ranks:
+                connection.look_answer = (look, processes)
+            case {"say": "lines", "kind": str(kind), "rank": int(rank), "text": str(text)} if rank in connection.ranks:
                 suffix = "jsonl" if kind == RECORDS else "log"
                 with (self._files[kind] / f"rank-{rank}.{suffix}").open("ab") as file:
                     file.write(as_bytes(text))
 
 
-def _connect(order: MembersOrder, address: str, member: MemberOrder) -> _Connection:
-    complaints = Path(order.logs).parent / f"member-{member.host}.log"
-    with complaints.open("ab") as errors:
+def _connect(launch: MembersLaunch, address: str, member: MemberTask) -> _Connection:
+    error_log = Path(launch.logs).parent / f"member-{member.host}.log"
+    with error_log.open("ab") as errors:
         process = subprocess.Popen(
-            [*order.ssh, address, order.command],
+            [*launch.ssh, address, launch.command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -253,14 +257,14 @@ def _connect(order: MembersOrder, address: str, member: MemberOrder) -> _Connect
     with suppress(OSError):
         outgoing.send(asdict(member))
     incoming = Incoming(process.stdout.fileno())
-    return _Connection(member.host, process, incoming, outgoing, complaints, frozenset(member.ranks))
+    return _Connection(member.host, process, incoming, outgoing, error_log, frozenset(member.ranks))
 
 
-def _last_words(one: _Connection) -> str:
-    """Why a connection ended, in ssh's words or the member's."""
+def _why_ended(connection: _Connection) -> str:
+    """Why a connection ended: the last line that ssh or the member wrote to its standard error."""
     try:
-        lines = one.complaints.read_text("utf-8", "replace").split("\n")
+        lines = connection.error_log.read_text("utf-8", "replace").split("\n")
     except OSError:
         lines = []
-    said = next((line.strip() for line in reversed(lines) if line.strip()), None)
-    return f"the connection broke: {said}" if said else "the connection broke"
+    last_line = next((line.strip() for line in reversed(lines) if line.strip()), None)
+    return f"the connection broke: {last_line}" if last_line else "the connection broke"

@@ -11,14 +11,14 @@ ProbeRecord = ProbeStepped | ProbeMeasured | ProbeEnded
 class ProbeIntake:
     """The findings and the progress of a job. Taking a record twice does no harm.
 
-    `known` is what the job's row holds: another reader may have stored a part of it. In the progress a step is a batch
+    `stored` is what the job's row holds: another reader may have stored a part of it. In the progress a step is a batch
     that was measured, of those that could be, and `per_gpu_batch` is the one in work.
     """
 
-    def __init__(self, probe: ProbeSpec, known: dict[str, Any] | None) -> None:
+    def __init__(self, probe: ProbeSpec, stored: dict[str, Any] | None) -> None:
         self._batches = len(probe.batches)
         self.begin_anew()
-        for point in ProbeFindings.model_validate(known).points if known else []:
+        for point in ProbeFindings.model_validate(stored).points if stored else []:
             self._take_point(point)
 
     def begin_anew(self) -> None:

@@ -36,10 +36,10 @@ def reap_orphans(spared: Collection[int]) -> None:
             os.waitpid(dead.si_pid, os.WNOHANG)
 
 
-def marked(mark: str) -> list[int]:
+def pids_with_mark(mark: str) -> list[int]:
     """Pids of the living processes that carry the mark (a zombie has no environment, so it is not among them)."""
-    wanted = f"{MARK}={mark}".encode()
-    return [pid for pid in pids() if wanted in environment(pid)]
+    variable = f"{MARK}={mark}".encode()
+    return [pid for pid in pids() if variable in environment(pid)]
 
 
 def is_stopped(pid: int) -> bool:
@@ -47,26 +47,26 @@ def is_stopped(pid: int) -> bool:
     return state_and_parent(pid)[0] in "Tt"
 
 
-def of_attempt(mark: str, *, below: int | None = None, spared: Collection[int] = ()) -> list[int]:
+def pids_of_attempt(mark: str, *, below: int | None = None, spared: Collection[int] = ()) -> list[int]:
     """Pids of what carries the mark and of what lives below the process `below`, where that is given."""
-    found = dict.fromkeys(marked(mark))
+    pids_found = dict.fromkeys(pids_with_mark(mark))
     if below is not None:
-        found |= dict.fromkeys(descendants(below, spared=spared))
-    return list(found)
+        pids_found |= dict.fromkeys(descendants(below, spared=spared))
+    return list(pids_found)
 
 
-def send(found: Collection[int], number: int) -> None:
+def send_signal(pids_found: Collection[int], number: int) -> None:
     """Send a signal to each of these processes that is still there."""
-    for pid in found:
+    for pid in pids_found:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def signal_marked(mark: str, number: int) -> int:
     """Send a signal to every process that carries the mark; returns how many there were."""
-    found = marked(mark)
-    send(found, number)
-    return len(found)
+    pids_found = pids_with_mark(mark)
+    send_signal(pids_found, number)
+    return len(pids_found)
 
 
 def sweep(mark: str, *, timeout_s: float = 5.0, below: int | None = None, spared: Collection[int] = ()) -> bool:
@@ -74,10 +74,10 @@ def sweep(mark: str, *, timeout_s: float = 5.0, below: int | None = None, spared
     give_up_at = time.monotonic() + timeout_s
     empty_looks = 0
     while empty_looks < _LOOKS:
-        found = of_attempt(mark, below=below, spared=spared)
-        empty_looks = 0 if found else empty_looks + 1
-        send(found, signal.SIGKILL)
-        if found:
+        pids_found = pids_of_attempt(mark, below=below, spared=spared)
+        empty_looks = 0 if pids_found else empty_looks + 1
+        send_signal(pids_found, signal.SIGKILL)
+        if pids_found:
             if time.monotonic() > give_up_at:
                 return False
             time.sleep(0.02)

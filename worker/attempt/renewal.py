@@ -34,41 +34,41 @@ class Renewal:
         self._config = config
         self._path = path
         self._members = members
-        until = lease_file.until(path)
+        ranks_until = lease_file.read_until(path)
         # The attempt was claimed before the ranks' first lease was written.
-        self._held_at = time.monotonic() if until is None else until - config.ranks_lease_s
+        self._renewed_at = time.monotonic() if ranks_until is None else ranks_until - config.ranks_lease_s
         self._due_at = 0.0  # at once
 
     @property
     def is_over(self) -> bool:
         """Whether the ranks have to be gone by now."""
-        return time.monotonic() >= self._held_at + self._config.ranks_lease_s
+        return time.monotonic() >= self._renewed_at + self._config.ranks_lease_s
 
     def check(self) -> None:
         """Raises `StaleLease` when the ranks' time is over: somebody else may hold the job by now."""
         if self.is_over:
             raise StaleLease(self._lease)
 
-    def keep(self) -> None:
+    def renew_if_due(self) -> None:
         """Renew the lease if it is time. Raises `StaleLease`, or what the database does when it is away."""
         self.check()
-        asked_at = time.monotonic()
-        if asked_at < self._due_at:
+        now = time.monotonic()
+        if now < self._due_at:
             return
-        self._due_at = asked_at + _RETRY_S
+        self._due_at = now + _RETRY_S
         with self._sessions.begin() as session:
             leases.renew(session, self._lease, lease_s=self._config.lease_s)
-        self._held_at = asked_at
-        self._due_at = asked_at + self._config.lease_renewal_s
-        lease_file.extend(self._path, asked_at + self._config.ranks_lease_s)
-        self._members.extend(asked_at + self._config.ranks_lease_s - time.monotonic())
+        self._renewed_at = now
+        self._due_at = now + self._config.lease_renewal_s
+        lease_file.extend(self._path, now + self._config.ranks_lease_s)
+        self._members.extend(now + self._config.ranks_lease_s - time.monotonic())
 
-    def patiently(self, action: Callable[[], _Result]) -> _Result:
-        """Run `action` until the database answers, for as long as the lease can be good. Raises `StaleLease`."""
+    def retry_while_away(self, action: Callable[[], _Result]) -> _Result:
+        """Run `action` until the database answers, for as long as the lease may hold. Raises `StaleLease`."""
         while True:
             self.check()
             try:
-                self.keep()
+                self.renew_if_due()
                 return action()
             except DBAPIError as error:
                 if not is_away(error):

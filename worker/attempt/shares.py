@@ -1,6 +1,6 @@
-"""Who runs where: an attempt's hosts with their ranks, and what horovodrun and the members are told of them.
+"""Which ranks run on which hosts, and the command lines and tasks that follow from it.
 
-Used by the launcher. The builders are pure; `shares_of` reads the rows.
+Used by the launcher. The builders are pure; `layout_of` reads the rows.
 """
 
 import os
@@ -15,14 +15,14 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Slot
 from jobs.model.records import Launch, launch_file_name
-from worker.attempt.member_protocol import MemberOrder
-from worker.attempt.members import MembersOrder
+from worker.attempt.member_protocol import MemberTask
+from worker.attempt.members import MembersLaunch
 from worker.attempt.paths import AttemptPaths
 
 LOCALHOST = "localhost"
 LOOPBACK = "lo"
-# Gloo gives an exchange up after 30 s, so one rank that stood still for longer would end them all. How long that may
-# be is the job's own to say: the supervisor watches its `stall_timeout_s`, and ranks that nobody watches have a lease.
+# By default Gloo gives an exchange up after 30 s, so one rank that stands still for longer would end them all. Instead
+# the supervisor watches the job's `stall_timeout_s`, and ranks without a supervisor have a lease.
 _EXCHANGE_TIMEOUT_S = 86_400
 
 
@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def ranks(self) -> int:
-        """Of all hosts together."""
+        """The number of ranks on all hosts together."""
         return sum(len(share.ranks) for share in self.shares)
 
 
@@ -78,21 +78,23 @@ def threads_of(ranks: int, *, cores: int, slots: int) -> int:
 
 def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot]) -> Layout:
     hosts = {host.name: host for host in session.scalars(select(Host).where(Host.name.in_(names)))}
-    here = select(Slot.host, func.count()).where(Slot.host.in_(names), Slot.retired_at.is_(None)).group_by(Slot.host)
-    counts = dict(session.execute(here).tuples().all())
+    count_by_host = (
+        select(Slot.host, func.count()).where(Slot.host.in_(names), Slot.retired_at.is_(None)).group_by(Slot.host)
+    )
+    slot_counts = dict(session.execute(count_by_host).tuples().all())
     shares = []
     for name in names:
         address, cores = hosts[name].address, hosts[name].info.get("cores") or 1
         if address is None:
             raise OSError(f"host {name} has no address for other hosts any more")
-        own = [slot for slot in slots if slot.host == name]
-        uuids = [slot.uuid for slot in own if slot.uuid is not None]
-        threads = 0 if uuids else threads_of(len(own), cores=cores, slots=counts.get(name, 0))
-        ranks = [slot.rank for slot in own if slot.rank is not None]
+        host_slots = [slot for slot in slots if slot.host == name]
+        uuids = [slot.uuid for slot in host_slots if slot.uuid is not None]
+        threads = 0 if uuids else threads_of(len(host_slots), cores=cores, slots=slot_counts.get(name, 0))
+        ranks = [slot.rank for slot in host_slots if slot.rank is not None]
         shares.append(HostShare(name, address, ranks, uuids, threads))
     interface = hosts[names[0]].info.get("interface")
     if interface is None:
-        raise OSError(f"host {names[0]} has told no network interface")
+        raise OSError(f"host {names[0]} has registered no network interface")
     return Layout(shares, interface)
 
 
@@ -110,49 +112,49 @@ def horovodrun_argv(
     ]  # fmt: skip
 
 
-def member_order(launch: Launch, share: HostShare, paths: AttemptPaths, *, mark: str) -> MemberOrder:
-    """What the member on another host is told: the lead's launch file with that host's own devices and paths.
+def member_task(launch: Launch, share: HostShare, paths: AttemptPaths, *, mark: str) -> MemberTask:
+    """The task of the member on another host: the lead's launch file with that host's own devices and paths.
 
     Its files have a folder of their own, so that they are not the lead's where the hosts share their storage.
     """
-    there = paths.of_member(share.host)
-    own = launch.model_copy(
+    member_paths = paths.of_member(share.host)
+    member_launch = launch.model_copy(
         update={
             "threads_per_rank": share.threads_per_rank,
             "gpu_uuids": list(share.gpu_uuids),
-            "records_dir": str(there.records),
-            "logs_dir": str(there.logs),
-            "stop_path": str(there.stop_file),
-            "lease_path": str(there.lease_file),
+            "records_dir": str(member_paths.records),
+            "logs_dir": str(member_paths.logs),
+            "stop_path": str(member_paths.stop_file),
+            "lease_path": str(member_paths.lease_file),
         }
     )
-    return MemberOrder(
+    return MemberTask(
         host=share.host,
         mark=mark,
         ranks=list(share.ranks),
-        launch=own.model_dump(mode="json"),
+        launch=member_launch.model_dump(mode="json"),
         launch_file=str(paths.launch_dir / launch_file_name(share.address)),
-        scratch=str(paths.scratch),  # all ranks are told the same TMPDIR
+        scratch=str(paths.scratch),  # all ranks get the same TMPDIR
     )
 
 
-def members_order(
-    orders: Sequence[MemberOrder],
+def members_launch(
+    tasks: Sequence[MemberTask],
     layout: Layout,
     paths: AttemptPaths,
     *,
     ssh: Sequence[str],
     environment: Mapping[str, str],
     ready_within_s: float,
-) -> MembersOrder:
+) -> MembersLaunch:
     """What a supervisor needs to start its members; none for a job on one host."""
     # What follows the address is joined with blanks, and parsed by a shell on the other side.
     variables = [f"PYTHONPATH={environment['PYTHONPATH']}"] if "PYTHONPATH" in environment else []
-    return MembersOrder(
+    return MembersLaunch(
         ssh=list(ssh),
         command=shlex.join(["env", *variables, sys.executable, "-m", "worker.member"]),
         addresses=[share.address for share in layout.shares[1:]],
-        members=[asdict(order) for order in orders],
+        members=[asdict(task) for task in tasks],
         records=str(paths.records),
         logs=str(paths.logs),
         lease_file=str(paths.lease_file),

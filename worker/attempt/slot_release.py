@@ -1,4 +1,4 @@
-"""Giving back the slots that an ended attempt has on this host, once nothing of it is left on them.
+"""Releasing the slots that an ended attempt has on this host, once nothing of it is left on them.
 
 Used by the supervisor for the attempts that it ends, and by the agent for all others.
 """
@@ -17,14 +17,14 @@ _PERIOD_S = 0.1
 _SETTLED_S = 2.0  # the driver lists a process for a moment longer than it lives
 
 
-def gpus_held(session: Session, attempt_id: int, *, host: str) -> list[str]:
+def held_gpus(session: Session, attempt_id: int, *, host: str) -> list[str]:
     """The UUIDs of the GPUs that the attempt holds on the host; none where its slots are CPU shares."""
-    held = select(Slot.uuid).where(Slot.attempt_id == attempt_id, Slot.host == host, Slot.uuid.is_not(None))
-    return [uuid for uuid in session.scalars(held) if uuid is not None]
+    uuids = select(Slot.uuid).where(Slot.attempt_id == attempt_id, Slot.host == host, Slot.uuid.is_not(None))
+    return [uuid for uuid in session.scalars(uuids) if uuid is not None]
 
 
 def gpus_are_free(uuids: Sequence[str], *, within_s: float = _SETTLED_S) -> bool:
-    """Whether no process computes on any of these GPUs of this host, at last."""
+    """Whether no process computes on any of these GPUs of this host. Waits for that up to `within_s`."""
     if not uuids:
         return True
     from worker.host.gpus import is_in_use  # NVML, which most hosts of CPU slots do not have
@@ -38,7 +38,7 @@ def gpus_are_free(uuids: Sequence[str], *, within_s: float = _SETTLED_S) -> bool
 
 
 def lost_gpus(uuids: Sequence[str]) -> list[str]:
-    """Those of these GPUs of this host that are off the bus."""
+    """Which of these GPUs of this host are off the bus."""
     if not uuids:
         return []
     from worker.host.gpus import is_lost
@@ -46,13 +46,13 @@ def lost_gpus(uuids: Sequence[str]) -> list[str]:
     return [uuid for uuid in uuids if is_lost(uuid)]
 
 
-def give_back(session: Session, attempt_id: int, *, host: str, clean: bool, lost: Sequence[str] = ()) -> None:
+def release_slots(session: Session, attempt_id: int, *, host: str, clean: bool, lost_uuids: Sequence[str] = ()) -> None:
     """Release the slots of an ended attempt on a host, or quarantine them where something is left on them.
 
-    Those of `lost` GPUs are not for the next attempt: the sampler puts them back into service when they are back.
+    The slots of lost GPUs are retired: the sampler puts them back into service when the GPUs are back.
     """
     if clean:
-        registration.retire(session, host, lost)
+        registration.retire(session, host, lost_uuids)
         leases.release(session, attempt_id, host=host)
     else:
         leases.quarantine(session, attempt_id, host=host)

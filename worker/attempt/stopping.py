@@ -1,6 +1,6 @@
-"""Ending the processes of an attempt, in order: stop file, SIGTERM, SIGKILL; each with its own time limit.
+"""Ending the processes of an attempt: first a stop file, then SIGTERM, then SIGKILL, each with its own time limit.
 
-Used by the supervision of an attempt. The order is the same on all its hosts: what is reached is a `Reach`.
+Used by the supervision of an attempt. The steps are the same on all its hosts. `AttemptProcesses` is what is stopped.
 """
 
 import os
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from worker.attempt.processes import of_attempt, reap_orphans, send
+from worker.attempt.processes import pids_of_attempt, reap_orphans, send_signal
 
 _PERIOD_S = 0.05  # between two looks
 
 
-class Reach(Protocol):
+class AttemptProcesses(Protocol):
     """Some of the processes of an attempt, and how to ask them to go."""
 
     def ask_to_stop(self) -> None: ...
@@ -25,10 +25,10 @@ class Reach(Protocol):
 
 
 @dataclass(frozen=True)
-class Here:
-    """The processes on this host: those that carry the mark, and all below this process but for those in `spared`.
+class LocalProcesses:
+    """The processes on this host: those that carry the mark, and all below this process except those in `spared`.
 
-    `child` is one that somebody else in this process waits for, as for those in `spared`.
+    This class does not wait for `child` and those in `spared`: other code does.
     """
 
     mark: str
@@ -42,7 +42,7 @@ class Here:
 
     def signal(self, number: int) -> None:
         """Send every process a signal."""
-        send(self.pids(), number)
+        send_signal(self.pids(), number)
 
     def are_gone(self) -> bool:
         """Whether none is left."""
@@ -55,7 +55,7 @@ class Here:
 
     def pids(self) -> list[int]:
         """The living processes."""
-        return of_attempt(self.mark, below=os.getpid(), spared=self.spared())
+        return pids_of_attempt(self.mark, below=os.getpid(), spared=self.spared())
 
 
 @dataclass(frozen=True)
@@ -63,40 +63,42 @@ class Graces:
     """How long processes get before the next, harder means."""
 
     stop_file_s: float | None  # None: they are not asked by a file
-    hurried_s: float  # the same, from the moment on that nobody wants what they save any more
+    hurried_s: float  # the same, once nobody wants any more what they save
     sigterm_s: float
     sigkill_s: float
 
 
-def stop(reaches: Sequence[Reach], graces: Graces, *, meanwhile: Callable[[], bool]) -> bool:
+def stop(targets: Sequence[AttemptProcesses], graces: Graces, *, meanwhile: Callable[[], bool]) -> bool:
     """End every process of the attempt; False where one could not be ended.
 
-    `meanwhile` runs between two looks, and says whether there is a hurry: then there is no time to save.
+    `meanwhile` runs between two looks and returns whether to hurry: then there is no time to save.
     """
 
-    def gone_within(limit_s: float, *, hurried_s: float | None = None, each: Callable[[], None] = lambda: None) -> bool:
+    def gone_within(
+        limit_s: float, *, hurried_s: float | None = None, after_each_look: Callable[[], None] = lambda: None
+    ) -> bool:
         give_up_at = time.monotonic() + limit_s
-        while not all(reach.are_gone() for reach in reaches):
+        while not all(target.are_gone() for target in targets):
             if time.monotonic() > give_up_at:
                 return False
-            each()
+            after_each_look()
             if meanwhile() and hurried_s is not None:
                 give_up_at, hurried_s = min(give_up_at, time.monotonic() + hurried_s), None
             time.sleep(_PERIOD_S)
-        # What was handed to another parent at that moment may have been missed.
-        return all(reach.are_gone() for reach in reaches)
+        # A process that moved to another parent just then may have been missed.
+        return all(target.are_gone() for target in targets)
 
     if graces.stop_file_s is not None:
-        for reach in reaches:
-            reach.ask_to_stop()
+        for target in targets:
+            target.ask_to_stop()
         if gone_within(graces.stop_file_s, hurried_s=graces.hurried_s):
             return True
-    _send(reaches, signal.SIGTERM)
+    _send(targets, signal.SIGTERM)
     if gone_within(graces.sigterm_s):
         return True
-    return gone_within(graces.sigkill_s, each=lambda: _send(reaches, signal.SIGKILL))
+    return gone_within(graces.sigkill_s, after_each_look=lambda: _send(targets, signal.SIGKILL))
 
 
-def _send(reaches: Sequence[Reach], number: int) -> None:
-    for reach in reaches:
-        reach.signal(number)
+def _send(targets: Sequence[AttemptProcesses], number: int) -> None:
+    for target in targets:
+        target.signal(number)

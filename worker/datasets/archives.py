@@ -1,11 +1,11 @@
-"""Unpacks an archive that somebody sent, and trusts nothing that it says.
+"""Unpacks an untrusted archive.
 
 Run contained, by `worker.datasets.unpacking`.
 
-Only files and folders come out, below one folder that did not exist before: no link, no device, no name that leads
-elsewhere, none twice. What comes out is counted while it comes, whatever the archive says of its own sizes.
+Only files and folders come out, below one new folder: no links, no devices, no names that lead elsewhere, and no name
+twice. Bytes are counted while they come out, whatever sizes the archive states.
 
-    Refused     the archive will not be unpacked; the text is a sentence for whoever sent it
+    Refused     the archive will not be unpacked; the text is for the person who sent it
 """
 
 import os
@@ -24,11 +24,12 @@ _CHUNK_BYTES = 1024 * 1024
 _MOST_PARTS = 16  # folders in folders
 _LONGEST_PART_BYTES = 255
 _LONGEST_NAME_BYTES = 1024
-_ALWAYS_BYTES = 64 * 1024 * 1024  # may come out of the smallest archive
+_ALWAYS_ALLOWED_BYTES = 64 * 1024 * 1024  # may come out of the smallest archive
 _LONGEST_TAR_HEADER_BYTES = 64 * 1024  # names and times, which are read into memory as a whole
 _ZIP_ENCRYPTED, _ZIP_UTF8 = 0x1, 0x800
 _ZIP_HEADER_BYTES = 30
-_ALONE = {".npz": "data.npz", ".parquet": "data.parquet", ".pq": "data.parquet"}  # files that are no archive to us
+# Files that are no archive are kept under these names.
+_SINGLE_FILES = {".npz": "data.npz", ".parquet": "data.parquet", ".pq": "data.parquet"}
 _NAMED_CHARACTERS = 100
 
 
@@ -46,7 +47,7 @@ class Limits:
 
     def bytes_of(self, archive_bytes: int) -> int:
         """How many bytes may come out of an archive of this size."""
-        return min(self.max_bytes, max(_ALWAYS_BYTES, int(self.max_ratio * archive_bytes)))
+        return min(self.max_bytes, max(_ALWAYS_ALLOWED_BYTES, int(self.max_ratio * archive_bytes)))
 
 
 class Entry(NamedTuple):
@@ -59,11 +60,11 @@ class Entry(NamedTuple):
 def unpack(archive: Path, filename: str, into: Path, limits: Limits) -> None:
     """Unpack into a folder, which is created. Raises `Refused`, and `OSError` as when the disk is full."""
     into.mkdir()
-    alone = _ALONE.get(Path(filename).suffix.lower())
+    single_file = _SINGLE_FILES.get(Path(filename).suffix.lower())
     counter = _Counter(limits, archive.stat().st_size)
-    if alone is not None:
+    if single_file is not None:
         with archive.open("rb") as content:
-            _write(into / alone, content, counter)
+            _write(into / single_file, content, counter)
         return
     tree = _Tree(limits.max_entries)
     try:
@@ -71,7 +72,7 @@ def unpack(archive: Path, filename: str, into: Path, limits: Limits) -> None:
             parts = parts_of(entry.name)
             if parts:
                 tree.add(parts, is_folder=entry.content is None, name=entry.name)
-                _place(into.joinpath(*parts), entry.content, counter)
+                _write_entry(into.joinpath(*parts), entry.content, counter)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, ValueError) as error:
         raise Refused(f"the archive cannot be read: {str(error) or type(error).__name__}") from error
     if not tree.files:
@@ -82,44 +83,44 @@ def parts_of(name: str) -> tuple[str, ...]:
     """The folders and the file that an entry's name leads through, from the top. Raises `Refused`."""
     parts = tuple(part for part in name.removesuffix("/").split("/") if part != ".")
     if name.startswith("/") or (len(name) > 1 and name[1] == ":") or "\\" in name:
-        raise _refused(name, "is absolute, or written with backslashes")
+        raise _name_refused(name, "is absolute, or written with backslashes")
     if ".." in parts:
-        raise _refused(name, "leads out of the archive")
+        raise _name_refused(name, "leads out of the archive")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
-        raise _refused(name, "has control characters, or is not UTF-8")
+        raise _name_refused(name, "has control characters, or is not UTF-8")
     if "" in parts and parts != ("",):
-        raise _refused(name, "has an empty part")
+        raise _name_refused(name, "has an empty part")
     if len(parts) > _MOST_PARTS:
-        raise _refused(name, f"lies in more than {_MOST_PARTS} folders")
+        raise _name_refused(name, f"lies in more than {_MOST_PARTS} folders")
     longest = max((len(part.encode()) for part in parts), default=0)
     if longest > _LONGEST_PART_BYTES or len(name.encode()) > _LONGEST_NAME_BYTES:
-        raise _refused(name, "is too long")
+        raise _name_refused(name, "is too long")
     return tuple(filter(None, parts))
 
 
-def _refused(name: str, why: str) -> Refused:
+def _name_refused(name: str, reason: str) -> Refused:
     shown = name.encode("utf-8", "backslashreplace").decode()[:_NAMED_CHARACTERS]
-    return Refused(f"the archive will not be unpacked: the name {shown!r} {why}")
+    return Refused(f"the archive will not be unpacked: the name {shown!r} {reason}")
 
 
 class _Counter:
     """Counts the bytes that come out. Raises `Refused`."""
 
     def __init__(self, limits: Limits, archive_bytes: int) -> None:
-        self._most = limits.bytes_of(archive_bytes)
+        self._limit = limits.bytes_of(archive_bytes)
         self._bytes = 0
 
     def add(self, count: int) -> None:
         self._bytes += count
-        if self._bytes > self._most:
-            raise Refused(f"the archive will not be unpacked: more than {self._most} bytes come out of it")
+        if self._bytes > self._limit:
+            raise Refused(f"the archive will not be unpacked: more than {self._limit} bytes come out of it")
 
 
 class _Tree:
-    """The names that came, as short digests: two that differ in case alone would be one file on some hosts."""
+    """The names so far, as short digests. Two names that differ only in case would be one file on some hosts."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._exact: dict[bytes, bytes] = {}  # folders
         self.files: set[bytes] = set()
 
@@ -128,14 +129,14 @@ class _Tree:
         for depth in range(len(folders), 0, -1):
             folded, exact = _folded(folders[:depth]), _digest("/".join(folders[:depth]))
             if self._exact.setdefault(folded, exact) != exact or folded in self.files:
-                raise _refused(name, "occurs twice, in upper and lower case or as a file and a folder")
+                raise _name_refused(name, "occurs twice, in upper and lower case or as a file and a folder")
         if not is_folder:
             folded = _folded(parts)
             if folded in self.files or folded in self._exact:
-                raise _refused(name, "occurs twice")
+                raise _name_refused(name, "occurs twice")
             self.files.add(folded)
-        if len(self.files) + len(self._exact) > self._most:
-            raise Refused(f"the archive will not be unpacked: it has more than {self._most} files and folders")
+        if len(self.files) + len(self._exact) > self._limit:
+            raise Refused(f"the archive will not be unpacked: it has more than {self._limit} files and folders")
 
 
 def _folded(parts: tuple[str, ...]) -> bytes:
@@ -146,7 +147,7 @@ def _digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-def _place(path: Path, content: IO[bytes] | None, counter: _Counter) -> None:
+def _write_entry(path: Path, content: IO[bytes] | None, counter: _Counter) -> None:
     if content is None:
         path.mkdir(parents=True, exist_ok=True)
         return
@@ -168,28 +169,28 @@ def _entries(archive: Path, counter: _Counter, limits: Limits) -> Iterator[Entry
     with archive.open("rb") as file:
         head = file.read(512)
     if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
-        yield from _of_zip(archive, limits)
+        yield from _zip_entries(archive, limits)
     elif head[:2] == b"\x1f\x8b":
         import gzip
 
         with gzip.open(archive) as stream:
-            yield from _of_tar(stream, counter)
+            yield from _tar_entries(stream, counter)
     elif head[:4] == b"\x28\xb5\x2f\xfd":
         import pyarrow as pa
 
         try:
             with pa.CompressedInputStream(pa.OSFile(str(archive)), "zstd") as stream:
-                yield from _of_tar(stream, counter)
+                yield from _tar_entries(stream, counter)
         except pa.ArrowException as error:
             raise Refused(f"the archive cannot be read: {error}") from error
     elif head[257:262] == b"ustar":
         with archive.open("rb") as stream:
-            yield from _of_tar(stream, counter)
+            yield from _tar_entries(stream, counter)
     else:
         raise Refused("the file is no archive that is known: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
 
 
-def _of_zip(path: Path, limits: Limits) -> Iterator[Entry]:
+def _zip_entries(path: Path, limits: Limits) -> Iterator[Entry]:
     try:
         archive = zipfile.ZipFile(path)
     except UnicodeDecodeError:
@@ -203,9 +204,9 @@ def _of_zip(path: Path, limits: Limits) -> Iterator[Entry]:
             name = _name_in_zip(entry)
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _refused(name, "is of a link, a device, or something else that is no file")
+                raise _name_refused(name, "is of a link, a device, or something else that is no file")
             if entry.flag_bits & _ZIP_ENCRYPTED:
-                raise _refused(name, "is of a file that is encrypted")
+                raise _name_refused(name, "is of a file that is encrypted")
             if name.endswith("/"):
                 yield Entry(name, None)
             else:
@@ -214,13 +215,13 @@ def _of_zip(path: Path, limits: Limits) -> Iterator[Entry]:
 
 
 def _name_in_zip(entry: zipfile.ZipInfo) -> str:
-    """The whole name, as its bytes are in UTF-8: not all tools say so that write it, and some cut it at a NUL."""
+    """The whole name, read as UTF-8: not all tools mark it so, and some cut it at a NUL."""
     if entry.flag_bits & _ZIP_UTF8:
         return entry.orig_filename
     try:
         return entry.orig_filename.encode("cp437").decode("utf-8")
     except UnicodeError:
-        raise _refused(entry.orig_filename, "is not UTF-8") from None
+        raise _name_refused(entry.orig_filename, "is not UTF-8") from None
 
 
 def _check_overlaps(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> None:
@@ -229,11 +230,11 @@ def _check_overlaps(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) ->
     ends = [entry.header_offset for entry in by_offset[1:]] + [archive.start_dir]
     for entry, end in zip(by_offset, ends, strict=True):
         if entry.header_offset + _ZIP_HEADER_BYTES + entry.compress_size > end:
-            raise _refused(entry.orig_filename, "is of a file that shares its bytes with another")
+            raise _name_refused(entry.orig_filename, "is of a file that shares its bytes with another")
 
 
 class _CheckedHeader(tarfile.TarInfo):
-    """A header of a tar archive, refused where `tarfile` would read all of it into memory, or stop without a word."""
+    """A header of a tar archive, refused where `tarfile` would read it all into memory, or stop without an error."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_CheckedHeader":
@@ -250,7 +251,7 @@ class _CheckedHeader(tarfile.TarInfo):
 
 
 class _Counted:
-    """A stream of which every byte counts: headers and what is passed over come out too."""
+    """A stream that counts every byte, also those of headers and of what is skipped."""
 
     def __init__(self, stream: Any, counter: _Counter) -> None:
         self._stream = stream
@@ -262,14 +263,16 @@ class _Counted:
         return chunk
 
 
-def _of_tar(stream: Any, counter: _Counter) -> Iterator[Entry]:
+def _tar_entries(stream: Any, counter: _Counter) -> Iterator[Entry]:
     counted: Any = _Counted(stream, counter)
     with tarfile.open(fileobj=counted, mode="r|", tarinfo=_CheckedHeader, encoding="utf-8") as archive:
         while (member := archive.next()) is not None:
             if member.isdir():
                 yield Entry(f"{member.name}/", None)
             elif not member.isreg() or member.issparse():
-                raise _refused(member.name, "is of a link, a device, a sparse file, or something else that is no file")
+                raise _name_refused(
+                    member.name, "is of a link, a device, a sparse file, or something else that is no file"
+                )
             else:
                 yield Entry(member.name, archive.extractfile(member))
             archive.members = []  # type: ignore[attr-defined] # it would keep them all

@@ -1,7 +1,7 @@
-"""Starts a process that looks at what somebody sent, and waits for its answer. Called by `worker.datasets.validator`.
+"""Starts a process that opens untrusted files, and waits for its answer. Called by `worker.datasets.validator`.
 
 Failed      it ended without an answer
-GivenUp     it was stopped, because whoever asked has no use for the answer any more
+GivenUp     it was stopped, because its answer is no longer needed
 """
 
 import json
@@ -23,21 +23,21 @@ class Failed(RuntimeError):
 
 
 class GivenUp(RuntimeError):
-    """The answer is of no use any more."""
+    """The answer is no longer needed."""
 
 
-def ask(
+def run_contained(
     module: str,
-    order: Mapping[str, Any],
+    request: Mapping[str, Any],
     *,
     environment: Mapping[str, str],
     memory_bytes: int,
     timeout_s: float,
-    go_on: Callable[[], bool],
+    still_needed: Callable[[], bool],
 ) -> dict[str, Any]:
-    """What `module.answer` makes of the order in a process of its own. Raises `Failed`, `GivenUp`.
+    """What `module.answer` makes of the request in a process of its own. Raises `Failed`, `GivenUp`.
 
-    `go_on` is asked several times a second. What the process prints goes to the worker's own log.
+    `still_needed` is called several times a second. What the process prints goes to the worker's own log.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "worker.contained", module],
@@ -49,9 +49,11 @@ def ask(
     try:
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it is gone: its end says more
-            process.stdin.write(json.dumps({"memory_bytes": memory_bytes, "order": order}).encode() + b"\n")
+            process.stdin.write(json.dumps({"memory_bytes": memory_bytes, "order": request}).encode() + b"\n")
             process.stdin.flush()
-        return _answer_of(process, give_up_at=time.monotonic() + timeout_s, timeout_s=timeout_s, go_on=go_on)
+        return _wait_for_answer(
+            process, give_up_at=time.monotonic() + timeout_s, timeout_s=timeout_s, still_needed=still_needed
+        )
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -62,31 +64,31 @@ def ask(
                     pipe.close()
 
 
-def _answer_of(
-    process: "subprocess.Popen[bytes]", *, give_up_at: float, timeout_s: float, go_on: Callable[[], bool]
+def _wait_for_answer(
+    process: "subprocess.Popen[bytes]", *, give_up_at: float, timeout_s: float, still_needed: Callable[[], bool]
 ) -> dict[str, Any]:
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
-    told = bytearray()
+    output = bytearray()
     while True:
         ended = process.poll() is not None
         while chunk := process.stdout.read(65536):
-            told += chunk
+            output += chunk
         if ended:
             break
-        if len(told) > _MOST_ANSWER_BYTES:
-            raise Failed("it answered without an end")
+        if len(output) > _MOST_ANSWER_BYTES:
+            raise Failed(f"its answer is longer than {_MOST_ANSWER_BYTES} bytes")
         if time.monotonic() > give_up_at:
             return {"refused": f"looking at it took longer than {timeout_s:g} s"}
-        if not go_on():
+        if not still_needed():
             raise GivenUp
         time.sleep(_LOOK_S)
     try:
-        answer: dict[str, Any] = json.loads(told)
+        answer: dict[str, Any] = json.loads(output)
     except ValueError:
-        raise Failed(f"it ended with {_told(process.returncode)}") from None
+        raise Failed(f"it ended with {_exit_text(process.returncode)}") from None
     return answer
 
 
-def _told(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"the signal {signal.Signals(-code).name}" if code < 0 else f"the code {code}"

@@ -1,7 +1,7 @@
 """The folder of uploads and the datasets that they became, `settings.datasets`, as workers see it.
 
     .uploads/ID             the bytes of an upload, which the api writes
-    .unpacking/ID.ATTEMPT   what a validation is at; ID is that of the version's row
+    .unpacking/ID.ATTEMPT   where a validation works; ID is that of the version's row
     NAME/VERSION/...        a dataset; it is never changed
 
 Used by `worker.datasets.validator`, and by `worker.retention` for what nothing needs any more.
@@ -42,11 +42,11 @@ class DatasetFiles:
         return self._folder / ".unpacking" / f"{version_id}.{attempt}"
 
     def put(self, content: Path, name: str, version: int) -> None:
-        """Give what was unpacked its place; what an earlier attempt left there goes."""
+        """Move what was unpacked to its place; what an earlier attempt left there is removed."""
         self.remove(name, version)
-        place = self._folder / name / str(version)
-        place.parent.mkdir(exist_ok=True)
-        content.rename(place)
+        target = self._folder / name / str(version)
+        target.parent.mkdir(exist_ok=True)
+        content.rename(target)
 
     def remove(self, name: str, version: int) -> None:
         """Remove a dataset's files."""
@@ -60,28 +60,29 @@ class DatasetFiles:
 
     def archives(self) -> list[str]:
         """The ids of uploads whose bytes are there."""
-        return [path.name for path in _inside(self._folder / uploads.FOLDER) if _UPLOAD_ID.fullmatch(path.name)]
+        return [path.name for path in _entries_in(self._folder / uploads.FOLDER) if _UPLOAD_ID.fullmatch(path.name)]
 
     def scratches(self) -> dict[int, list[Path]]:
-        """What is left of attempts at versions, by the id of the version."""
-        found: dict[int, list[Path]] = {}
+        """Folders that validations left, by the id of the version."""
+        by_version: dict[int, list[Path]] = {}
         for path in self._scratches():
-            found.setdefault(int(path.name.partition(".")[0]), []).append(path)
-        return found
+            by_version.setdefault(int(path.name.partition(".")[0]), []).append(path)
+        return by_version
 
     def versions(self) -> dict[str, list[int]]:
         """The versions of which there are files, by name."""
-        names = [path for path in _inside(self._folder) if _NAME.fullmatch(path.name)]
+        names = [path for path in _entries_in(self._folder) if _NAME.fullmatch(path.name)]
         return {
-            path.name: [int(inner.name) for inner in _inside(path) if _VERSION.fullmatch(inner.name)] for path in names
+            path.name: [int(inner.name) for inner in _entries_in(path) if _VERSION.fullmatch(inner.name)]
+            for path in names
         }
 
     def _scratches(self) -> list[Path]:
-        return [path for path in _inside(self._folder / ".unpacking") if _SCRATCH.fullmatch(path.name)]
+        return [path for path in _entries_in(self._folder / ".unpacking") if _SCRATCH.fullmatch(path.name)]
 
 
 class OldDatasets:
-    """What nothing needs any more in the folder: called by `worker.retention`."""
+    """Removes what is no longer needed in the folder. Called by `worker.retention`."""
 
     def __init__(self, sessions: Sessions, folder: Path, *, keep_uploads_days: float) -> None:
         self._sessions = sessions
@@ -89,28 +90,30 @@ class OldDatasets:
         self._keep_uploads_days = keep_uploads_days
 
     def remove_some(self) -> bool:
-        """Look at all of it; False, because nothing is left for this pass. What no row is known of stays."""
-        files, there = self._files, self._files.versions()
+        """Look at all of it; False, because nothing is left for this pass. Files without a row stay."""
+        files, versions_by_name = self._files, self._files.versions()
         scratches = files.scratches()
         with self._sessions.begin() as session:
             uploads.remove_stale(session, after_days=self._keep_uploads_days)
         with self._sessions() as session:
             archives = uploads.unneeded(session, files.archives())
-            gone = {name: validation.removable(session, name, versions) for name, versions in there.items()}
-            left = validation.abandoned(session, list(scratches))
+            removable = {
+                name: validation.removable(session, name, versions) for name, versions in versions_by_name.items()
+            }
+            abandoned_ids = validation.abandoned(session, list(scratches))
         for upload_id in archives:
             files.remove_archive(upload_id)
-        for name, versions in gone.items():
+        for name, versions in removable.items():
             for version in versions:
                 files.remove(name, version)
-        for version_id in left:
+        for version_id in abandoned_ids:
             for path in scratches[version_id]:
                 shutil.rmtree(path, ignore_errors=True)
         return False
 
 
-def _inside(folder: Path) -> Iterable[Path]:
-    """What lies in a folder, links left out."""
+def _entries_in(folder: Path) -> Iterable[Path]:
+    """The entries of a folder without links."""
     try:
         with os.scandir(folder) as entries:
             return [Path(entry.path) for entry in entries if not entry.is_symlink()]

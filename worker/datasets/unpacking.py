@@ -8,20 +8,20 @@ from typing import Any
 
 from worker.datasets.archives import Limits, Refused, unpack
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def answer(order: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Unpack `archive` into the folder `into`: `{"top"}`, the folder below `into` to keep and `"file"`, one in it."""
-    archive, into = Path(order["archive"]), Path(order["into"])
+    archive, into = Path(request["archive"]), Path(request["into"])
     try:
-        _check_bytes(archive, size_bytes=order["size_bytes"], sha256=order["sha256"])
-        unpack(archive, order["filename"], into, Limits(**order["limits"]))
+        _check_bytes(archive, size_bytes=request["size_bytes"], sha256=request["sha256"])
+        unpack(archive, request["filename"], into, Limits(**request["limits"]))
         os.sync()  # before anybody is told that it is there
     except Refused as refusal:
         return {"refused": str(refusal)}
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in _DISK_FULL:
             return {"refused": f"the disk is full: {error.strerror}; register the upload again when there is room"}
         raise
     top = top_of(into)
@@ -29,9 +29,9 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_bytes(archive: Path, *, size_bytes: int, sha256: str | None) -> None:
-    found = archive.stat().st_size
-    if found != size_bytes:
-        raise Refused(f"the upload has {found} bytes on this host and not {size_bytes}: send it again")
+    size = archive.stat().st_size
+    if size != size_bytes:
+        raise Refused(f"the upload has {size} bytes on this host and not {size_bytes}: send it again")
     if sha256 is None:
         return
     with archive.open("rb") as file:

@@ -1,8 +1,8 @@
 """The validator: a thread of every worker that looks at newly registered datasets, one at a time.
 
-What somebody sent is unpacked, and all data looked at, by processes of their own (`worker.contained`); this thread
-only waits, and keeps its claim on the version. A worker that dies takes those processes along, and another worker goes
-on when the claim has run out.
+Processes of their own (`worker.contained`) unpack uploads and inspect all data. This thread only waits, and renews its
+claim on the version. When a worker dies, those processes end too, and another worker starts again once the claim has
+run out.
 """
 
 import logging
@@ -23,160 +23,154 @@ from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import shared_period_s
 from worker.attempt.launcher import rank_environment
-from worker.datasets.containment import Failed, GivenUp, ask
+from worker.datasets.containment import Failed, GivenUp, run_contained
 from worker.datasets.folders import DatasetFiles
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
 CLAIM_S = 60.0
 _RENEWAL_S = 10.0
-_THREADS = 2  # of a look at some data: what trains needs the rest
+_THREADS = 2  # of an inspection: training needs the others
 
 
 class _Invalid(Exception):
     """The data cannot be trained on; the text says why."""
 
 
-class Validator(threading.Thread):
+class Validator(PeriodicThread):
     """Validates datasets until it is stopped."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
-        super().__init__(name="validator", daemon=True)
+        super().__init__("validator", period_s=settings.reconcile_period_s)
         self._sessions = sessions
         self._settings = settings
         self._files = DatasetFiles(settings.datasets)
-        self._stopped = threading.Event()
-        self._pause_s = settings.reconcile_period_s
+        self._turn_s = settings.reconcile_period_s
 
-    def run(self) -> None:
-        """Look for new versions all the time; what fails is tried again."""
-        while not self._stopped.wait(self._pause_s):
-            try:
-                while self.validate_one() and not self._stopped.is_set():
-                    pass
-            except OperationalError as error:
-                _log.warning("no dataset is validated now, the next pass tries again: %s", error.orig)
-            except Exception:
-                _log.exception("validating a dataset failed; the next pass tries again")
+    def pause_s(self) -> float:
+        """A period; longer where hosts are many."""
+        return self._turn_s
 
-    def stop(self) -> None:
-        """Leave what is at hand to others."""
-        self._stopped.set()
+    def once(self) -> None:
+        """Validate all new versions. A stop leaves the one at hand to others."""
+        while self.validate_one() and not self.stopped.is_set():
+            pass
 
     def validate_one(self) -> bool:
         """Validate the next version; False where there is none for this host."""
         host_timeout_s = self._settings.host_timeout_s
         with self._sessions.begin() as session:
-            refused = [
+            refused_names = [
                 *validation.refuse_hopeless(session),
                 *validation.refuse_unseen(session, host_timeout_s=host_timeout_s),
             ]
-            mine = validation.claim(session, self._settings.host, for_s=CLAIM_S)
-            self._pause_s = shared_period_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
-        for name in refused:
-            _log.info("dataset %s is invalid: nobody could look at it", name)
-        if mine is None:
+            claim = validation.claim(session, self._settings.host, for_s=CLAIM_S)
+            self._turn_s = shared_period_s(session, self._settings.reconcile_period_s, host_timeout_s=host_timeout_s)
+        for name in refused_names:
+            _log.info("dataset %s is invalid: no host could read it", name)
+        if claim is None:
             return False
-        if not self._is_seen(mine):
+        if not self._has_files(claim):
             with self._sessions.begin() as session:
-                validation.release(session, mine, unseen=True)
+                validation.release(session, claim, unseen=True)
             return True
-        self._validate(mine)
+        self._validate(claim)
         return True
 
-    def _is_seen(self, mine: Claim) -> bool:
-        """Whether the files are on this host; what is on none is known once every host has looked."""
-        if mine.archive is not None:
-            return self._files.archive(mine.archive.id).is_file()
+    def _has_files(self, claim: Claim) -> bool:
+        """Whether the files are on this host. A version with files on no host is refused once every host has looked."""
+        if claim.archive is not None:
+            return self._files.archive(claim.archive.id).is_file()
         roots = [root for root in self._settings.data_root_list if "://" not in root]
-        return "://" in mine.source or any(os.path.exists(os.path.join(root, mine.source)) for root in roots)
+        return "://" in claim.source or any(os.path.exists(os.path.join(root, claim.source)) for root in roots)
 
-    def _validate(self, mine: Claim) -> None:
-        claim = _Kept(self._sessions, mine, self._stopped)
-        scratch = self._files.scratch(mine.id, mine.attempt)
+    def _validate(self, claim: Claim) -> None:
+        renewal = _ClaimRenewal(self._sessions, claim, self.stopped)
+        scratch = self._files.scratch(claim.id, claim.attempt)
         try:
-            source = mine.source if mine.archive is None else self._unpacked(claim, mine.archive, scratch)
-            found = self._inspected(claim, source, scratch)
-        except _Invalid as why:
-            self._settle_invalid(mine, str(why))
+            source = claim.source if claim.archive is None else self._unpack(renewal, claim.archive, scratch)
+            inspection = self._inspect(renewal, source, scratch)
+        except _Invalid as reason:
+            self._settle_invalid(claim, str(reason))
         except GivenUp:
             with self._sessions.begin() as session:
-                validation.release(session, mine)
+                validation.release(session, claim)
         except (Failed, OSError) as error:
-            _log.warning("looking at dataset %s failed: %s", mine, error)
+            _log.warning("validating dataset %s failed: %s", claim, error)
             with self._sessions.begin() as session:
-                validation.release(session, mine, counts=True)
+                validation.release(session, claim, counts=True)
         else:
-            self._settle_ready(mine, source, found)
+            self._settle_ready(claim, source, inspection)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _unpacked(self, claim: "_Kept", archive: Archive, scratch: Path) -> str:
+    def _unpack(self, renewal: "_ClaimRenewal", archive: Archive, scratch: Path) -> str:
         """Unpack the upload and put what came out into its place; where that is, below the folder of datasets."""
-        mine, config = claim.claim, self._settings
+        claim, config = renewal.claim, self._settings
         limits = {
             "max_bytes": int(config.max_unpacked_gb * 1e9),
             "max_entries": config.max_entries,
             "max_ratio": config.max_unpack_ratio,
         }
-        answer = self._ask(
-            claim, "worker.datasets.unpacking", scratch,
+        answer = self._run_contained(
+            renewal, "worker.datasets.unpacking", scratch,
             archive=str(self._files.archive(archive.id)), into=str(scratch / "content"), filename=archive.filename,
             size_bytes=archive.size_bytes, sha256=archive.sha256, limits=limits,
         )  # fmt: skip
-        if not claim.renewed():  # another may be at it: its folder is not touched
+        if not renewal.renew():  # another worker may be validating it: its folder is not touched
             raise GivenUp
-        self._files.put(scratch / "content" / answer["top"], mine.name, mine.version)
-        return "/".join(filter(None, (mine.name, str(mine.version), answer["file"])))
+        self._files.put(scratch / "content" / answer["top"], claim.name, claim.version)
+        return "/".join(filter(None, (claim.name, str(claim.version), answer["file"])))
 
-    def _inspected(self, claim: "_Kept", source: str, scratch: Path) -> dict[str, Any]:
-        mine, config = claim.claim, self._settings
-        uploaded = mine.archive is not None
-        place = str(config.datasets / source) if uploaded else source
+    def _inspect(self, renewal: "_ClaimRenewal", source: str, scratch: Path) -> dict[str, Any]:
+        claim, config = renewal.claim, self._settings
+        uploaded = claim.archive is not None
+        path = str(config.datasets / source) if uploaded else source
         roots = [*config.data_root_list, *([str(config.datasets)] if uploaded else [])]
-        return self._ask(
-            claim, "trainer.inspection", scratch,
-            dataset={**mine.options, "source": place}, data_roots=roots, scratch_dir=str(scratch), threads=_THREADS,
+        return self._run_contained(
+            renewal, "trainer.inspection", scratch,
+            dataset={**claim.options, "source": path}, data_roots=roots, scratch_dir=str(scratch), threads=_THREADS,
         )  # fmt: skip
 
-    def _ask(self, claim: "_Kept", module: str, scratch: Path, **order: Any) -> dict[str, Any]:
+    def _run_contained(self, renewal: "_ClaimRenewal", module: str, scratch: Path, **request: Any) -> dict[str, Any]:
         config = self._settings
         scratch.mkdir(parents=True, exist_ok=True)
         environment = rank_environment(os.environ, mark="", home=config.home, scratch=scratch, threads=_THREADS)
         environment.pop(MARK)  # it is no process of an attempt
-        answer = ask(
-            module, order, environment=environment, memory_bytes=int(config.inspection_memory_gb * 1e9),
-            timeout_s=config.inspection_timeout_s, go_on=claim.goes_on,
+        answer = run_contained(
+            module, request, environment=environment, memory_bytes=int(config.inspection_memory_gb * 1e9),
+            timeout_s=config.inspection_timeout_s, still_needed=renewal.still_needed,
         )  # fmt: skip
-        if why := answer.get("refused"):
-            raise _Invalid(why)
+        if reason := answer.get("refused"):
+            raise _Invalid(reason)
         return answer
 
-    def _settle_ready(self, mine: Claim, source: str, found: dict[str, Any]) -> None:
+    def _settle_ready(self, claim: Claim, source: str, inspection: dict[str, Any]) -> None:
         with self._sessions.begin() as session:
-            done = validation.settle(
-                session, mine, facts=found["facts"], fingerprint=found["fingerprint"], source=source
+            is_settled = validation.settle(
+                session, claim, facts=inspection["facts"], fingerprint=inspection["fingerprint"], source=source
             )
-            if done and mine.archive is not None:
-                uploads.mark_removed(session, mine.archive.id)
-        if done:
-            if mine.archive is not None:
-                self._files.remove_archive(mine.archive.id)
-            _log.info("dataset %s is ready: %d samples", mine, found["facts"]["samples"])
+            if is_settled and claim.archive is not None:
+                uploads.mark_removed(session, claim.archive.id)
+        if is_settled:
+            if claim.archive is not None:
+                self._files.remove_archive(claim.archive.id)
+            _log.info("dataset %s is ready: %d samples", claim, inspection["facts"]["samples"])
 
-    def _settle_invalid(self, mine: Claim, why: str) -> None:
-        """The upload stays for a while, to be registered with other options; what was unpacked goes."""
-        why = why.replace(f"{self._settings.datasets}{os.sep}", "")
+    def _settle_invalid(self, claim: Claim, reason: str) -> None:
+        """Keep the upload for a while, to be registered with other options. Remove what was unpacked."""
+        reason = reason.replace(f"{self._settings.datasets}{os.sep}", "")
         with self._sessions.begin() as session:
-            done = validation.settle(session, mine, error=why)
-        if done:
-            if mine.archive is not None:
-                self._files.remove(mine.name, mine.version)
-            _log.info("dataset %s is invalid: %s", mine, why)
+            is_settled = validation.settle(session, claim, error=reason)
+        if is_settled:
+            if claim.archive is not None:
+                self._files.remove(claim.name, claim.version)
+            _log.info("dataset %s is invalid: %s", claim, reason)
 
 
-class _Kept:
-    """A claim that is renewed while its version is looked at."""
+class _ClaimRenewal:
+    """Renews a claim while its version is validated."""
 
     def __init__(self, sessions: Sessions, claim: Claim, stopped: threading.Event) -> None:
         self.claim = claim
@@ -185,21 +179,21 @@ class _Kept:
         self._renew_at = time.monotonic() + _RENEWAL_S
         self._lost_at = time.monotonic() + CLAIM_S
 
-    def goes_on(self) -> bool:
-        """Whether the version is still this host's to look at; asked often."""
+    def still_needed(self) -> bool:
+        """Whether the claim still holds and the worker goes on; called often, renews when it is time."""
         if self._stopped.is_set():
             return False
         if time.monotonic() < self._renew_at:
             return True
         self._renew_at = time.monotonic() + _RENEWAL_S
         with suppress(OperationalError):  # the claim outlives a database that is away for a while
-            return self.renewed()
+            return self.renew()
         return time.monotonic() < self._lost_at
 
-    def renewed(self) -> bool:
-        """Whether the claim holds, which it now does for a while."""
+    def renew(self) -> bool:
+        """Renew the claim; whether it still holds."""
         asked_at = time.monotonic()
         with self._sessions.begin() as session:
-            held = validation.renew(session, self.claim, for_s=CLAIM_S)
+            is_held = validation.renew(session, self.claim, for_s=CLAIM_S)
         self._lost_at = asked_at + CLAIM_S
-        return held
+        return is_held

@@ -1,8 +1,8 @@
 """The GPUs of this host, through NVML. Opened once, when the worker starts; a host without NVML has none.
 
-The sampler reads them, the agent registers them, and `worker.attempt.slot_release` asks whether they are free. Whatever
-NVML answers, reading a card raises nothing: every metric is read by itself, and one that is not supported, fails, or
-cannot be true is None. That is logged once a card and metric.
+The sampler reads them, the agent registers them, and `worker.attempt.slot_release` checks whether they are free.
+Reading a card never raises: every metric is read by itself. One that is not supported, fails, or cannot be true is
+None. That is logged once for each card and metric.
 """
 
 import logging
@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 
 _REOPEN_S = 10.0  # how often a lost card is looked for
-_MOST_GPUS = 256  # of a host; a driver that tells of more gives garbage
+_MOST_GPUS = 256  # of a host; a driver that reports more gives garbage
 _LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_GPU_NOT_FOUND)
-# What one metric may answer for reasons of its own, but all of them only where the handle is no longer good.
+# One metric may answer these for its own reasons. All of them do only where the handle is no longer valid.
 _MAY_BE_LOST = (*_LOST, pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_UNINITIALIZED)
 
 
@@ -34,7 +34,7 @@ class _GpuLost(Exception):
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One look at one GPU; what it cannot tell is None. `percent` is the share of time in which a kernel ran."""
+    """One look at one GPU; what it cannot report is None. `percent` is the share of time in which a kernel ran."""
 
     percent: float | None = None
     memory_bytes: int | None = None  # in use
@@ -43,14 +43,14 @@ class GpuReading:
     sm_clock_mhz: float | None = None
     throttle: int | None = None  # NVML's bits of why the clock is lower than it could be
     processes: int | None = None  # that compute on it
-    is_lost: bool = False  # off the bus: it tells nothing at all
+    is_lost: bool = False  # off the bus: it reports nothing
 
 
 NO_GPU = GpuReading()
 LOST = GpuReading(is_lost=True)
 
 
-def _most(value: int, limit: int) -> int:
+def _at_most(value: int, limit: int) -> int:
     if value > limit:
         raise _Implausible(f"{value}, of at most {limit}")
     return value
@@ -58,7 +58,7 @@ def _most(value: int, limit: int) -> int:
 
 def _memory(handle: Any) -> int:
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    return _most(int(memory.used), int(memory.total))
+    return _at_most(int(memory.used), int(memory.total))
 
 
 def _throttle(handle: Any) -> int:
@@ -66,11 +66,11 @@ def _throttle(handle: Any) -> int:
         reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
     except pynvml.NVMLError_FunctionNotFound:  # a driver from before the new name
         reasons = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-    return _most(int(reasons), 2**63 - 1)
+    return _at_most(int(reasons), 2**63 - 1)
 
 
 def _processes(handle: Any) -> int:
-    """Only their number: the binding would believe it, and make room for them all in memory."""
+    """Only the number of processes: the binding would trust it and allocate memory for a list of them."""
     number = c_uint(0)
     for version in ("_v3", "_v2", ""):
         try:
@@ -80,18 +80,18 @@ def _processes(handle: Any) -> int:
         code = function(handle, byref(number), None)
         if code not in (pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_INSUFFICIENT_SIZE):
             raise pynvml.NVMLError(code)
-        return _most(number.value, 100_000)
+        return _at_most(number.value, 100_000)
     raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
 
 
 _METRICS: Mapping[str, Callable[[Any], float]] = {
-    "percent": lambda handle: float(_most(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, 100)),
+    "percent": lambda handle: float(_at_most(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, 100)),
     "memory_bytes": _memory,
-    "power_w": lambda handle: _most(pynvml.nvmlDeviceGetPowerUsage(handle), 10_000_000) / 1000,
+    "power_w": lambda handle: _at_most(pynvml.nvmlDeviceGetPowerUsage(handle), 10_000_000) / 1000,
     "temperature_c": lambda handle: float(
-        _most(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU), 200)
+        _at_most(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU), 200)
     ),
-    "sm_clock_mhz": lambda handle: float(_most(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM), 10_000)),
+    "sm_clock_mhz": lambda handle: float(_at_most(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM), 10_000)),
     "throttle": _throttle,
     "processes": _processes,
 }
@@ -105,20 +105,20 @@ class Gpu:
         self.uuid = uuid
         self.handle = handle
         self.is_lost = False
-        self._told: set[str] = set()
+        self._logged_metrics: set[str] = set()
         self._looked_for_at = 0.0
-        self.name: str = self.ask("name", pynvml.nvmlDeviceGetName) or "GPU"
-        self.memory_bytes: int | None = self.ask("memory", lambda of: int(pynvml.nvmlDeviceGetMemoryInfo(of).total))
-        self.mig: bool | None = self.ask("MIG mode", lambda of: bool(_most(pynvml.nvmlDeviceGetMigMode(of)[0], 1)))
+        self.name: str = self.query("name", pynvml.nvmlDeviceGetName) or "GPU"
+        self.memory_bytes: int | None = self.query("memory", lambda of: int(pynvml.nvmlDeviceGetMemoryInfo(of).total))
+        self.mig: bool | None = self.query("MIG mode", lambda of: bool(_at_most(pynvml.nvmlDeviceGetMigMode(of)[0], 1)))
         if self.mig:
-            _log.warning("GPU %d (%s) is in MIG mode: its utilization cannot be told", index, uuid)
+            _log.warning("GPU %d (%s) is in MIG mode: its utilization cannot be read", index, uuid)
 
-    def ask(self, what: str, question: Callable[[Any], _Value]) -> _Value | None:
-        """Put a question to NVML; None where it cannot be answered."""
+    def query(self, metric: str, question: Callable[[Any], _Value]) -> _Value | None:
+        """Ask NVML; None where it has no answer."""
         try:
             return question(self.handle)
         except Exception as error:
-            self._tell_once(what, error)
+            self._log_once(metric, error)
             return None
 
     def read(self) -> GpuReading:
@@ -139,23 +139,23 @@ class Gpu:
 
     def _read(self) -> GpuReading:
         """Raises `_GpuLost`."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         may_be_lost = False
         for metric, read in _METRICS.items():
             if self.mig and metric == "percent":
                 continue
             try:
-                found[metric] = read(self.handle)
+                values[metric] = read(self.handle)
             except pynvml.NVMLError as error:
                 if error.value == pynvml.NVML_ERROR_GPU_IS_LOST:
                     raise _GpuLost from None
                 may_be_lost = may_be_lost or error.value in _MAY_BE_LOST
-                self._tell_once(metric, error)
+                self._log_once(metric, error)
             except Exception as error:
-                self._tell_once(metric, error)
-        if may_be_lost and not found:
+                self._log_once(metric, error)
+        if may_be_lost and not values:
             raise _GpuLost
-        return GpuReading(**found)
+        return GpuReading(**values)
 
     def _is_open_again(self) -> bool:
         now = time.monotonic()
@@ -164,41 +164,41 @@ class Gpu:
         self._looked_for_at = now
         try:
             self.handle = pynvml.nvmlDeviceGetHandleByUUID(self.uuid)
-        except Exception:  # the same as before
+        except Exception:  # still lost
             return False
         return True
 
-    def _tell_once(self, what: str, error: Exception) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _log_once(self, metric: str, error: Exception) -> None:
+        if metric not in self._logged_metrics:
+            self._logged_metrics.add(metric)
             level = logging.INFO if isinstance(error, pynvml.NVMLError) else logging.WARNING
-            _log.log(level, "GPU %d (%s) does not tell its %s: %s", self.index, self.uuid, what, error)
+            _log.log(level, "GPU %d (%s) does not report its %s: %s", self.index, self.uuid, metric, error)
 
 
 def find_gpus() -> list[Gpu]:
     """The GPUs of this host in NVML's order; none where the driver or its library is not there."""
     try:
         pynvml.nvmlInit()
-        count = _most(pynvml.nvmlDeviceGetCount(), _MOST_GPUS)
+        count = _at_most(pynvml.nvmlDeviceGetCount(), _MOST_GPUS)
     except Exception as error:
         _log.info("no GPUs: %s", error)
         return []
-    found: dict[str, Gpu] = {}
+    gpus: dict[str, Gpu] = {}
     for index in range(count):
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             uuid = str(pynvml.nvmlDeviceGetUUID(handle))
-            if not uuid or uuid in found:
+            if not uuid or uuid in gpus:
                 raise _Implausible(f"its UUID is {uuid!r}")
         except Exception as error:
             _log.warning("GPU %d cannot be opened and is left out: %s", index, error)
             continue
-        found[uuid] = Gpu(index, uuid, handle)
-    return list(found.values())
+        gpus[uuid] = Gpu(index, uuid, handle)
+    return list(gpus.values())
 
 
 def is_in_use(uuid: str) -> bool:
-    """Whether a process computes on the GPU, of whatever user; False where NVML does not tell."""
+    """Whether a process computes on the GPU, of whatever user; False where NVML does not answer."""
     try:
         pynvml.nvmlInit()
         return _processes(pynvml.nvmlDeviceGetHandleByUUID(uuid)) > 0
@@ -207,7 +207,7 @@ def is_in_use(uuid: str) -> bool:
 
 
 def is_lost(uuid: str) -> bool:
-    """Whether the GPU of this host is off the bus; False where NVML does not tell."""
+    """Whether the GPU of this host is off the bus; False where NVML does not answer."""
     try:
         pynvml.nvmlInit()
         pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid))

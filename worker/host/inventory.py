@@ -1,6 +1,6 @@
-"""What a host tells of itself when it registers, and whether other hosts can reach it.
+"""What a host registers of itself, and whether other hosts can reach it.
 
-Used by the agent, and by the door that the worker opens to them (`worker.host.sshd`).
+Used by the agent and by the ssh server of the worker (`worker.host.sshd`).
 """
 
 import hashlib
@@ -21,15 +21,15 @@ _VERSIONS = ("hora", "tensorflow", "tensorflow-cpu", "horovod")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a host is for the others."""
+class Endpoint:
+    """Where other hosts reach this one."""
 
-    address: str  # what they call it
-    ip: str  # the same, as numbers
+    address: str  # a name or an IP address
+    ip: str  # its IPv4 address
     interface: str
 
 
-def host_info(settings: Settings, place: Place | None) -> dict[str, Any]:
+def host_info(settings: Settings, endpoint: Endpoint | None) -> dict[str, Any]:
     """What is stored of this host. Hosts with equal `peers` can work together, if both have an address."""
     info = {
         "cores": psutil.cpu_count(),
@@ -38,17 +38,17 @@ def host_info(settings: Settings, place: Place | None) -> dict[str, Any]:
         "system": platform.platform(),
         "versions": _versions(),
     }
-    if place is not None:
-        info |= {"interface": place.interface, "peers": _peers(settings, place)}
+    if endpoint is not None:
+        info |= {"interface": endpoint.interface, "peers": _peers(settings, endpoint)}
     return info
 
 
-def find_place(settings: Settings) -> Place:
+def find_endpoint(settings: Settings) -> Endpoint:
     """Where other hosts reach this one; writes its ssh files. Raises `SshUnusable` where they cannot."""
     prepare(settings)
     addresses = _addresses()
     if settings.address is not None and ":" in settings.address:
-        raise SshUnusable(f"HORA_ADDRESS {settings.address} is an IPv6 address, and Horovod takes none")
+        raise SshUnusable(f"HORA_ADDRESS {settings.address} is an IPv6 address; Horovod takes IPv4 only")
     interface = settings.network_interface
     if interface is None:
         if settings.address is None:
@@ -63,25 +63,28 @@ def find_place(settings: Settings) -> Place:
     if ip.startswith("127."):
         raise SshUnusable(f"network interface {interface} is loopback")
     _check_own_name(addresses[interface])
-    return Place(settings.address or ip, ip, interface)
+    return Endpoint(settings.address or ip, ip, interface)
 
 
 def _check_own_name(ips: list[str]) -> None:
-    """Horovod 0.28.1 looks one of its addresses up by the machine's own name, whatever the interface it is told.
+    """Make sure that the machine's own name means one of these addresses.
 
-    It gives that to the ranks on other hosts. Debian maps the name to 127.0.1.1: they would look for it on themselves.
-    A name that cannot be looked up crashes the rank.
+        Horovod 0.28.1 looks one of its addresses up by that name, whatever interface it is given.
+
+    It
+        passes that address to the ranks on other hosts. Debian maps the name to 127.0.1.1, so they would look on
+        themselves. A name that cannot be looked up crashes the rank.
     """
     name = socket.gethostname()
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0]
+        own_ip = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0]
     except OSError as error:
         raise SshUnusable(
             f"this machine's own name {name} cannot be looked up ({error}): add it to /etc/hosts"
         ) from None
-    if found not in ips:
+    if own_ip not in ips:
         raise SshUnusable(
-            f"this machine's own name {name} means {found}, and Horovod tells that to the other hosts: "
+            f"this machine's own name {name} means {own_ip}, and Horovod passes that to the other hosts: "
             f"let /etc/hosts map it to {ips[-1]}"
         )
 
@@ -89,8 +92,8 @@ def _check_own_name(ips: list[str]) -> None:
 def _addresses() -> dict[str, list[str]]:
     """The IPv4 addresses of each network interface."""
     return {
-        name: [one.address for one in found if one.family == socket.AF_INET]
-        for name, found in psutil.net_if_addrs().items()
+        name: [entry.address for entry in entries if entry.family == socket.AF_INET]
+        for name, entries in psutil.net_if_addrs().items()
     }
 
 
@@ -102,19 +105,19 @@ def _resolved(address: str) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _VERSIONS:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _peers(settings: Settings, place: Place) -> str:
-    """A fingerprint of all that has to be the same on hosts that work together: ranks are told it once for all."""
-    same = [
-        place.interface, str(settings.home), sys.executable, user_name(), settings.ssh_port,
+def _peers(settings: Settings, endpoint: Endpoint) -> str:
+    """A fingerprint of all that has to be equal on hosts that work together: ranks get one value for all hosts."""
+    shared_values = [
+        endpoint.interface, str(settings.home), sys.executable, user_name(), settings.ssh_port,
         settings.data_root_list, settings.model_list, _versions(),
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(shared_values).encode()).hexdigest()[:12]

@@ -8,11 +8,11 @@ import logging
 import os
 import socket
 import subprocess
-import threading
 
 from jobs.runtime.settings import Settings
-from worker.host.inventory import Place, find_place
+from worker.host.inventory import Endpoint, find_endpoint
 from worker.host.ssh import SshUnusable, files_of, find_sshd
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
@@ -21,56 +21,53 @@ _RETRY_S = 5.0
 _PERIOD_S = 1.0  # between two looks for connections that ended
 
 
-class Sshd(threading.Thread):
-    """Serves until it is stopped.
+class Sshd(PeriodicThread):
+    """Serves until it is stopped; what keeps it from serving is tried again every few seconds.
 
-    `place` is where other hosts reach this one, None while they cannot; `connections` has one process for each.
+    `endpoint` is where other hosts reach this one, None while they cannot; `connections` has one process for each.
     """
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(name="sshd", daemon=True)
-        self.place: Place | None = None
+        super().__init__("sshd", period_s=_RETRY_S, rests_first=False)
+        self.endpoint: Endpoint | None = None
         self._settings = settings
         self._argv: list[str] = []
         self.connections: list[subprocess.Popen[bytes]] = []
-        self._stopped = threading.Event()
-        self._told = ""
+        self._last_logged = ""
 
-    def run(self) -> None:
-        """Let others in as soon as they can be: keys and addresses may come later than the worker."""
-        while not self._stopped.is_set():
-            try:
-                place = find_place(self._settings)
-                self._argv = [find_sshd(), "-i", "-e", "-f", str(files_of(self._settings).server_config)]
-                if os.geteuid() == 0:
-                    os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root gives its rights up in there
-                with socket.create_server((place.ip, self._settings.ssh_port)) as listener:
-                    self._tell(logging.INFO, f"other hosts are let in at {place.ip}:{self._settings.ssh_port}")
-                    self.place = place
-                    listener.settimeout(_PERIOD_S)
-                    self._serve(listener)
-            except (SshUnusable, OSError) as reason:
-                self._tell(logging.WARNING, f"no jobs on several hosts here: {reason}")
-            self.place = None
-            self._stopped.wait(_RETRY_S)
+    def once(self) -> None:
+        """Let other hosts in until a stop. Keys and addresses may come later than the worker.
 
-    def _tell(self, level: int, what: str) -> None:
-        """Log it, if it is news."""
-        if what != self._told:
-            self._told = what
-            _log.log(level, "%s", what, extra={"host": self._settings.host})
+        After a stop nobody is let in. The connections that are there go on.
+        """
+        try:
+            endpoint = find_endpoint(self._settings)
+            self._argv = [find_sshd(), "-i", "-e", "-f", str(files_of(self._settings).server_config)]
+            if os.geteuid() == 0:
+                os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root gives its rights up in there
+            with socket.create_server((endpoint.ip, self._settings.ssh_port)) as listener:
+                self._log_news(logging.INFO, f"other hosts are let in at {endpoint.ip}:{self._settings.ssh_port}")
+                self.endpoint = endpoint
+                listener.settimeout(_PERIOD_S)
+                self._serve(listener)
+        except (SshUnusable, OSError) as reason:
+            self._log_news(logging.WARNING, f"no jobs on several hosts here: {reason}")
+        finally:
+            self.endpoint = None
 
-    def stop(self) -> None:
-        """Let nobody in any more; the connections that are there go on."""
-        self._stopped.set()
+    def _log_news(self, level: int, message: str) -> None:
+        """Log a message, unless it was the last one too."""
+        if message != self._last_logged:
+            self._last_logged = message
+            _log.log(level, "%s", message, extra={"host": self._settings.host})
 
     def _serve(self, listener: socket.socket) -> None:
-        while not self._stopped.is_set():
+        while not self.stopped.is_set():
             try:
                 connection, (host, *_) = listener.accept()
             except TimeoutError:
                 connection = None
-            self.connections = [one for one in self.connections if one.poll() is None]
+            self.connections = [process for process in self.connections if process.poll() is None]
             if connection is None:
                 continue
             with connection:

@@ -1,7 +1,7 @@
-"""What the GPUs of a host are and how they are connected: asked once, for the host's row, by the agent.
+"""What the GPUs of a host are and how they are connected. The agent asks once, for the host's row.
 
 Pairs of cards talk over NVLink where they have it in common, else over PCIe: the further up their common ancestor is,
-the slower. Every answer is guarded by itself; what a driver does not tell is null.
+the slower. Every query may fail on its own: what a driver does not report is null.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ def gpu_info(gpus: Sequence[Gpu]) -> dict[str, Any]:
     if not gpus:
         return {}
     return {
-        "driver": {"version": _of_system(pynvml.nvmlSystemGetDriverVersion), "cuda": _of_system(_cuda_version)},
+        "driver": {"version": _query_system(pynvml.nvmlSystemGetDriverVersion), "cuda": _query_system(_cuda_version)},
         "gpus": [
             {
                 "index": gpu.index,
@@ -46,8 +46,8 @@ def gpu_info(gpus: Sequence[Gpu]) -> dict[str, Any]:
                 "name": gpu.name,
                 "memory_bytes": gpu.memory_bytes,
                 "mig": gpu.mig,
-                "cpus": gpu.ask("CPU affinity", _cpus),
-                "numa_node": gpu.ask("NUMA node", _numa_node),
+                "cpus": gpu.query("CPU affinity", _cpus),
+                "numa_node": gpu.query("NUMA node", _numa_node),
             }
             for gpu in gpus
         ],
@@ -56,13 +56,15 @@ def gpu_info(gpus: Sequence[Gpu]) -> dict[str, Any]:
 
 
 def _pairs(gpus: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
-    bus_ids = {gpu.uuid: gpu.ask("bus id", lambda of: str(pynvml.nvmlDeviceGetPciInfo(of).busId)) for gpu in gpus}
-    links = {gpu.uuid: gpu.ask("NVLinks", lambda of: _links(of, bus_ids)) for gpu in gpus}
+    bus_ids = {
+        gpu.uuid: gpu.query("bus id", lambda handle: str(pynvml.nvmlDeviceGetPciInfo(handle).busId)) for gpu in gpus
+    }
+    links = {gpu.uuid: gpu.query("NVLinks", lambda handle: _links(handle, bus_ids)) for gpu in gpus}
     for one, other in combinations(gpus, 2):
         yield {
             "gpus": [one.index, other.index],
             "nvlinks": _in_common(links[one.uuid], links[other.uuid], bus_ids[other.uuid]),
-            "pcie": one.ask("common ancestors", _ancestor_with(other)),
+            "pcie": one.query("common ancestors", _ancestor_with(other)),
         }
 
 
@@ -74,7 +76,7 @@ def _in_common(one: _Links | None, other: _Links | None, bus_id_of_other: str | 
 
 
 def _links(handle: Any, bus_ids: Mapping[str, str | None]) -> _Links:
-    found = _Links()
+    links = _Links()
     cards = set(bus_ids.values())
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         try:
@@ -85,10 +87,10 @@ def _links(handle: Any, bus_ids: Mapping[str, str | None]) -> _Links:
             continue
         bus_id = str(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
         if bus_id in cards:
-            found.to_card[bus_id] = found.to_card.get(bus_id, 0) + 1
+            links.to_card[bus_id] = links.to_card.get(bus_id, 0) + 1
         elif pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, link) == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
-            found.to_switch += 1
-    return found
+            links.to_switch += 1
+    return links
 
 
 def _ancestor_with(other: Gpu) -> Callable[[Any], str]:
@@ -111,13 +113,13 @@ def _bits(words: Sequence[int]) -> list[int]:
 
 def ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as `0-3,8`."""
-    found: list[list[int]] = []
+    spans: list[list[int]] = []
     for number in numbers:
-        if found and number == found[-1][-1] + 1:
-            found[-1][1:] = [number]
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
         else:
-            found.append([number])
-    return ",".join("-".join(map(str, ends)) for ends in found)
+            spans.append([number])
+    return ",".join("-".join(map(str, ends)) for ends in spans)
 
 
 def _cuda_version() -> str:
@@ -126,7 +128,7 @@ def _cuda_version() -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _of_system(question: Callable[[], str]) -> str | None:
+def _query_system(question: Callable[[], str]) -> str | None:
     try:
         return question()
     except Exception:

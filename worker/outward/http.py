@@ -1,9 +1,9 @@
-"""HTTP to addresses that somebody else chose: the one way in which a worker sends to them. Used by the notifier.
+"""HTTP requests to addresses that users chose. Used by the notifier for webhooks.
 
-A name is resolved once, here; every address that comes of it is checked (`jobs.runtime.outbound_addresses`), and the
-connection goes to one of those and to no other, however the name resolves a moment later. TLS still asks for the name.
-Nothing is followed: no redirect, no proxy of the environment. Time and size are bounded over the whole of an exchange,
-so that a receiver that sends a byte now and then holds nobody up.
+A name is resolved once, here. Every address that results is checked (`jobs.runtime.outbound_addresses`), and the
+connection goes to one of those, however the name resolves a moment later. TLS still checks the name. Redirects and
+proxies of the environment are ignored. Time and size of a whole exchange are limited, so a receiver that sends a byte
+now and then holds nobody up.
 """
 
 import socket
@@ -28,7 +28,7 @@ class _TooLate(Exception):
 
 
 class _TooLarge(Exception):
-    """The answer has more bytes than anybody will read."""
+    """The answer has more bytes than allowed."""
 
 
 def resolve(host: str, port: int) -> Sequence[Address]:
@@ -54,7 +54,7 @@ class Outbound:
         self._trust = trust or httpcore.default_ssl_context()
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send and say what came of it. Nothing is raised, and no text that comes back names the address."""
+        """Send, and return the result. Raises nothing. No text in the result names the address."""
         try:
             status, retry_after = self._exchange(url, headers, body)
         except ForbiddenAddress as error:
@@ -64,7 +64,7 @@ class Outbound:
         except _TooLarge:
             return Answer(None, f"the answer has more than {_MAX_BYTES // 1024} KB")
         except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
-            return Answer(None, _told(error))
+            return Answer(None, _describe_failure(error))
         if 300 <= status < 400:
             return Answer(status, f"it was answered with {status}: redirects are not followed, use the last address")
         return Answer(status, retry_after=retry_after)
@@ -72,25 +72,25 @@ class Outbound:
     def _exchange(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, str | None]:
         target = target_of(url, self._allowed)
         deadline = time.monotonic() + self._limit_s
-        backend = _Pinned(self._allowed, self._resolve, deadline)
+        backend = _PinnedBackend(self._allowed, self._resolve, deadline)
         default_port = {"https": 443, "http": 80}[target.scheme]
         name = f"[{target.host}]" if ":" in target.host else target.host
         host = name if target.port == default_port else f"{name}:{target.port}"
         with httpcore.ConnectionPool(ssl_context=self._trust, network_backend=backend, retries=0) as pool:
-            where = httpcore.URL(
+            url_parts = httpcore.URL(
                 scheme=target.scheme, host=target.host, port=target.port, target=target.target.encode()
             )
-            fields = {**headers, "Host": host, "Connection": "close", "Content-Length": str(len(body))}
-            with pool.stream("POST", where, headers=list(fields.items()), content=body) as answer:
+            header_fields = {**headers, "Host": host, "Connection": "close", "Content-Length": str(len(body))}
+            with pool.stream("POST", url_parts, headers=list(header_fields.items()), content=body) as answer:
                 for _ in answer.iter_stream():
-                    pass  # to its end, within the bounds: a receiver that is cut off may take it for a failure
+                    pass  # read to the end, within the limits: a receiver that is cut off may take that for a failure
         found = {name.lower(): value for name, value in answer.headers}
         retry_after = found.get(b"retry-after")
         return answer.status, None if retry_after is None else retry_after.decode("latin-1")[:100]
 
 
-def _told(error: Exception) -> str:
-    """What went wrong in a few words; what the receiver may have put into a message is not passed on."""
+def _describe_failure(error: Exception) -> str:
+    """What went wrong, in a few words of our own: text of the receiver is not passed on."""
     match error.args[0] if error.args and isinstance(error, httpcore.NetworkError) else error:  # it wraps another's
         case ssl.SSLCertVerificationError() as cause:
             return f"its certificate is not trusted: {cause.verify_message}"
@@ -104,8 +104,8 @@ def _told(error: Exception) -> str:
             return "the connection broke, or what came is not HTTP"
 
 
-class _Pinned(httpcore.NetworkBackend):
-    """Connects to what a name resolves to now, after every address of it was checked."""
+class _PinnedBackend(httpcore.NetworkBackend):
+    """Connects to an address of the name, after all its addresses were checked."""
 
     def __init__(self, allowed: Allowed, resolver: Resolve, deadline: float) -> None:
         self._allowed = allowed
@@ -132,11 +132,11 @@ class _Pinned(httpcore.NetworkBackend):
             except httpcore.ConnectError as error:
                 refused = error
                 continue
-            return _Bounded(stream, self._deadline)
+            return _BoundedStream(stream, self._deadline)
         raise refused
 
 
-class _Bounded(httpcore.NetworkStream):
+class _BoundedStream(httpcore.NetworkStream):
     """A connection that ends at its deadline, or after so many bytes."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
@@ -164,11 +164,13 @@ class _Bounded(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        """Go on in TLS, within the same bounds."""
-        return _Bounded(self._stream.start_tls(ssl_context, server_hostname, _left_s(self._deadline)), self._deadline)
+        """Continue in TLS, within the same limits."""
+        return _BoundedStream(
+            self._stream.start_tls(ssl_context, server_hostname, _left_s(self._deadline)), self._deadline
+        )
 
     def get_extra_info(self, info: str) -> Any:
-        """What the connection itself says."""
+        """What the connection itself returns."""
         return cast("Any", self._stream.get_extra_info(info))
 
 

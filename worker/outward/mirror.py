@@ -1,17 +1,15 @@
 """The mirror: a thread of every worker that copies jobs to an MLflow server, where the settings name one.
 
-One worker is at it at a time. What was sent is noted after it was sent: whoever is stopped in between sends it once
-more, and the server takes a point that it has for the same one. A run is looked for before it is made. Whatever the
-server does, no job and no other part of the worker waits for it.
+One worker copies at a time. What was sent is noted after it was sent. A worker that is stopped in between sends it once
+more, and the server keeps a repeated point once. A run is looked up before it is created. No job and no other part of
+the worker waits for the server.
 """
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
 from jobs.model.states import Status
@@ -21,10 +19,11 @@ from jobs.outward.mirroring.store import Position, Work
 from jobs.runtime.settings import Settings
 from jobs.telemetry.axes import start_of
 from worker.outward.mlflow_server import Away, MlflowServer, NewRun, Refused
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
-_ONE_AT_WORK = 0x6D6972726F72  # "mirror": an advisory lock's number
+_MIRROR_LOCK = 0x6D6972726F72  # "mirror": an advisory lock's number
 _LONGEST_PAUSE_S = 300.0  # while the server is away
 _STATUS = {
     Status.QUEUED: "SCHEDULED",  # again, after an attempt
@@ -36,64 +35,66 @@ _STATUS = {
 }
 
 
-class Mirror(threading.Thread):
+class Mirror(PeriodicThread):
     """Copies what is new once a period, until it is stopped."""
 
     def __init__(self, sessions: Sessions, settings: Settings, server: MlflowServer) -> None:
-        super().__init__(name="mirror", daemon=True)
+        super().__init__("mirror", period_s=settings.mlflow_period_s)
         self._sessions = sessions
         self._settings = settings
         self._server = server
-        self._stopped = threading.Event()
+        self._away_pause_s = 0.0  # while the server is away
 
     def run(self) -> None:
-        """Copy what is new; while the server is away, ask it ever less often."""
-        pause_s = self._settings.mlflow_period_s
-        while not self._stopped.wait(pause_s):
-            try:
-                self.copy()
-                pause_s = self._settings.mlflow_period_s
-            except Away as error:
-                pause_s = max(min(2 * pause_s, _LONGEST_PAUSE_S), self._settings.mlflow_period_s)
-                _log.warning("MLflow is away and asked again in %.0f s: %s", pause_s, error)
-            except OperationalError as error:
-                _log.warning("nothing is mirrored, the next period goes on: %s", error.orig)
-            except Exception:
-                _log.exception("mirroring failed; the next period tries again")
+        """Copy until it is stopped."""
+        super().run()
         self._server.close()
 
-    def stop(self) -> None:
-        """End after the job at hand."""
-        self._stopped.set()
+    def pause_s(self) -> float:
+        """A period; ever longer while the server is away."""
+        return max(self._period_s, self._away_pause_s)
+
+    def once(self) -> None:
+        """Copy what is new."""
+        self.copy()
+        self._away_pause_s = 0.0
+
+    def failed(self, error: Exception) -> None:
+        """Log it; ask a server that is away after twice as long."""
+        if isinstance(error, Away):
+            self._away_pause_s = min(2 * self.pause_s(), _LONGEST_PAUSE_S)
+            _log.warning("MLflow does not answer, the next try is in %.0f s: %s", self.pause_s(), error)
+        else:
+            super().failed(error)
 
     def copy(self) -> None:
-        """One pass over all jobs that have something new, unless another worker is at it. Raises `Away`."""
-        with self._alone() as alone:
-            if not alone:
+        """One pass over all jobs with something new, unless another worker makes one. Raises `Away`."""
+        with self._exclusive() as is_alone:
+            if not is_alone:
                 return
             with self._sessions.begin() as session:
                 store.begin(session)
                 job_ids = store.unfinished(session)
             for job_id in job_ids:
-                if self._stopped.is_set():
+                if self.stopped.is_set():
                     return
                 self._copy_job(job_id)
 
     @contextmanager
-    def _alone(self) -> Iterator[bool]:
-        """Whether no other worker is at it; if so, none will be meanwhile.
+    def _exclusive(self) -> Iterator[bool]:
+        """Take the lock of the mirror; yields whether it was free.
 
-        The lock is the connection's and not a transaction's, which would be open while the server is talked to. It
-        goes with the connection too, so whoever dies leaves none.
+        The lock belongs to the connection, not to a transaction, which would stay open during requests to the server.
+        It ends with the connection, so a worker that dies leaves no lock.
         """
         with self._sessions() as session:
             session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
-            alone = bool(session.scalar(select(func.pg_try_advisory_lock(_ONE_AT_WORK))))
+            is_alone = bool(session.scalar(select(func.pg_try_advisory_lock(_MIRROR_LOCK))))
             try:
-                yield alone
+                yield is_alone
             finally:
-                if alone:
-                    session.execute(select(func.pg_advisory_unlock(_ONE_AT_WORK)))
+                if is_alone:
+                    session.execute(select(func.pg_advisory_unlock(_MIRROR_LOCK)))
 
     def _copy_job(self, job_id: str) -> None:
         with self._sessions() as session:
@@ -102,20 +103,18 @@ class Mirror(threading.Thread):
             return
         try:
             if work.is_void:
-                _log.info(
-                    "job %s went back behind what MLflow has: its run is made anew", job_id, extra={"job": job_id}
-                )
+                _log.info("job %s restarted before what MLflow has: it gets a new run", job_id, extra={"job": job_id})
                 self._save(work, work.after, run_id=None)
             else:
                 self._send(work)
         except Refused as error:
-            _log.warning("MLflow does not take job %s: %s", job_id, error, extra={"job": job_id})
+            _log.warning("MLflow refuses job %s: %s", job_id, error, extra={"job": job_id})
             with self._sessions.begin() as session:
                 if store.refused(session, job_id, str(error)):
                     _log.error("job %s is mirrored no further", job_id, extra={"job": job_id})
 
     def _send(self, work: Work) -> None:
-        """What is new of a job. Each line may be the last one, and all of them may come again."""
+        """Send what is new of a job. The worker may die after each line, and another one repeats them all."""
         job, server = work.job, self._server
         if work.before.void_run is not None:
             server.delete_run(work.before.void_run)
@@ -131,11 +130,11 @@ class Mirror(threading.Thread):
             if work.is_last:
                 server.set_tags(run_id, outcome(job))
             server.set_status(run_id, _STATUS[job.status], end_ms=end_ms)
-        self._save(work, work.after, run_id=run_id, done=work.is_last)
+        self._save(work, work.after, run_id=run_id, is_done=work.is_last)
 
-    def _save(self, work: Work, after: Position, *, run_id: str | None, done: bool = False) -> None:
+    def _save(self, work: Work, after: Position, *, run_id: str | None, is_done: bool = False) -> None:
         with self._sessions.begin() as session:
-            if not store.save(session, work, after, run_id=run_id, done=done):
+            if not store.save(session, work, after, run_id=run_id, done=is_done):
                 _log.warning("another worker mirrors job %s too", work.job.id, extra={"job": work.job.id})
 
 

@@ -1,7 +1,7 @@
 """An MLflow tracking server, by its REST interface 2.0. Called by `worker.outward.mirror`; it knows nothing of rows.
 
-Refused     the server answers, but not to this: the request or what it is about is wrong
-Away        it does not answer, or to nothing at all: away, overloaded, or not letting us in
+Refused     the server refuses this request
+Away        the server does not answer, is overloaded, or lets nobody in
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +17,11 @@ _Item = TypeVar("_Item")
 
 _TIMEOUT_S = 20.0
 _PREFIX = "/api/2.0/mlflow"
-# The server's own limits of one request; a part of them is what older versions have.
-_METRICS_AT_ONCE = 1000
-_OTHERS_AT_ONCE = 100
+# The server's own limits for one request; some are those of older versions.
+_METRICS_PER_REQUEST = 1000
+_ITEMS_PER_REQUEST = 100
 _LONGEST_KEY, _LONGEST_VALUE = 250, 500
-_NOT_OURS = (401, 403, 408, 429)  # of the server or its door, whatever was asked
+_SERVER_TROUBLE = (401, 403, 408, 429)  # not about this request: no access, or too much load
 
 
 class Refused(Exception):
@@ -33,12 +33,12 @@ class Refused(Exception):
 
 
 class Away(Exception):
-    """The server cannot be asked now."""
+    """The server does not answer now."""
 
 
 @dataclass(frozen=True)
 class NewRun:
-    """A run as it begins; its tags tell it from all others."""
+    """A new run; its tags identify it."""
 
     name: str
     start_ms: int
@@ -61,79 +61,84 @@ class MlflowServer:
     def find_run(self, *, tag: str, value: str) -> str | None:
         """The run of the experiment that has this tag; the value is one of our own ids."""
         assert value.isalnum()
-        query = {"experiment_ids": [self._experiment_there()], "filter": f"tags.`{tag}` = '{value}'", "max_results": 1}
-        runs = self._ask("POST", "runs/search", json=query).get("runs", [])
+        query = {
+            "experiment_ids": [self._ensured_experiment_id()],
+            "filter": f"tags.`{tag}` = '{value}'",
+            "max_results": 1,
+        }
+        runs = self._request("POST", "runs/search", json=query).get("runs", [])
         return str(runs[0]["info"]["run_id"]) if runs else None
 
     def create_run(self, run: NewRun) -> str:
-        """Make a run; says its id."""
-        asked = {
-            "experiment_id": self._experiment_there(),
+        """Make a run; returns its id."""
+        fields = {
+            "experiment_id": self._ensured_experiment_id(),
             "run_name": run.name,
             "start_time": run.start_ms,
             "tags": _pairs(run.tags),
         }
-        return str(self._ask("POST", "runs/create", json=asked)["run"]["info"]["run_id"])
+        return str(self._request("POST", "runs/create", json=fields)["run"]["info"]["run_id"])
 
     def set_params(self, run_id: str, params: Mapping[str, str]) -> None:
         """Set params, which can never be changed."""
-        for some in _at_once(_pairs(params), _OTHERS_AT_ONCE):
-            self._ask("POST", "runs/log-batch", json={"run_id": run_id, "params": some})
+        for batch in _batches(_pairs(params), _ITEMS_PER_REQUEST):
+            self._request("POST", "runs/log-batch", json={"run_id": run_id, "params": batch})
 
     def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Set tags, also such that are there."""
-        for some in _at_once(_pairs(tags), _OTHERS_AT_ONCE):
-            self._ask("POST", "runs/log-batch", json={"run_id": run_id, "tags": some})
+        """Set tags; existing ones are replaced."""
+        for batch in _batches(_pairs(tags), _ITEMS_PER_REQUEST):
+            self._request("POST", "runs/log-batch", json={"run_id": run_id, "tags": batch})
 
     def log(self, run_id: str, points: Iterable[Point]) -> None:
-        """Append points. One that is there already stays there once."""
-        for some in _at_once(points, _METRICS_AT_ONCE):
+        """Append points. The server keeps a repeated one once."""
+        for batch in _batches(points, _METRICS_PER_REQUEST):
             metrics = [
-                {"key": point.key, "value": point.value, "timestamp": point.at_ms, "step": point.step} for point in some
+                {"key": point.key, "value": point.value, "timestamp": point.at_ms, "step": point.step}
+                for point in batch
             ]
-            self._ask("POST", "runs/log-batch", json={"run_id": run_id, "metrics": metrics})
+            self._request("POST", "runs/log-batch", json={"run_id": run_id, "metrics": metrics})
 
     def set_status(self, run_id: str, status: str, *, end_ms: int | None) -> None:
-        """Say how the run is doing."""
+        """Set the status of the run."""
         ended = {} if end_ms is None else {"end_time": end_ms}
-        self._ask("POST", "runs/update", json={"run_id": run_id, "status": status, **ended})
+        self._request("POST", "runs/update", json={"run_id": run_id, "status": status, **ended})
 
     def delete_run(self, run_id: str) -> None:
-        """Delete a run, unless that has been done."""
+        """Delete a run, if it still exists."""
         try:
-            found = self._ask("GET", "runs/get", params={"run_id": run_id})
+            found = self._request("GET", "runs/get", params={"run_id": run_id})
         except Refused as error:
             if error.code == "RESOURCE_DOES_NOT_EXIST":
                 return
             raise
         if found["run"]["info"]["lifecycle_stage"] != "deleted":
-            self._ask("POST", "runs/delete", json={"run_id": run_id})
+            self._request("POST", "runs/delete", json={"run_id": run_id})
 
-    def _experiment_there(self) -> str:
-        """The id of the experiment, which is made where it is missing."""
+    def _ensured_experiment_id(self) -> str:
+        """The id of the experiment, which is created if it does not exist."""
         if self._experiment_id is None:
             name = self._experiment
             try:
-                found = self._ask("GET", "experiments/get-by-name", params={"experiment_name": name})["experiment"]
+                found = self._request("GET", "experiments/get-by-name", params={"experiment_name": name})["experiment"]
             except Refused as error:
                 if error.code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-                found = self._ask("POST", "experiments/create", json={"name": name})
+                found = self._request("POST", "experiments/create", json={"name": name})
             self._experiment_id = str(found["experiment_id"])
         return self._experiment_id
 
-    def _ask(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+    def _request(self, method: str, path: str, **request: Any) -> dict[str, Any]:
         try:
             answer = self._http.request(method, f"{_PREFIX}/{path}", **request)
             document = answer.json() if answer.content else {}
         except httpx.HTTPError as error:
             raise Away(f"{type(error).__name__}: {error}") from error
         except ValueError:
-            raise Away(f"{path} was answered with status {answer.status_code}, and no JSON") from None
+            raise Away(f"{path} was answered with status {answer.status_code} and without JSON") from None
         if answer.is_success:
             return dict(document)
         code, message = str(document.get("error_code", "")), str(document.get("message", ""))
-        if not code or answer.status_code >= 500 or answer.status_code in _NOT_OURS:
+        if not code or answer.status_code >= 500 or answer.status_code in _SERVER_TROUBLE:
             raise Away(f"{path} was answered with status {answer.status_code}: {message[:300]}")
         raise Refused(f"{path}: {message[:1000]}", code=code)
 
@@ -142,7 +147,7 @@ def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"key": key[:_LONGEST_KEY], "value": value[:_LONGEST_VALUE]} for key, value in values.items()]
 
 
-def _at_once(items: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
-    rest = iter(items)
-    while some := list(islice(rest, most)):
-        yield some
+def _batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    remaining = iter(items)
+    while batch := list(islice(remaining, size)):
+        yield batch

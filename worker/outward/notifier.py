@@ -1,8 +1,8 @@
 """The notifier: a thread of every worker that notes the ends of studies and sends what waits for webhooks.
 
-Any number of workers do it side by side: a delivery is claimed for as long as sending may take at most, sent outside of
-every transaction, and then settled. One process sends to a webhook one message at a time, so that a receiver that does
-not answer keeps one sender and not all of them.
+Any number of workers do this in parallel. A delivery is claimed for the longest time that sending may take, sent
+outside of every transaction, and then settled. One process sends a webhook one message at a time, so a receiver that
+does not answer blocks one sender and not all of them.
 """
 
 import logging
@@ -23,16 +23,17 @@ from jobs.outward.webhooks.retries import Verdict
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import shared_period_s
 from worker.outward.http import Outbound
+from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 
 _SENDERS = 8
 _LEASE_S = 120.0  # more than an exchange takes, its name's resolution included
-_ONE_AT_WORK = 0x73747564696573  # "studies": an advisory lock's number
+_STUDIES_LOCK = 0x73747564696573  # "studies": an advisory lock's number
 
 
-class Notifier(threading.Thread):
-    """Looks once a period, rarer where hosts are many, and on while there is something to send, until it is stopped."""
+class Notifier(PeriodicThread):
+    """Looks for due deliveries once a period, less often where hosts are many."""
 
     def __init__(
         self,
@@ -43,40 +44,37 @@ class Notifier(threading.Thread):
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        super().__init__(name="notifier", daemon=True)
+        super().__init__("notifier", period_s=settings.notify_period_s, rests_first=False)
         self._sessions = sessions
         self._settings = settings
-        self._pause_s = settings.notify_period_s
+        self._turn_s = settings.notify_period_s
         self._base_url = (settings.public_url or "").rstrip("/")
         self._outbound = outbound or Outbound(settings.webhooks_allowed)
         self._clock = clock
         self._jitter = jitter
-        self._stopped = threading.Event()
-        self._busy: set[str] = set()  # webhooks that something is being sent to; this thread's alone
-        self._done: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._busy: set[str] = set()  # webhooks that something is being sent to; used by this thread only
+        self._sent_to: queue.SimpleQueue[str] = queue.SimpleQueue()  # webhooks that have become free, by the senders
 
-    def run(self) -> None:
-        """Work until it is stopped; what fails is tried again in the next period."""
-        while not self._stopped.is_set():
-            try:
-                self.look()
-            except OperationalError as error:
-                _log.warning("no webhook is told, the next period tries again: %s", error.orig)
-            except Exception:
-                _log.exception("webhooks could not be told; the next period tries again")
-            self._wait()
+    def pause_s(self) -> float:
+        """A period; longer where hosts are many. A sender that has become free wakes the thread sooner."""
+        return self._turn_s
 
-    def stop(self) -> None:
-        """Start nothing more. What is being sent is settled if the process lives on, and else sent again."""
-        self._stopped.set()
-        self._done.put(None)
+    def once(self) -> None:
+        """Send what is due.
 
-    def look(self) -> None:
-        """Note which studies have ended, and start to send what is due, as far as there are senders."""
+        After a stop nothing more is started. What is being sent is settled if the process lives on, and else sent
+        again.
+        """
+        while not self._sent_to.empty():
+            self._busy.discard(self._sent_to.get())
+        self.send_due()
+
+    def send_due(self) -> None:
+        """Note which studies have ended, and start to send what is due, while senders are free."""
         config = self._settings
         with self._sessions.begin() as session:
-            self._pause_s = shared_period_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
-            if session.scalar(select(func.pg_try_advisory_xact_lock(_ONE_AT_WORK))):
+            self._turn_s = shared_period_s(session, config.notify_period_s, host_timeout_s=config.host_timeout_s)
+            if session.scalar(select(func.pg_try_advisory_xact_lock(_STUDIES_LOCK))):
                 outbox.end_studies(session)
         while len(self._busy) < _SENDERS:
             with self._sessions.begin() as session:
@@ -86,16 +84,6 @@ class Notifier(threading.Thread):
             self._busy.add(claimed.webhook_id)
             threading.Thread(target=self._deliver, args=(claimed,), name="sender", daemon=True).start()
 
-    def _wait(self) -> None:
-        """Wait for a sender that has become free, else for the period."""
-        try:
-            done = self._done.get(timeout=self._pause_s)
-            while True:
-                self._busy.discard(done or "")
-                done = self._done.get_nowait()
-        except queue.Empty:
-            pass
-
     def _deliver(self, claimed: Claimed) -> None:
         try:
             self.deliver(claimed)
@@ -104,10 +92,11 @@ class Notifier(threading.Thread):
         except Exception:
             _log.exception("delivery %d could not be settled; it is sent again", claimed.id)
         finally:
-            self._done.put(claimed.webhook_id)
+            self._sent_to.put(claimed.webhook_id)
+            self.wake()
 
     def deliver(self, claimed: Claimed) -> Verdict | None:
-        """Send a delivery and write down how it went."""
+        """Send a delivery and store the result."""
         body, now = body_of(claimed.payload), int(self._clock())
         headers = headers_of(claimed.id, claimed.event, claimed.secret, now, body)
         answer = self._outbound.post(claimed.url, headers, body)

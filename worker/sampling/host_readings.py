@@ -1,8 +1,7 @@
 """What the whole host does: processors, memory, network and disks, from /proc. Used by the sampler.
 
-Everything that is moved is counted once: network interfaces and disks with hardware behind them, and not the bridges,
-loops, partitions and volumes above these. A container has only an interface without hardware; there all but loopback
-count.
+Every byte is counted once: only network interfaces and disks with hardware count, not the bridges, loops, partitions
+and volumes above them. A container has only interfaces without hardware; there all but loopback count.
 """
 
 import os
@@ -19,7 +18,7 @@ _MOST_NAMES = 1000  # that are kept in mind
 
 
 class HostReading(NamedTuple):
-    """One look at the host; rates are since the look before. What cannot be told is None."""
+    """One look at the host; rates are since the look before. What cannot be read is None."""
 
     cpu_percent: float | None = None  # of all cores
     memory_bytes: int | None = None  # in use: what is not available to a new process
@@ -46,34 +45,38 @@ class HostReadings:
 
     def read(self) -> HostReading:
         """One reading; the first one has no rates yet."""
-        busy, total = self._gone_by("processors", lambda: processor_ticks(self._text("proc/stat"))) or (0, 0)
-        received, sent = self._rates("network", lambda: network_bytes(self._text("proc/net/dev"), self._is_real_net))
-        read, written = self._rates("disks", lambda: disk_bytes(self._text("proc/diskstats"), self._is_real_disk))
+        busy, total = self._moved_since_last("processors", lambda: processor_ticks(self._text("proc/stat"))) or (0, 0)
+        received_per_s, sent_per_s = self._rates(
+            "network", lambda: network_bytes(self._text("proc/net/dev"), self._is_real_net)
+        )
+        read_per_s, written_per_s = self._rates(
+            "disks", lambda: disk_bytes(self._text("proc/diskstats"), self._is_real_disk)
+        )
         return HostReading(
             cpu_percent=100 * busy / total if 0 <= busy <= total and total else None,
             memory_bytes=_guarded(lambda: memory_in_use(self._text("proc/meminfo"))),
-            network_received_bytes_per_s=received,
-            network_sent_bytes_per_s=sent,
-            disk_read_bytes_per_s=read,
-            disk_written_bytes_per_s=written,
+            network_received_bytes_per_s=received_per_s,
+            network_sent_bytes_per_s=sent_per_s,
+            disk_read_bytes_per_s=read_per_s,
+            disk_written_bytes_per_s=written_per_s,
         )
 
-    def _rates(self, what: str, count: Callable[[], Moved | None]) -> tuple[float | None, float | None]:
-        """A second; None where nothing can be counted, and for a counter that began anew."""
-        before = self._before.get(what)
-        moved = self._gone_by(what, count)
+    def _rates(self, counter: str, count: Callable[[], Moved | None]) -> tuple[float | None, float | None]:
+        """Rates per second; None where nothing can be counted, and for a counter that began anew."""
+        before = self._before.get(counter)
+        moved = self._moved_since_last(counter, count)
         if moved is None or before is None:
             return None, None
-        elapsed_s = self._before[what][0] - before[0]
+        elapsed_s = self._before[counter][0] - before[0]
         into, out = (number / elapsed_s if number >= 0 else None for number in moved)
         return into, out
 
-    def _gone_by(self, what: str, count: Callable[[], Moved | None]) -> Moved | None:
+    def _moved_since_last(self, counter: str, count: Callable[[], Moved | None]) -> Moved | None:
         """What was counted since the last look; None at the first."""
-        before, now = self._before.pop(what, None), _guarded(count)
+        before, now = self._before.pop(counter, None), _guarded(count)
         if now is None:
             return None
-        self._before[what] = time.monotonic(), now
+        self._before[counter] = time.monotonic(), now
         return None if before is None else Moved(now.into - before[1].into, now.out - before[1].out)
 
     def _text(self, name: str) -> bytes:
@@ -112,9 +115,9 @@ def _kilobytes(meminfo: bytes, name: bytes) -> int:
 
 def network_bytes(dev: bytes, is_real: Callable[[str], bool]) -> Moved | None:
     """Of /proc/net/dev: of interfaces with hardware, or where none has any of all but loopback; None without one."""
-    found = dict(_interfaces(dev))
-    found.pop("lo", None)
-    return _total({name: moved for name, moved in found.items() if is_real(name)} or found)
+    by_name = dict(_interfaces(dev))
+    by_name.pop("lo", None)
+    return _total({name: moved for name, moved in by_name.items() if is_real(name)} or by_name)
 
 
 def _interfaces(dev: bytes) -> Iterator[tuple[str, Moved]]:
@@ -126,13 +129,13 @@ def _interfaces(dev: bytes) -> Iterator[tuple[str, Moved]]:
 
 def disk_bytes(diskstats: bytes, is_real: Callable[[str], bool]) -> Moved | None:
     """Of /proc/diskstats (proc_diskstats(5)); None where it has no disk."""
-    found = {}
+    by_name = {}
     for line in diskstats.splitlines():
         fields = line.split(None, 10)
         name = fields[2].decode("utf-8", "replace")
         if is_real(name):
-            found[name] = Moved(int(fields[5]) * _SECTOR_BYTES, int(fields[9]) * _SECTOR_BYTES)
-    return _total(found)
+            by_name[name] = Moved(int(fields[5]) * _SECTOR_BYTES, int(fields[9]) * _SECTOR_BYTES)
+    return _total(by_name)
 
 
 def _total(moved: Mapping[str, Moved]) -> Moved | None:

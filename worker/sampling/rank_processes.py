@@ -48,24 +48,24 @@ class RankProcesses:
 
     def read(self, expected: Collection[RankKey] = ()) -> dict[RankKey, RankReading]:
         """One reading of every rank. The first reading of a process has no CPU share yet."""
-        known = {process.key for process in self._ranks.values()}
-        if time.monotonic() - self._looked_at >= _LOOK_S or not known.issuperset(expected):
+        keys_found = {process.key for process in self._ranks.values()}
+        if time.monotonic() - self._looked_at >= _LOOK_S or not keys_found.issuperset(expected):
             self._look()
         now = time.monotonic()
         elapsed_s, self._read_at = now - self._read_at, now
         readings: dict[RankKey, RankReading] = {}
         for pid, process in list(self._ranks.items()):
-            found = _used(pid)
-            if found is None or process.started not in (None, found[0]):  # gone, or another has its number
+            usage = _usage_of(pid)
+            if usage is None or process.started not in (None, usage[0]):  # gone, or another has its number
                 del self._ranks[pid]
                 continue
-            started, ticks, pages = found
+            started, ticks, pages = usage
             percent = None
             if process.ticks is not None:
                 percent = 100 * (ticks - process.ticks) / _TICKS_PER_S / elapsed_s
             process.started, process.ticks = started, ticks
             reading = RankReading(percent, pages * _PAGE_BYTES)
-            readings[process.key] = _sum(readings.get(process.key), reading)
+            readings[process.key] = _added(readings.get(process.key), reading)
         return readings
 
     def _look(self) -> None:
@@ -90,7 +90,7 @@ class RankProcesses:
                 self._ranks[pid] = _Process((mark.decode("utf-8", "replace"), int(rank)))
 
 
-def _used(pid: int) -> tuple[int, int, int] | None:
+def _usage_of(pid: int) -> tuple[int, int, int] | None:
     """Of a living process its start, the clock ticks that it has used, and its resident pages.
 
     From proc_pid_stat(5), but for the pages: the kernel only estimates them there, and is 100 MB off on large machines.
@@ -110,8 +110,8 @@ def _content(path: str) -> bytes:
         return file.read(2048)
 
 
-def _sum(so_far: RankReading | None, more: RankReading) -> RankReading:
-    if so_far is None:
+def _added(total: RankReading | None, more: RankReading) -> RankReading:
+    if total is None:
         return more
-    shares = [share for share in (so_far.cpu_percent, more.cpu_percent) if share is not None]
-    return RankReading(sum(shares) if shares else None, so_far.memory_bytes + more.memory_bytes)
+    shares = [share for share in (total.cpu_percent, more.cpu_percent) if share is not None]
+    return RankReading(sum(shares) if shares else None, total.memory_bytes + more.memory_bytes)

@@ -1,15 +1,13 @@
-"""The sampler: once a second, what every GPU of this host, its ranks and the host itself do. A thread of the worker.
+"""The sampler, a thread of the worker: reads once a second what the GPUs, the ranks and the host itself do.
 
-One sampler a host, never one a rank. What was read of a slot is stored under the attempt that holds it, in a
-transaction that keeps this attempt from ending: a job that is over gets no more rows. While the database is away, the
-newest readings are kept, with the attempts that held the slots, and stored when it is back for those that still do.
+There is one sampler for a host, not one for a rank. What was read of a slot is stored under the attempt that holds it,
+in a transaction that keeps this attempt from ending: a job that is over gets no more rows. While the database is away,
+the newest readings are kept, with the attempts that held the slots. When it is back, they are stored for the attempts
+that still hold them.
 
-Times are those of the host's clock, as in the ranks' own records; rates and shares are measured by a clock that nobody
-sets.
+Times are by the host's clock, as in the ranks' records. Rates and shares are measured by the steady clock.
 """
 
-import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -27,13 +25,13 @@ from jobs.runtime.processes import mark_of
 from jobs.scheduling import registration
 from jobs.telemetry.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
 from worker.host.gpus import NO_GPU, Gpu, GpuReading
+from worker.periodic import PeriodicThread
 from worker.sampling.host_readings import HostReading, HostReadings
 from worker.sampling.rank_processes import RankKey, RankProcesses, RankReading
 from worker.sampling.rank_steps import NO_STEP, RankOnHost, RankSteps, Step
 
-_log = logging.getLogger(__name__)
-_KEPT = 60  # readings, while the database is away: the attempts themselves last for a lease without it
-_AWAY_S = 5.0  # how long it is left alone then: each try to reach it may take as long
+_MOST_KEPT = 60  # readings, while the database is away: the attempts themselves last for a lease without it
+_AWAY_S = 5.0  # how long it is not tried then: each try may take as long
 
 
 @dataclass(frozen=True)
@@ -62,39 +60,38 @@ class Reading:
     host: HostReading
 
 
-class Sampler(threading.Thread):
+class Sampler(PeriodicThread):
     """Samples until it is stopped."""
 
     def __init__(
-        self, sessions: Sessions, *, host: str, gpus: Sequence[Gpu], runs_dir: Path, period_s: float, tell_s: float
+        self,
+        sessions: Sessions,
+        *,
+        host: str,
+        gpus: Sequence[Gpu],
+        runs_dir: Path,
+        period_s: float,
+        report_period_s: float,
     ) -> None:
-        super().__init__(name="sampler", daemon=True)
+        super().__init__("sampler", period_s=period_s)
         self._sessions = sessions
         self._host = host
         self._gpus = gpus
-        self._period_s = period_s
-        self._tell_s = tell_s
+        self._report_period_s = report_period_s
         self._ranks = RankProcesses()
         self._steps = RankSteps(runs_dir, host=host)
         self._host_readings = HostReadings()
-        self._leased: Sequence[LeasedSlot] = ()  # when the database was last asked
-        self._unstored: deque[tuple[Reading, Sequence[LeasedSlot]]] = deque(maxlen=_KEPT)
-        self._told_at = self._away_until = float("-inf")
-        self._stopped = threading.Event()
+        self._leased: Sequence[LeasedSlot] = ()  # when the database last answered
+        self._unstored: deque[tuple[Reading, Sequence[LeasedSlot]]] = deque(maxlen=_MOST_KEPT)
+        self._reported_at = self._away_until = float("-inf")
 
-    def run(self) -> None:
-        """Sample at every multiple of the period; a late sample is not made up for."""
-        while not self._stopped.wait(self._period_s - time.monotonic() % self._period_s):
-            try:
-                self.sample()
-            except OperationalError as error:
-                _log.warning("samples are kept for later, the database is away: %s", error.orig)
-            except Exception:
-                _log.exception("a sample failed; the next one is tried")
+    def pause_s(self) -> float:
+        """Up to the next multiple of the period. A late sample is not made up for."""
+        return self._period_s - time.monotonic() % self._period_s
 
-    def stop(self) -> None:
-        """End after the sample at hand."""
-        self._stopped.set()
+    def once(self) -> None:
+        """Take one sample."""
+        self.sample()
 
     def sample(self) -> int:
         """Read everything once and store what is of the host and of leased slots; returns how many rows those had.
@@ -130,23 +127,25 @@ class Sampler(threading.Thread):
             held = {(slot.on_host, slot.index) for slot in self._leased}
             rows = []
             for earlier, leased in self._unstored:
-                rows += sample_rows(self._host, earlier, [one for one in leased if (one.on_host, one.index) in held])
+                rows += sample_rows(
+                    self._host, earlier, [slot for slot in leased if (slot.on_host, slot.index) in held]
+                )
             rows += sample_rows(self._host, reading, self._leased)
             store_samples(session, rows)
             readings = [*(earlier for earlier, _ in self._unstored), reading]
             store_host_samples(session, [HostSampleRow(self._host, one.at, *one.host) for one in readings])
-            told = self._tell(session, reading)
+            reported_at = self._report_gpus(session, reading)
         self._unstored.clear()
-        self._told_at = told
+        self._reported_at = reported_at
         return len(rows)
 
-    def _tell(self, session: Session, reading: Reading) -> float:
-        """Store what the slots' GPUs do, if it is time; at once where one is lost: nothing is to be placed on it."""
+    def _report_gpus(self, session: Session, reading: Reading) -> float:
+        """Store what the slots' GPUs do, if it is time; at once if one is lost, so that nothing is placed on it."""
         now = time.monotonic()
         if not reading.gpus:
-            return self._told_at
-        if now - self._told_at < self._tell_s and not any(gpu.is_lost for gpu in reading.gpus.values()):
-            return self._told_at
+            return self._reported_at
+        if now - self._reported_at < self._report_period_s and not any(gpu.is_lost for gpu in reading.gpus.values()):
+            return self._reported_at
         at = reading.at.isoformat()
         registration.store_readings(
             session, self._host, {uuid: {"at": at, **asdict(gpu)} for uuid, gpu in reading.gpus.items()}

@@ -51,7 +51,7 @@ def _after_out_of_memory(e: Evidence) -> Proposal | None:
 
 
 def _after_divergence(e: Evidence) -> Proposal | None:
-    # The trainer's own words: `trainer.exits.Diverged`.
+    # The trainer's own words: `trainer.errors.Diverged`.
     if e.error is None or "the loss is" not in e.error or "learning rate" not in e.error:
         return None
     own = e.plan.learning_rate

@@ -93,10 +93,10 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
         from pathlib import Path
         from tests.tables import part
         from trainer.data.parquet import windows
-        from trainer.data.parts import Draw
+        from trainer.data.interfaces import SampleSchedule
         windows.WINDOW_BYTES = 4 * 2**20
         opened = part(".", Path({str(tmp_path)!r}))
-        batches = opened.train(Draw(500_000, 0, 1, 1000, 500, 1), epoch=1, first=0)
+        batches = opened.train(SampleSchedule(500_000, 0, 1, 1000, 500, 1), epoch=1, first=0)
         def peak_mb(steps):
             for _ in range(steps):
                 next(batches)

@@ -13,7 +13,7 @@ import pytest
 from bench import web
 from tests.datasets import one_of_each, open_dataset
 from tests.tables import collections, numbered, seen, write
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from keras.src.legacy.saving import legacy_h5_format
 
 from tests.weights import all_equal, facts, spec, started
-from trainer.exits import BadData
+from trainer.errors import BadData
 from trainer.models.applications import mobilenet_v2_weights
 
 XCEPTION = "xception_weights_tf_dim_ordering_tf_kernels_notop.h5"

@@ -23,7 +23,7 @@ from tests.waiting import until
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.attempt.paths import paths_of
-from worker.attempt.processes import marked, sweep
+from worker.attempt.processes import pids_with_mark, sweep
 
 
 def test_the_host_and_its_slots_come_and_go_with_what_it_has(
@@ -144,7 +144,7 @@ def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
     lease = given.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
     left = start("trap '' TERM; exec sleep 60", HORA_ATTEMPT=mark)
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
         leases.quarantine(session, lease.attempt_id, host="ha")
@@ -160,7 +160,7 @@ def test_slots_below_a_process_that_stays_are_quarantined(sessions: Sessions, ag
     undying = [
         start(f"while true; do HORA_ATTEMPT={mark} sleep 60; done", HORA_ATTEMPT="of-nobody.1") for _ in range(6)
     ]
-    until(lambda: len(marked(mark)) == 6)
+    until(lambda: len(pids_with_mark(mark)) == 6)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     waiting = given.a_job(sessions)
@@ -188,7 +188,7 @@ def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: S
     assert paths_of(settings.runs_dir, lease.job_id, 1).launch_dir.is_dir()
     assert given.the_attempt(sessions, elsewhere).claimed_at is None
     mark = mark_of(lease.job_id, lease.number)
-    until(lambda: marked(mark), what="horovodrun")  # from here on nobody else starts one
+    until(lambda: pids_with_mark(mark), what="horovodrun")  # from here on nobody else starts one
     os.kill(attempt.supervisor_pid, signal.SIGKILL)
     until(lambda: ProcessId.of(attempt.supervisor_pid or 0) is None)
     assert sweep(mark)
@@ -237,7 +237,7 @@ def test_the_thread_goes_on_after_a_pass_that_failed(
         session.connection().exec_driver_sql("ALTER TABLE hosts RENAME TO away")
     agent.start()
     try:
-        until(lambda: "a reconciliation failed" in caplog.text)
+        until(lambda: "agent: a pass failed, the next one tries again" in caplog.text)
         with sessions.begin() as session:
             session.connection().exec_driver_sql("ALTER TABLE away RENAME TO hosts")
         until(lambda: given.the_slots(sessions))

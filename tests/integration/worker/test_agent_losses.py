@@ -25,8 +25,8 @@ from tests.waiting import slowdown, until
 from worker.agent import Agent
 from worker.attempt.intake import Intake
 from worker.attempt.paths import paths_of
-from worker.attempt.processes import marked
-from worker.leaving import leave
+from worker.attempt.processes import pids_with_mark
+from worker.host_shutdown import stop_jobs_of_host
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_of_an_attempt_that_is_led_elsewhere_an_agent_ends_only_what_is_left_her
     supervised_by(sessions, lease, dead_process())  # as a process of another host looks from here
     mark = mark_of(lease.job_id, lease.number)
     rank = start("exec sleep 60", HORA_ATTEMPT=mark)
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     agent.reconcile()
     assert rank.poll() is None
     assert given.the_attempt(sessions, lease).ended_at is None
@@ -174,7 +174,7 @@ def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
         session.execute(update(Attempt).where(Attempt.id == held.attempt_id).values(error="held"))
         agent.reconcile()
         assert given.the_attempt(sessions, last).ended_at is not None
-    assert caplog.text.count("is for the next pass") == 2
+    assert caplog.text.count("could not be looked after; the next pass tries again") == 2
     assert given.the_attempt(sessions, held).ended_at is None
     agent.reconcile()
     assert given.the_attempt(sessions, held).ended_at is not None
@@ -218,7 +218,7 @@ def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: 
     lease = given.a_running_attempt(sessions)
     supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
     supervised_by(sessions, lease, living(supervisor.pid))
-    assert leave(sessions, settings)
+    assert stop_jobs_of_host(sessions, settings)
     assert supervisor.wait(120) == 0
     with sessions() as session:
         (host,) = hosts.hosts(session, host_timeout_s=settings.host_timeout_s, limit=9).items
@@ -228,22 +228,22 @@ def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: 
 def test_a_supervisor_that_does_not_leave_is_left_behind(
     sessions: Sessions, settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
+    monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)
     lease = given.a_running_attempt(sessions)
     supervisor = start("trap '' TERM; exec sleep 60")
     supervised_by(sessions, lease, living(supervisor.pid))
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
-    assert not leave(sessions, settings.model_copy(update=quick))
+    assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
 
 
 def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
     sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.leaving._STORING_S", 0.1)
+    monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)
     lease = _over_two_hosts(sessions)
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
-    assert not leave(sessions, settings.model_copy(update=quick))
+    assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
     assert given.the_attempt(sessions, lease).preempted_for == f"host {settings.host} is shutting down"
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.PREEMPTED)
-    assert leave(sessions, settings)
+    assert stop_jobs_of_host(sessions, settings)

@@ -89,7 +89,7 @@ def test_what_a_card_does_not_support_is_unknown_and_said_once(cards: Cards, cap
     well, unsupported = find_gpus()
     for _ in range(3):
         assert (well.read(), unsupported.read()) == (WELL, NOTHING)
-    said = [message for message in caplog.messages if "GPU 1 (GPU-01) does not tell its" in message]
+    said = [message for message in caplog.messages if "GPU 1 (GPU-01) does not report its" in message]
     assert len(said) == len(set(said)) == 9
     assert "GPU 0" not in caplog.text
 
@@ -101,7 +101,7 @@ def test_garbage_is_unknown_and_said_once(cards: Cards, caplog: pytest.LogCaptur
         assert (garbage.read(), well.read()) == (NOTHING, WELL)
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(said) == len(set(said)) == 9  # the name, the MIG mode, and seven metrics
-    assert any("does not tell its percent: 4000000000, of at most 100" in message for message in said)
+    assert any("does not report its percent: 4000000000, of at most 100" in message for message in said)
     assert not is_in_use("GPU-00")
 
 
@@ -160,7 +160,7 @@ def test_a_card_in_mig_mode_says_so_and_tells_no_utilization(cards: Cards, caplo
     gpus = find_gpus()
     assert [gpu.mig for gpu in gpus] == [False, True]
     assert [gpu.read() for gpu in gpus] == [WELL, replace(WELL, percent=None)]
-    assert "GPU 1 (GPU-01) is in MIG mode: its utilization cannot be told" in caplog.messages
+    assert "GPU 1 (GPU-01) is in MIG mode: its utilization cannot be read" in caplog.messages
 
 
 def test_a_card_on_which_a_process_computes_is_in_use(cards: Cards) -> None:

@@ -18,10 +18,10 @@ from jobs.runtime.settings import Settings
 from tests.waiting import slowdown, until
 from worker.attempt import lease_file
 from worker.attempt.launcher import launch_of
-from worker.attempt.members import MemberFailed, Members, MembersOrder
+from worker.attempt.members import MemberFailed, Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import marked, sweep
-from worker.attempt.shares import HostShare, Layout, member_order, members_order
+from worker.attempt.processes import pids_with_mark, sweep
+from worker.attempt.shares import HostShare, Layout, member_task, members_launch
 
 Start = Callable[..., Members]
 
@@ -53,9 +53,9 @@ def start(paths: AttemptPaths, mark: str) -> Iterator[Start]:
     def start(*, lease_s: float = 30.0, ssh: list[str] = HERE, ready_within_s: float = 120.0) -> Members:
         lease_file.extend(paths.lease_file, time.monotonic() + lease_s)
         launch = launch_of(Lease(1, "token", "j", 1), spec_from({"dataset": "digits"}), paths, Settings(), LAYOUT)
-        member = member_order(launch, LAYOUT.shares[1], paths, mark=mark)
-        order = members_order([member], LAYOUT, paths, ssh=ssh, environment=os.environ, ready_within_s=ready_within_s)
-        started.append(Members.start(MembersOrder(**asdict(order))))
+        member = member_task(launch, LAYOUT.shares[1], paths, mark=mark)
+        launch = members_launch([member], LAYOUT, paths, ssh=ssh, environment=os.environ, ready_within_s=ready_within_s)
+        started.append(Members.start(MembersLaunch(**asdict(launch))))
         return started[-1]
 
     yield start
@@ -69,7 +69,7 @@ def rank(mark: str) -> Iterator["subprocess.Popen[bytes]"]:
     """A process of the attempt, which stands for a rank on the other host and ignores SIGTERM."""
     script = 'trap "" TERM; while :; do sleep 1; done'
     process = subprocess.Popen(["bash", "-c", script], env={**os.environ, "HORA_ATTEMPT": mark})
-    until(lambda: process.pid in marked(mark), what="the rank")
+    until(lambda: process.pid in pids_with_mark(mark), what="the rank")
     yield process
     process.kill()
     process.wait()
@@ -96,7 +96,7 @@ def test_the_lines_of_the_other_host_arrive_as_they_were_written(start: Start, p
             log.write(written[at : at + 50_000])
             log.flush()
         records.write(b'{"kind": "x"}\n')
-    until(lambda: members.clean() == ["other"], what="the last line")
+    until(lambda: members.clean_hosts() == ["other"], what="the last line")
     assert (paths.logs / "rank-1.log").read_bytes() == written
     assert (paths.records / "rank-1.jsonl").read_bytes() == b'{"kind": "x"}\n'
 
@@ -112,16 +112,16 @@ def test_ranks_are_asked_then_ended_and_none_starts_after_the_last_look(
     until(lambda: not members.are_gone() and not launch_file.exists(), what="a look")
     members.signal(signal.SIGTERM)
     assert not members.are_gone()
-    assert members.clean() == []
+    assert members.clean_hosts() == []
     members.signal(signal.SIGKILL)
     until(members.are_gone, what="the end")
     assert rank.wait(120) == -signal.SIGKILL
-    assert members.clean() == ["other"]
+    assert members.clean_hosts() == ["other"]
 
 
 def test_an_extension_counts_from_when_the_member_spoke(start: Start, paths: AttemptPaths) -> None:
     members, there = start(lease_s=30.0), paths.of_member("other")
-    first = lease_file.until(there.lease_file)
+    first = lease_file.read_until(there.lease_file)
     assert first is not None
     assert first <= time.monotonic() + 30
     pid = member_pid(members)
@@ -131,8 +131,8 @@ def test_an_extension_counts_from_when_the_member_spoke(start: Start, paths: Att
     members.extend(40.0)
     until(lambda: time.monotonic() > sent_at + 2.5)
     os.kill(pid, signal.SIGCONT)
-    until(lambda: lease_file.until(there.lease_file) != first, what="an extension")
-    extended = lease_file.until(there.lease_file)
+    until(lambda: lease_file.read_until(there.lease_file) != first, what="an extension")
+    extended = lease_file.read_until(there.lease_file)
     assert extended is not None
     assert extended <= sent_at + 40, "what was late extended something"
 
@@ -143,10 +143,10 @@ def test_a_member_that_nobody_extends_ends_its_ranks(start: Start, rank: "subpro
     members.extend(3.0)
     assert rank.wait(120) == -signal.SIGKILL
     assert time.monotonic() - begun <= 3 + 0.5 * slowdown()
-    until(lambda: members.lost() is not None, what="a host that is lost")
-    assert "other: the connection broke: leaving: nobody extended the lease of its ranks" in str(members.lost())
+    until(lambda: members.why_lost() is not None, what="a host that is lost")
+    assert "other: the connection broke: leaving: nobody extended the lease of its ranks" in str(members.why_lost())
     assert members.are_gone()
-    assert members.clean() == []
+    assert members.clean_hosts() == []
 
 
 def test_a_member_whose_supervisor_dies_ends_its_ranks(start: Start, rank: "subprocess.Popen[bytes]") -> None:
@@ -158,9 +158,9 @@ def test_a_member_whose_supervisor_dies_ends_its_ranks(start: Start, rank: "subp
 
 def test_a_member_that_dies_is_missed(start: Start) -> None:
     members = start()
-    assert members.lost() is None
+    assert members.why_lost() is None
     os.kill(member_pid(members), signal.SIGKILL)
-    lost = until(members.lost, what="a host that is lost")
+    lost = until(members.why_lost, what="a host that is lost")
     assert lost is not None
     assert lost.startswith("host other: the connection broke")
 
@@ -170,9 +170,9 @@ def test_a_member_that_is_silent_for_as_long_as_its_lease_is_lost(start: Start) 
     pid = member_pid(members)
     members.extend(2.0)
     os.kill(pid, signal.SIGSTOP)
-    assert members.lost() is None
-    lost = until(members.lost, what="a host that is lost")
-    assert lost == "host other: no word from it for 4 s"
+    assert members.why_lost() is None
+    lost = until(members.why_lost, what="a host that is lost")
+    assert lost == "host other: silent for 4 s"
     os.kill(pid, signal.SIGCONT)
 
 

@@ -11,11 +11,11 @@ import psutil
 from jobs.runtime.processes import ProcessId, environment, mark_of
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.attempt.processes import marked, signal_marked, sweep
+from worker.attempt.processes import pids_with_mark, signal_marked, sweep
 
 
 def marked_count(mark: str, count: int) -> list[int]:
-    return until(lambda: found if len(found := marked(mark)) == count else [], what=f"{count} marked processes")
+    return until(lambda: found if len(found := pids_with_mark(mark)) == count else [], what=f"{count} marked processes")
 
 
 def test_the_mark_names_the_job_and_the_attempt() -> None:
@@ -25,10 +25,10 @@ def test_the_mark_names_the_job_and_the_attempt() -> None:
 def test_marked_finds_what_carries_the_mark_and_nothing_else(mark: str, start: Start) -> None:
     child = start("exec sleep 60")
     longer = start("exec sleep 60", HORA_ATTEMPT=f"{mark}0")
-    until(lambda: marked(f"{mark}0"))
-    assert marked(mark) == [child.pid]
-    assert marked(mark[:-1]) == []
-    assert marked(f"{mark}0") == [longer.pid]
+    until(lambda: pids_with_mark(f"{mark}0"))
+    assert pids_with_mark(mark) == [child.pid]
+    assert pids_with_mark(mark[:-1]) == []
+    assert pids_with_mark(f"{mark}0") == [longer.pid]
     longer.kill()
 
 
@@ -43,9 +43,9 @@ def test_a_grandchild_whose_parent_is_gone_is_found_and_ended(mark: str, start: 
 
 def test_a_process_in_a_session_of_its_own_is_found_and_ended(mark: str, start: Start) -> None:
     parent = start("setsid sleep 60 & exec sleep 60")
-    until(lambda: len({os.getsid(pid) for pid in marked(mark)}) == 2, what="a second session")
+    until(lambda: len({os.getsid(pid) for pid in pids_with_mark(mark)}) == 2, what="a second session")
     assert sweep(mark)
-    assert marked(mark) == []
+    assert pids_with_mark(mark) == []
     assert parent.wait(10) == -signal.SIGKILL
 
 
@@ -60,9 +60,9 @@ def test_a_process_that_ignores_sigterm_is_ended(mark: str, start: Start, tmp_pa
 
 def test_processes_that_are_started_while_others_are_killed_are_ended_too(mark: str, start: Start) -> None:
     start("while true; do sleep 60 & sleep 0.01; done")
-    until(lambda: len(marked(mark)) > 5)
+    until(lambda: len(pids_with_mark(mark)) > 5)
     assert sweep(mark)
-    assert marked(mark) == []
+    assert pids_with_mark(mark) == []
 
 
 def test_a_process_that_is_becoming_another_is_not_missed(mark: str, start: Start, tmp_path: Path) -> None:
@@ -70,19 +70,19 @@ def test_a_process_that_is_becoming_another_is_not_missed(mark: str, start: Star
     restless.write_text('#!/bin/sh\nexec "$0"\n')
     restless.chmod(0o755)
     start([str(restless)])
-    until(lambda: marked(mark))
-    assert [look for look in range(300) if not marked(mark)] == []
+    until(lambda: pids_with_mark(mark))
+    assert [look for look in range(300) if not pids_with_mark(mark)] == []
 
 
 def test_a_zombie_does_not_count(mark: str, start: Start) -> None:
     child = start("exec sleep 60")
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     process = ProcessId.of(child.pid)
     assert process is not None
     assert process.is_alive
     child.kill()
     until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
-    assert marked(mark) == []
+    assert pids_with_mark(mark) == []
     assert sweep(mark, timeout_s=0)
     assert ProcessId.of(child.pid) is None
     assert not process.is_alive
@@ -114,6 +114,6 @@ def test_an_empty_environment_is_read_as_such() -> None:
 
 def test_what_is_there_to_sweep_is_nothing_once_it_is_swept(mark: str, start: Start) -> None:
     start([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     assert sweep(mark)
     assert signal_marked(mark, signal.SIGKILL) == 0

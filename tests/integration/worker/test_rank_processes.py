@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.attempt.processes import marked
+from worker.attempt.processes import pids_with_mark
 from worker.sampling import rank_processes
 from worker.sampling.rank_processes import RankProcesses
 
@@ -29,7 +29,7 @@ def memory_of(*pids: int) -> int:
 
 def test_a_busy_rank_is_told_from_an_idle_one(mark: str, start: Start) -> None:
     busy, idle = start(BUSY, HOROVOD_RANK="0"), start("exec sleep 60", HOROVOD_RANK="1")
-    until(lambda: len(marked(mark)) == 2)
+    until(lambda: len(pids_with_mark(mark)) == 2)
     until(lambda: psutil.Process(idle.pid).name() == "sleep")
     ranks = RankProcesses()
     first = ranks.read()
@@ -46,20 +46,20 @@ def test_a_busy_rank_is_told_from_an_idle_one(mark: str, start: Start) -> None:
 def test_a_rank_is_all_of_its_processes(mark: str, start: Start) -> None:
     start("sleep 60 & exec sleep 60", HOROVOD_RANK="0")
     ranks = RankProcesses()
-    pids = until(lambda: found if len(found := marked(mark)) == 2 else [])
+    pids = until(lambda: found if len(found := pids_with_mark(mark)) == 2 else [])
     until(lambda: all(psutil.Process(pid).name() == "sleep" for pid in pids))
     until(lambda: ranks.read()[mark, 0].memory_bytes == memory_of(*pids), what="the memory of both processes")
 
 
 def test_what_is_of_no_rank_is_not_read(mark: str, start: Start) -> None:
     start("exec sleep 60")
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     assert not any(found == mark for found, _ in RankProcesses().read())
 
 
 def test_a_process_that_becomes_a_rank_later_is_read_from_then_on(mark: str, start: Start, tmp_path: Path) -> None:
     start(f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; HOROVOD_RANK=3 exec sleep 60")
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     ranks = RankProcesses()
     assert (mark, 3) not in ranks.read()
     (tmp_path / "go").touch()
@@ -72,7 +72,7 @@ def test_a_rank_that_is_caught_becoming_another_program_is_read_later(mark: str,
     restless.write_text('#!/bin/sh\n[ -e "$(dirname "$0")/rest" ] && exec sleep 60\nexec "$0"\n')
     restless.chmod(0o755)
     start([str(restless)], HOROVOD_RANK="0")
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     ranks = [RankProcesses() for _ in range(20)]
     for one in ranks:
         one.read()
@@ -83,7 +83,7 @@ def test_a_rank_that_is_caught_becoming_another_program_is_read_later(mark: str,
 
 def test_a_rank_that_ended_is_read_no_more(mark: str, start: Start) -> None:
     child = start("exec sleep 60", HOROVOD_RANK="0")
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     ranks = RankProcesses()
     assert (mark, 0) in ranks.read()
     child.kill()
@@ -96,12 +96,12 @@ def test_what_a_rank_starts_is_found_after_a_while(
 ) -> None:
     os.mkfifo(tmp_path / "go")
     start(f"read go <{tmp_path}/go; sleep 60 & exec sleep 60", HOROVOD_RANK="0")
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     ranks = RankProcesses()
     assert (mark, 0) in ranks.read()
     monkeypatch.setattr(rank_processes, "_LOOK_S", float("inf"))
     (tmp_path / "go").write_text("go\n")
-    pids = until(lambda: found if len(found := marked(mark)) == 2 else [])
+    pids = until(lambda: found if len(found := pids_with_mark(mark)) == 2 else [])
     until(lambda: all(psutil.Process(pid).name() == "sleep" for pid in pids))
     until(lambda: ranks.read()[mark, 0].memory_bytes in [memory_of(pid) for pid in pids], what="one process's memory")
     monkeypatch.setattr(rank_processes, "_LOOK_S", 0.0)
@@ -110,7 +110,7 @@ def test_what_a_rank_starts_is_found_after_a_while(
 
 def test_a_pid_that_is_used_again_is_not_the_rank(mark: str, start: Start) -> None:
     child = start("exec sleep 60", HOROVOD_RANK="0")
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     ranks = RankProcesses()
     ranks.read()
     ranks._ranks[child.pid].started = 1  # as if what was seen had ended, and this had begun since
@@ -122,5 +122,5 @@ def test_a_pid_that_is_used_again_is_not_the_rank(mark: str, start: Start) -> No
 def test_a_process_with_a_wild_rank_is_in_nobodys_way(mark: str, start: Start, rank: str) -> None:
     start("exec sleep 60", HOROVOD_RANK=rank)
     start("exec sleep 60", HOROVOD_RANK="1")
-    until(lambda: len(marked(mark)) == 2)
+    until(lambda: len(pids_with_mark(mark)) == 2)
     assert [key for key in RankProcesses().read() if key[0] == mark] == [(mark, 1)]

@@ -21,7 +21,7 @@ from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import marked
+from worker.attempt.processes import pids_with_mark
 from worker.host.gpus import find_gpus
 from worker.sampling import sampler as sampler_module
 from worker.sampling.sampler import Sampler
@@ -33,8 +33,10 @@ Make = Callable[..., Sampler]
 def make(sessions: Sessions, tmp_path: Path) -> Make:
     """Makes the sampler of host `ha`, with the GPUs that are there."""
 
-    def make(*, host: str = "ha", tell_s: float = 0.0) -> Sampler:
-        return Sampler(sessions, host=host, gpus=find_gpus(), runs_dir=tmp_path, period_s=1.0, tell_s=tell_s)
+    def make(*, host: str = "ha", report_period_s: float = 0.0) -> Sampler:
+        return Sampler(
+            sessions, host=host, gpus=find_gpus(), runs_dir=tmp_path, period_s=1.0, report_period_s=report_period_s
+        )
 
     return make
 
@@ -67,7 +69,7 @@ def ranks_of(start: Start, lease: Lease) -> None:
     mark = mark_of(lease.job_id, lease.number)
     for rank in range(2):
         start("exec sleep 60", HORA_ATTEMPT=mark, HOROVOD_RANK=str(rank))
-    until(lambda: len(marked(mark)) == 2)
+    until(lambda: len(pids_with_mark(mark)) == 2)
 
 
 def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
@@ -177,7 +179,7 @@ def registered(sessions: Sessions, cards: int) -> None:
 def test_readings_are_told_once_a_period(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
     cards("w")
     registered(sessions, 1)
-    sampler = make(tell_s=3600.0)
+    sampler = make(report_period_s=3600.0)
     sampler.sample()
     first = given.the_slots(sessions)[0].reading
     sampler.sample()
@@ -193,7 +195,7 @@ def test_a_lost_card_is_out_of_service_until_it_is_back(
     cards("www")
     registered(sessions, 3)
     lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[1])
-    sampler = make(tell_s=3600.0)
+    sampler = make(report_period_s=3600.0)
     sampler.sample()
 
     def retired() -> list[bool]:
@@ -212,7 +214,7 @@ def test_a_lost_card_is_out_of_service_until_it_is_back(
     sampler.sample()
     sampler.sample()
     assert retired() == [False, True, True]  # there is a period for what is well
-    sampler._told_at = float("-inf")
+    sampler._reported_at = float("-inf")
     sampler.sample()
     assert retired() == [False, False, False]
 

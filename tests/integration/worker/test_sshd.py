@@ -13,7 +13,7 @@ from jobs.runtime.settings import Settings
 from jobs.runtime.ssh_keys import SshKeys
 from tests.waiting import until
 from worker.host import sshd
-from worker.host.inventory import Place
+from worker.host.inventory import Endpoint
 from worker.host.ssh import SshUnusable, command, files_of, find_sshd, prepare
 from worker.host.sshd import Sshd
 
@@ -35,15 +35,15 @@ def settings(tmp_path: Path) -> Settings:
 def door(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """It is open."""
 
-    def on_loopback(settings: Settings) -> Place:
+    def on_loopback(settings: Settings) -> Endpoint:
         prepare(settings)
-        return Place("127.0.0.1", "127.0.0.1", "lo")
+        return Endpoint("127.0.0.1", "127.0.0.1", "lo")
 
     monkeypatch.setenv("HORA_TOKEN", "t0p")
-    monkeypatch.setattr(sshd, "find_place", on_loopback)
+    monkeypatch.setattr(sshd, "find_endpoint", on_loopback)
     door = Sshd(settings)
     door.start()
-    until(lambda: door.place is not None, what="an open door")
+    until(lambda: door.endpoint is not None, what="an open door")
     yield door
     door.stop()
     door.join()

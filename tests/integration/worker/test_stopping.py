@@ -10,8 +10,8 @@ import pytest
 from jobs.runtime.processes import ProcessId
 from tests.integration.worker.conftest import Start, pid_in
 from tests.waiting import slowdown, until
-from worker.attempt.processes import marked
-from worker.attempt.stopping import Graces, Here, stop
+from worker.attempt.processes import pids_with_mark
+from worker.attempt.stopping import Graces, LocalProcesses, stop
 
 # Writes what reaches it, in the order it does; `sleep 0.05 &` and `wait` let a trap run at once.
 RANK = """
@@ -51,17 +51,17 @@ class Elsewhere:
         return self.goes_at is None or self.goes_at in self.got
 
 
-def here(mark: str, stop_file: Path, *, child: int = 0) -> Here:
+def here(mark: str, stop_file: Path, *, child: int = 0) -> LocalProcesses:
     """What is below this process, but for all that the other fixtures started."""
-    spared = [one.pid for one in psutil.Process().children() if one.pid not in marked(mark)]
-    return Here(mark, stop_file, child, lambda: spared)
+    spared = [one.pid for one in psutil.Process().children() if one.pid not in pids_with_mark(mark)]
+    return LocalProcesses(mark, stop_file, child, lambda: spared)
 
 
 def rank(start: Start, mark: str, told: Path, stop_file: Path, *, on_file: str = "", on_term: str = "") -> int:
     """Start a rank that does as told by the file and by SIGTERM."""
     child = start(RANK.format(told=told, stop=stop_file, on_file=on_file, on_term=on_term))
     until(lambda: told.exists() and "up" in told.read_text())
-    assert child.pid in marked(mark)
+    assert child.pid in pids_with_mark(mark)
     return child.pid
 
 
@@ -85,7 +85,7 @@ def stopped(
         sigkill_s=5 * factor,
     )
     clean = stop([here(mark, stop_file, child=child)], graces, meanwhile=meanwhile)
-    assert marked(mark) == []
+    assert pids_with_mark(mark) == []
     return clean, looks
 
 
@@ -137,7 +137,7 @@ def test_a_process_without_mark_and_session_is_ended_with_the_one_that_started_i
     hidden = tmp_path / "hidden"
     start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60")
     pid = pid_in(hidden)
-    assert pid not in marked(mark)
+    assert pid not in pids_with_mark(mark)
     assert stopped(mark, stop_file, file_s=None, term_s=0)[0]
     assert ProcessId.of(pid) is None
 
@@ -146,11 +146,11 @@ def test_the_dead_that_were_adopted_are_collected_and_no_others(mark: str, start
     adopted = start("exit 4")
     until(lambda: psutil.Process(adopted.pid).status() == psutil.STATUS_ZOMBIE)
     spared = [one.pid for one in psutil.Process().children() if one.pid != adopted.pid]
-    Here(mark, stop_file, 0, lambda: spared).reap()
+    LocalProcesses(mark, stop_file, 0, lambda: spared).reap()
     assert not psutil.pid_exists(adopted.pid)
     ours = start("exit 3")
     until(lambda: psutil.Process(ours.pid).status() == psutil.STATUS_ZOMBIE)
-    Here(mark, stop_file, ours.pid, lambda: spared).reap()
+    LocalProcesses(mark, stop_file, ours.pid, lambda: spared).reap()
     assert ours.wait(10) == 3
 
 

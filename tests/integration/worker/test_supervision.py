@@ -31,9 +31,9 @@ from tests.integration.jobs import given
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
 from worker.attempt import lease_file
-from worker.attempt.launcher import SupervisorOrder
+from worker.attempt.launcher import SupervisorTask
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import marked, sweep
+from worker.attempt.processes import pids_with_mark, sweep
 
 # Makes a step every 50 ms; at the stop file it takes `save_s`, then leaves. What `mood` says is done first.
 RANK = """
@@ -102,7 +102,7 @@ class Supervised:
     def ends(self) -> EndReason | None:
         """Wait for the supervisor's own end; why the attempt ended. Nothing of it is left."""
         assert self.process.wait(240) == 0, self.paths.supervisor_log.read_text()
-        assert marked(self.mark) == []
+        assert pids_with_mark(self.mark) == []
         assert given.holders(self.sessions) == [None]
         return self.attempt.end_reason
 
@@ -125,7 +125,7 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
         paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
         paths.create()
         lease_file.extend(paths.lease_file, time.monotonic() + _STARTED_S)
-        order = SupervisorOrder(
+        task = SupervisorTask(
             attempt_id=lease.attempt_id, token=lease.token, job_id=lease.job_id, number=lease.number,
             argv=[sys.executable, "-S", str(program), str(paths.root), mood, str(save_s)],
             environment={"PATH": os.environ["PATH"], MARK: mark_of(lease.job_id, lease.number)},
@@ -140,7 +140,7 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
                 stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         assert process.stdin is not None
-        process.stdin.write(json.dumps(asdict(order)).encode())
+        process.stdin.write(json.dumps(asdict(task)).encode())
         process.stdin.close()
         started.append(Supervised(sessions, lease, paths, process))
         return started[-1]
@@ -173,7 +173,7 @@ def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
     one = run("deaf")
     one.runs()
     hidden = one.hidden()
-    assert hidden not in marked(one.mark)
+    assert hidden not in pids_with_mark(one.mark)
     asked = time.monotonic()
     with one.sessions.begin() as session:
         store.request_cancel(session, one.lease.job_id)
@@ -229,7 +229,7 @@ def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
     stall_s = round(1.5 * slowdown(), 1)
     one = run(stall_timeout_s=stall_s)
     one.runs()
-    os.kill(marked(one.mark)[0], signal.SIGSTOP)
+    os.kill(pids_with_mark(one.mark)[0], signal.SIGSTOP)
     assert one.ends() is EndReason.STALLED
     assert one.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
 
@@ -247,7 +247,7 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
     assert one.process.wait(120) == 1
     assert (written(one.sessions), given.count(one.sessions, JobEvent)) == before
     assert one.attempt.ended_at is None  # whoever watches over the leases ends it
-    assert marked(one.mark) == []
+    assert pids_with_mark(one.mark) == []
     assert ProcessId.of(hidden) is None
 
 
@@ -256,7 +256,7 @@ def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, d
     one = run("deaf", lease_s=lease_s)
     one.runs()
     with unreachable(database):
-        until(lambda: not marked(one.mark), within_s=lease_s, what="the end of the ranks")
+        until(lambda: not pids_with_mark(one.mark), within_s=lease_s, what="the end of the ranks")
         assert one.process.wait(120) == 1
     assert one.attempt.ended_at is None
 
@@ -280,7 +280,7 @@ def test_a_row_that_somebody_holds_does_not_keep_the_ranks_alive(run: Run) -> No
     one.runs()
     with one.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
         session.execute(update(Attempt).where(Attempt.id == one.lease.attempt_id).values(error="held"))
-        until(lambda: not marked(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
+        until(lambda: not pids_with_mark(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
 
 
 def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
@@ -293,7 +293,7 @@ def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
         try:
-            until(lambda: not marked(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
+            until(lambda: not pids_with_mark(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
             assert one.process.wait(120) == 1
         finally:
             for pid in backends:
@@ -306,5 +306,5 @@ def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
     with one.sessions.begin() as session:
         leases.end(session, one.lease, EndReason.LEASE_EXPIRED)
     assert one.process.wait(10 * slowdown()) == 1
-    assert marked(one.mark) == []
+    assert pids_with_mark(one.mark) == []
     assert given.kinds(one.sessions, one.lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]

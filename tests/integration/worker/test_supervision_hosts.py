@@ -19,10 +19,10 @@ from jobs.scheduling.placement import Placement, Share
 from tests.integration.jobs import given
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
-from worker.attempt.launcher import SupervisorOrder
+from worker.attempt.launcher import SupervisorTask
 from worker.attempt.members import Members
 from worker.attempt.paths import paths_of
-from worker.attempt.processes import marked
+from worker.attempt.processes import pids_with_mark
 from worker.attempt.supervision import Supervision
 
 
@@ -32,7 +32,7 @@ class OtherHosts(Members):
     def __init__(self, *, spared: Sequence[int], lost_at: float | None = None) -> None:
         self._spared = spared
         self._lost_at = lost_at
-        self.got: list[str | int] = []
+        self.requests: list[str | int] = []
         self.extended: list[float] = []
 
     @property
@@ -45,21 +45,21 @@ class OtherHosts(Members):
     def extend(self, seconds: float) -> None:
         self.extended.append(seconds)
 
-    def lost(self) -> str | None:
+    def why_lost(self) -> str | None:
         is_lost = self._lost_at is not None and time.monotonic() > self._lost_at
         return "host hc: the connection broke" if is_lost else None
 
     def ask_to_stop(self) -> None:
-        self.got.append("file")
+        self.requests.append("file")
 
     def signal(self, number: int) -> None:
-        self.got.append(number)
+        self.requests.append(number)
 
     def are_gone(self) -> bool:
-        return bool(self.got)
+        return bool(self.requests)
 
-    def clean(self) -> Sequence[str]:
-        return ["hb"] if self.got else []
+    def clean_hosts(self) -> Sequence[str]:
+        return ["hb"] if self.requests else []
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def supervised(
     spared = [child.pid for child in psutil.Process().children()]
     mark = mark_of(lease.job_id, lease.number)
     launcher = start("exec sleep 60", HORA_ATTEMPT=mark)
-    until(lambda: marked(mark))
+    until(lambda: pids_with_mark(mark))
     lost_at = None if lost_after_s is None else time.monotonic() + lost_after_s
     members = OtherHosts(spared=spared, lost_at=lost_at)
-    order = SupervisorOrder(
+    task = SupervisorTask(
         lease.attempt_id, lease.token, lease.job_id, lease.number, argv=[], environment={}, launcher_log=""
     )
-    Supervision(order, launcher, members, sessions, config).run()
+    Supervision(task, launcher, members, sessions, config).run()
     assert launcher.poll() is not None
     return members
 
@@ -125,6 +125,6 @@ def test_every_host_is_asked_and_slots_are_given_back_where_it_is_known_that_not
     with sessions.begin() as session:
         store.request_cancel(session, lease.job_id)
     members = supervised(start, sessions, config, lease)
-    assert members.got == ["file", signal.SIGTERM]
+    assert members.requests == ["file", signal.SIGTERM]
     assert given.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
     assert holders(sessions) == [None, None, lease.attempt_id]  # the agent of `hc` looks for itself

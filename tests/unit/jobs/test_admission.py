@@ -9,7 +9,7 @@ from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, wei
 from jobs.model.catalog import DATASETS, MODELS
 from jobs.model.spec import FieldProblem, Spec, spec_from
 from trainer.data.location import locate
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 SITE = SitePolicy(data_roots=["/data", "s3://bucket/sets"], models=["acme.nets:wide"])
 

@@ -8,7 +8,7 @@ from jobs.model.catalog import DATASETS, dataset_of, sizes_of
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import DatasetSpec, Spec, spec_from
 from trainer.data import synthetic
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 def spec_of(**dataset: Any) -> Spec:

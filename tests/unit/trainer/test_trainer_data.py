@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from jobs.model.catalog import DATASETS
 from tests.datasets import open_dataset, spec_of, train_batches
 from trainer.data import registered
+from trainer.data.interfaces import Part
 from trainer.data.opening import Dataset, check_damage
-from trainer.data.parts import Part
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 def samples_of(part: Part | None) -> NDArray[np.uint8]:

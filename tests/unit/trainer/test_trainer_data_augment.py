@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tests.datasets import open_dataset, plan_of, spec_of, train_batches
 from trainer.data.augment import augmented, check_augment
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.parts import Batch, Draw
-from trainer.exits import BadData
+from trainer.data.interfaces import Batch, SampleSchedule
+from trainer.errors import BadData
 
 ALL = ["flip_horizontal", "flip_vertical", "rotate_90", "rotate_180", "rotate_270"]
 CORNER = np.array([[1, 2], [3, 4]])  # of a 2x2 image; each variant puts other values into its corners
@@ -42,9 +42,9 @@ def trained(
     first: int = 0,
     epoch: int = 1,
 ) -> list[NDArray[Any]]:
-    draw = Draw(samples=64, rank=rank, ranks=ranks, per_rank=per_rank, steps=4, seed=7)
+    schedule = SampleSchedule(samples=64, rank=rank, ranks=ranks, per_rank=per_rank, steps=4, seed=7)
     part = IndexedPart(ArrayReader(images(64)), np.arange(64, dtype=np.int32), np.arange(64))
-    batches = augmented(part.train(draw, epoch=epoch, first=first), names, draw, epoch=epoch, first=first)
+    batches = augmented(part.train(schedule, epoch=epoch, first=first), names, schedule, epoch=epoch, first=first)
     taken = list(islice(batches, steps))
     for batch in taken:  # whatever was done to an image, its label stays
         assert (batch.features[:, 0, 0, 0] // 10 == batch.labels).all()
@@ -92,17 +92,17 @@ def test_a_run_that_was_left_at_the_end_of_an_epoch_goes_on_with_the_next() -> N
 
 
 def test_what_is_chosen_follows_the_epoch() -> None:
-    draw = Draw(samples=64, rank=0, ranks=1, per_rank=64, steps=1, seed=7)
+    schedule = SampleSchedule(samples=64, rank=0, ranks=1, per_rank=64, steps=1, seed=7)
     part = IndexedPart(ArrayReader(images(64)), np.arange(64, dtype=np.int32), np.arange(64))
-    one, two = islice(augmented(part.train(draw, epoch=1, first=0), ALL, draw, epoch=1, first=0), 2)
+    one, two = islice(augmented(part.train(schedule, epoch=1, first=0), ALL, schedule, epoch=1, first=0), 2)
     assert (one.features[np.argsort(one.labels)] != two.features[np.argsort(two.labels)]).any()
 
 
 def test_what_a_reader_hands_out_stays_as_it_is() -> None:
     kept = images(64)
     kept.flags.writeable = False  # as the pixels of decoded files are
-    draw = Draw(samples=64, rank=0, ranks=1, per_rank=64, steps=1, seed=7)
-    (batch,) = augmented(iter([Batch(kept, np.arange(64, dtype=np.int32))]), ALL, draw, epoch=1, first=0)
+    schedule = SampleSchedule(samples=64, rank=0, ranks=1, per_rank=64, steps=1, seed=7)
+    (batch,) = augmented(iter([Batch(kept, np.arange(64, dtype=np.int32))]), ALL, schedule, epoch=1, first=0)
     assert (batch.features != kept).any()
 
 

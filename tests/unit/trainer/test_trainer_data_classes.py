@@ -3,8 +3,8 @@
 import pytest
 
 from trainer.data.classes import check_labels, class_names
-from trainer.data.parts import Survey
-from trainer.exits import BadData
+from trainer.data.interfaces import Survey
+from trainer.errors import BadData
 
 
 def survey_of(*labels: str | int) -> Survey:

@@ -16,7 +16,7 @@ from tests.pictures import HEIGHT, READABLE, UNREADABLE, WIDTH, encoded, numbere
 from tests.waiting import until
 from trainer.data.images.decode import Sources, decoded, shape_of
 from trainer.data.images.headers import Damaged, check
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 def pixels_of(contents: list[bytes], shape: tuple[int, int, int], **options: Any) -> NDArray[np.uint8]:

@@ -15,9 +15,9 @@ from tests.datasets import open_dataset, spec_of, train_batches
 from trainer.data.images.decoded import DecodedPart, decoded
 from trainer.data.images.resize import resized
 from trainer.data.indexed import ArrayReader, IndexedPart
+from trainer.data.interfaces import Batch, Features, Host, Indices, Part, SampleSchedule
 from trainer.data.opening import Dataset
-from trainer.data.parts import Batch, Draw, Features, Host, Indices, Part
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 SYNTHETIC = {"source": "synthetic:samples=300,classes=3,shape=8x8x1"}
 
@@ -60,15 +60,18 @@ def same(one: list[Any], two: list[Any]) -> bool:
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 def test_every_sample_is_read_once_by_all_ranks_of_a_host(tmp_path: Path, ranks: int, dtype: Any) -> None:
     part, times = counting(103, dtype=dtype)
-    draw = Draw(samples=103, rank=0, ranks=1, per_rank=10, steps=11, seed=1)
-    expected = list(islice(part.train(draw, epoch=1, first=0), 30)), list(part.evaluate(rank=0, ranks=1, per_rank=10))
+    schedule = SampleSchedule(samples=103, rank=0, ranks=1, per_rank=10, steps=11, seed=1)
+    expected = (
+        list(islice(part.train(schedule, epoch=1, first=0), 30)),
+        list(part.evaluate(rank=0, ranks=1, per_rank=10)),
+    )
     times[:] = 0
     shares = [decoded_part(part, tmp_path, dtype=dtype) for _ in range(ranks)]
     for rank, share in reversed(list(enumerate(shares))):
         share.fill(local_rank=rank, local_ranks=ranks)
     assert (times == 1).all()
     for share in shares:
-        assert same(list(islice(share.train(draw, epoch=1, first=0), 30)), expected[0])
+        assert same(list(islice(share.train(schedule, epoch=1, first=0), 30)), expected[0])
         assert same(list(share.evaluate(rank=0, ranks=1, per_rank=10)), expected[1])
         assert len(next(share.rows(3, 10)).labels) == 7
     assert (times == 1).all()
@@ -80,9 +83,10 @@ def test_what_a_fraction_leaves_out_is_not_read(tmp_path: Path) -> None:
     share.fill(local_rank=0, local_ranks=1)
     assert times.sum() == 25
     assert len(share) == 100
-    draw = Draw(samples=25, rank=0, ranks=1, per_rank=5, steps=5, seed=1)
+    schedule = SampleSchedule(samples=25, rank=0, ranks=1, per_rank=5, steps=5, seed=1)
     assert same(
-        list(islice(share.train(draw, epoch=1, first=0), 5)), list(islice(part.train(draw, epoch=1, first=0), 5))
+        list(islice(share.train(schedule, epoch=1, first=0), 5)),
+        list(islice(part.train(schedule, epoch=1, first=0), 5)),
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.datasets import one_of_each, open_dataset
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 @pytest.fixture
@@ -115,13 +115,13 @@ def test_hidden_files_are_not_looked_at(root: Path) -> None:
     ],
 )
 def test_another_format_than_is_asked_for(root: Path, source: str, asked: str, found: str) -> None:
-    with pytest.raises(BadData, match=f"dataset.format: {asked} is asked for, and '{source}' is {found}"):
+    with pytest.raises(BadData, match=f"dataset.format: {asked} was given, but '{source}' is {found}"):
         open_dataset({"source": source, "format": asked}, root, data_roots=[str(root)])
 
 
 @pytest.mark.parametrize("source", ["a.npz", "digits"])
 def test_synthetic_data_is_asked_for_by_its_name(root: Path, source: str) -> None:
-    with pytest.raises(BadData, match=r"dataset\.(source: 'a.npz' is no synthetic data|format: synthetic is asked)"):
+    with pytest.raises(BadData, match=r"dataset\.(source: 'a.npz' is no synthetic data|format: synthetic was given)"):
         open_dataset({"source": source, "format": "synthetic"}, root, data_roots=[str(root)])
 
 

@@ -15,7 +15,7 @@ from tests.datasets import open_dataset
 from trainer.data.idx import is_idx, read_idx
 from trainer.data.location import Location
 from trainer.data.opening import Dataset
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 IMAGES = (10 * np.arange(20)[:, None, None] + np.arange(16).reshape(4, 4)).astype(np.uint8)
 LABELS = (np.arange(20) % 3).astype(np.uint8)

@@ -15,10 +15,10 @@ from PIL import Image
 from tests.datasets import open_dataset, plan_of, spec_of
 from tests.pictures import READABLE, UNREADABLE, encoded, photo
 from trainer.data.images.source import collections
+from trainer.data.interfaces import Host, merged
 from trainer.data.location import locate
-from trainer.data.opening import Dataset, find
-from trainer.data.parts import Host, merged
-from trainer.exits import BadData
+from trainer.data.opening import Dataset, open_source
+from trainer.errors import BadData
 
 SIZE = 6
 
@@ -223,7 +223,7 @@ def test_two_ranks_see_together_what_one_sees(chips: Path) -> None:
     spec, host = spec_of("chips").dataset, host_of(chips)
 
     def surveyed(ranks: int) -> tuple[dict[str, Any], set[int]]:
-        found = find(spec, seed=1, host=host).collections["train"]
+        found = open_source(spec, seed=1, host=host).collections["train"]
         survey = merged([found.survey(rank=rank, ranks=ranks).to_json() for rank in range(ranks)])
         told = survey.to_json()
         details = told.pop("details")
@@ -236,12 +236,12 @@ def test_two_ranks_see_together_what_one_sees(chips: Path) -> None:
 
 def test_hosts_that_see_other_files_are_told(chips: Path) -> None:
     spec, host = spec_of("chips").dataset, host_of(chips)
-    before = find(spec, seed=1, host=host)
+    before = open_source(spec, seed=1, host=host)
     write(chips / "good" / "new.png", plain(1))
-    surveys = [before.survey(rank=0, ranks=2), find(spec, seed=1, host=host).survey(rank=1, ranks=2)]
-    before.open(surveys)
+    surveys = [before.survey(rank=0, ranks=2), open_source(spec, seed=1, host=host).survey(rank=1, ranks=2)]
+    before.to_dataset(surveys)
     with pytest.raises(BadData, match="chips: this host sees other files than the one of rank 0"):
-        find(spec, seed=1, host=host).open(surveys)
+        open_source(spec, seed=1, host=host).to_dataset(surveys)
 
 
 def greys(dataset: Dataset, *, rank: int, ranks: int, first: int = 0) -> Iterator[list[tuple[int, int]]]:

@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from trainer.data.location import locate
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.parts import Draw, Indices, Selection
+from trainer.data.interfaces import Indices, SampleSchedule, Selection
 from trainer.data.shuffling import global_batches, rank_batches, selected
 
 draws = st.builds(
-    Draw,
+    SampleSchedule,
     samples=st.integers(1, 100),
     rank=st.just(0),
     ranks=st.integers(1, 4),
@@ -26,13 +26,13 @@ draws = st.builds(
 few = settings(max_examples=60)
 
 
-def seen(draw: Draw, steps: int, *, epoch: int = 1, first: int = 0) -> list[list[int]]:
+def seen(schedule: SampleSchedule, steps: int, *, epoch: int = 1, first: int = 0) -> list[list[int]]:
     """The samples of each of a rank's next steps."""
-    return [batch.tolist() for batch in islice(rank_batches(draw, epoch=epoch, first=first), steps)]
+    return [batch.tolist() for batch in islice(rank_batches(schedule, epoch=epoch, first=first), steps)]
 
 
-def of_ranks(draw: Draw) -> list[Draw]:
-    return [replace(draw, rank=rank) for rank in range(draw.ranks)]
+def of_ranks(schedule: SampleSchedule) -> list[SampleSchedule]:
+    return [replace(schedule, rank=rank) for rank in range(schedule.ranks)]
 
 
 def flat(batches: Sequence[Sequence[int]]) -> list[int]:
@@ -40,56 +40,56 @@ def flat(batches: Sequence[Sequence[int]]) -> list[int]:
 
 
 @few
-@given(draw=draws, epoch=st.integers(1, 5))
-def test_n_ranks_see_together_what_one_rank_sees(draw: Draw, epoch: int) -> None:
-    draw = replace(draw, sharding="shard")
-    alone = replace(draw, ranks=1, per_rank=draw.global_batch)
-    together = [seen(own, 2 * draw.steps, epoch=epoch) for own in of_ranks(draw)]
-    assert [flat(step) for step in zip(*together, strict=True)] == seen(alone, 2 * draw.steps, epoch=epoch)
+@given(schedule=draws, epoch=st.integers(1, 5))
+def test_n_ranks_see_together_what_one_rank_sees(schedule: SampleSchedule, epoch: int) -> None:
+    schedule = replace(schedule, sharding="shard")
+    alone = replace(schedule, ranks=1, per_rank=schedule.global_batch)
+    together = [seen(own, 2 * schedule.steps, epoch=epoch) for own in of_ranks(schedule)]
+    assert [flat(step) for step in zip(*together, strict=True)] == seen(alone, 2 * schedule.steps, epoch=epoch)
 
 
 @few
-@given(draw=draws)
-def test_every_rank_makes_equal_steps(draw: Draw) -> None:
-    sizes = {len(batch) for own in of_ranks(draw) for batch in seen(own, 3 * draw.steps)}
-    assert sizes == {draw.per_rank}
+@given(schedule=draws)
+def test_every_rank_makes_equal_steps(schedule: SampleSchedule) -> None:
+    sizes = {len(batch) for own in of_ranks(schedule) for batch in seen(own, 3 * schedule.steps)}
+    assert sizes == {schedule.per_rank}
 
 
 @few
-@given(draw=draws, passes=st.integers(1, 3))
-def test_a_pass_has_every_sample_once(draw: Draw, passes: int) -> None:
+@given(schedule=draws, passes=st.integers(1, 3))
+def test_a_pass_has_every_sample_once(schedule: SampleSchedule, passes: int) -> None:
     """Over all ranks where they share an order, and over one where each has its own."""
-    step = draw.global_batch if draw.sharding == "shard" else draw.per_rank
-    draw = replace(draw, steps=-(-draw.samples * passes // step))
-    ranks = [seen(own, draw.steps) for own in of_ranks(draw)]
-    orders = [[flat(batches) for batches in zip(*ranks, strict=True)]] if draw.sharding == "shard" else ranks
+    step = schedule.global_batch if schedule.sharding == "shard" else schedule.per_rank
+    schedule = replace(schedule, steps=-(-schedule.samples * passes // step))
+    ranks = [seen(own, schedule.steps) for own in of_ranks(schedule)]
+    orders = [[flat(batches) for batches in zip(*ranks, strict=True)]] if schedule.sharding == "shard" else ranks
     for order in orders:
         samples = flat(order)
-        for start in range(0, draw.samples * passes, draw.samples):
-            assert sorted(samples[start : start + draw.samples]) == list(range(draw.samples))
+        for start in range(0, schedule.samples * passes, schedule.samples):
+            assert sorted(samples[start : start + schedule.samples]) == list(range(schedule.samples))
 
 
 @few
-@given(draw=draws, epoch=st.integers(1, 3), gone=st.integers(0, 30))
-def test_a_run_goes_on_where_it_was_left(draw: Draw, epoch: int, gone: int) -> None:
-    epochs, first = divmod(gone, draw.steps)
-    whole = seen(draw, gone + 5, epoch=epoch)
-    assert seen(draw, 5, epoch=epoch + epochs, first=first) == whole[gone:]
+@given(schedule=draws, epoch=st.integers(1, 3), gone=st.integers(0, 30))
+def test_a_run_goes_on_where_it_was_left(schedule: SampleSchedule, epoch: int, gone: int) -> None:
+    epochs, first = divmod(gone, schedule.steps)
+    whole = seen(schedule, gone + 5, epoch=epoch)
+    assert seen(schedule, 5, epoch=epoch + epochs, first=first) == whole[gone:]
 
 
 def test_a_run_that_was_left_at_the_end_of_an_epoch_goes_on_with_the_next() -> None:
-    draw = Draw(samples=10, rank=0, ranks=1, per_rank=2, steps=4, seed=1)
-    assert seen(draw, 3, epoch=1, first=4) == seen(draw, 3, epoch=2)
+    schedule = SampleSchedule(samples=10, rank=0, ranks=1, per_rank=2, steps=4, seed=1)
+    assert seen(schedule, 3, epoch=1, first=4) == seen(schedule, 3, epoch=2)
 
 
 @few
-@given(draw=draws)
-def test_with_steps_each_rank_has_an_order_of_its_own(draw: Draw) -> None:
-    assume(draw.ranks > 1 and draw.samples > 30)
-    draw = replace(draw, sharding="steps", steps=-(-draw.samples // draw.per_rank))
-    orders = [flat(seen(own, draw.steps))[: draw.samples] for own in of_ranks(draw)]
-    assert len({tuple(order) for order in orders}) == draw.ranks
-    assert all(sorted(order) == list(range(draw.samples)) for order in orders)
+@given(schedule=draws)
+def test_with_steps_each_rank_has_an_order_of_its_own(schedule: SampleSchedule) -> None:
+    assume(schedule.ranks > 1 and schedule.samples > 30)
+    schedule = replace(schedule, sharding="steps", steps=-(-schedule.samples // schedule.per_rank))
+    orders = [flat(seen(own, schedule.steps))[: schedule.samples] for own in of_ranks(schedule)]
+    assert len({tuple(order) for order in orders}) == schedule.ranks
+    assert all(sorted(order) == list(range(schedule.samples)) for order in orders)
 
 
 def test_passes_follow_each_other_without_a_gap_each_in_an_order_of_its_own() -> None:
@@ -157,7 +157,7 @@ def test_rows_are_the_samples_between_two_positions(indices: list[int], bounds: 
 
 
 def test_training_draws_from_the_first_samples_of_a_part() -> None:
-    draw = Draw(samples=10, rank=0, ranks=1, per_rank=5, steps=2, seed=3)
+    schedule = SampleSchedule(samples=10, rank=0, ranks=1, per_rank=5, steps=2, seed=3)
     part = part_of(np.arange(40)[::-1].copy())
-    labels = {label for batch in islice(part.train(draw, epoch=1, first=0), 2) for label in batch.labels.tolist()}
+    labels = {label for batch in islice(part.train(schedule, epoch=1, first=0), 2) for label in batch.labels.tolist()}
     assert labels == set(range(30, 40))

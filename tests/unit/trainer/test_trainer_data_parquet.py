@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.tables import collections, numbered, part, seen, surveyed, write
+from trainer.data.interfaces import SampleSchedule, Selection, Survey, Target
 from trainer.data.parquet import survey as parquet_survey
-from trainer.data.parts import Draw, Selection, Survey, Target
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 def train_survey(source: str, root: Path, *, ranks: int = 1, **fields: Any) -> Survey:
@@ -208,7 +208,7 @@ def test_a_row_group_that_is_damaged(tmp_path: Path) -> None:
         list(opened.evaluate(rank=0, ranks=1, per_rank=10))
     with (
         pytest.raises(BadData, match=r"row group 1 of a.parquet cannot be read: "),
-        closing(opened.train(Draw(2000, 0, 1, 10, 200, 1), epoch=1, first=0)) as batches,
+        closing(opened.train(SampleSchedule(2000, 0, 1, 10, 200, 1), epoch=1, first=0)) as batches,
     ):
         next(batches)
 

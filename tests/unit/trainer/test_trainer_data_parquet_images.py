@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tests.pictures import UNREADABLE, encoded, photo
 from tests.tables import collections, part, surveyed, write
-from trainer.data.parts import Draw
-from trainer.exits import BadData
+from trainer.data.interfaces import SampleSchedule
+from trainer.errors import BadData
 
 SIZE = (6, 8)
 
@@ -51,7 +51,9 @@ def table(contents: list[bytes], *, column: str = "binary", **more: Any) -> pa.T
 def trained(root: Path, source: str, samples: int, per_rank: int, **fields: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """The pixels and labels of an epoch."""
     opened = part(source, root, **fields)
-    with closing(opened.train(Draw(samples, 0, 1, per_rank, samples // per_rank, 1), epoch=1, first=0)) as batches:
+    with closing(
+        opened.train(SampleSchedule(samples, 0, 1, per_rank, samples // per_rank, 1), epoch=1, first=0)
+    ) as batches:
         taken = list(islice(batches, samples // per_rank))
     return np.concatenate([batch.features for batch in taken]), np.concatenate([batch.labels for batch in taken])
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainer.data.interfaces import Indices, SampleSchedule, Selection
 from trainer.data.parquet.shuffling import Piece, Spread, Stretch, mixes, pass_of
-from trainer.data.parts import Draw, Indices, Selection
 
 groups_of = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 
@@ -65,8 +65,8 @@ def test_a_pass_gives_every_row_to_one_rank(groups: list[int], ranks: int, seed:
     seen: Counter[int] = Counter()
     sizes = []
     for rank in range(ranks):
-        draw = Draw(len(stretch), rank, ranks, per_rank=1, steps=1, seed=seed)
-        one = pass_of(stretch, draw, epoch=3, number=1)
+        schedule = SampleSchedule(len(stretch), rank, ranks, per_rank=1, steps=1, seed=seed)
+        one = pass_of(stretch, schedule, epoch=3, number=1)
         rows = [bases[piece.group] + np.flatnonzero(one.mask(piece)) for piece in one.pieces()]
         seen.update(int(row) for of_piece in rows for row in of_piece)
         sizes.append(sum(map(len, rows)))
@@ -74,22 +74,22 @@ def test_a_pass_gives_every_row_to_one_rank(groups: list[int], ranks: int, seed:
     assert max(sizes) - min(sizes) <= 1
 
 
-def order_of(draw: Draw, *, epoch: int, number: int, groups: Indices) -> list[Piece]:
+def order_of(schedule: SampleSchedule, *, epoch: int, number: int, groups: Indices) -> list[Piece]:
     spread = Spread(groups, 0)
-    return pass_of(Stretch(spread, 0, len(spread)), draw, epoch=epoch, number=number).pieces()
+    return pass_of(Stretch(spread, 0, len(spread)), schedule, epoch=epoch, number=number).pieces()
 
 
 def test_the_order_of_row_groups_follows_seed_epoch_and_pass_and_with_steps_the_rank() -> None:
     groups = np.full(20, 10)
-    alone = Draw(200, 0, 1, 1, 1, seed=1)
+    alone = SampleSchedule(200, 0, 1, 1, 1, seed=1)
     orders = [
-        order_of(Draw(200, 0, 1, 1, 1, seed=seed), epoch=epoch, number=number, groups=groups)
+        order_of(SampleSchedule(200, 0, 1, 1, 1, seed=seed), epoch=epoch, number=number, groups=groups)
         for seed in (1, 2)
         for epoch in (1, 2)
         for number in (0, 1)
     ]
     orders += [
-        order_of(Draw(200, rank, 2, 1, 1, seed=1, sharding="steps"), epoch=1, number=0, groups=groups)
+        order_of(SampleSchedule(200, rank, 2, 1, 1, seed=1, sharding="steps"), epoch=1, number=0, groups=groups)
         for rank in (0, 1)
     ]
     assert all(sum(piece.rows for piece in order) == 200 for order in orders)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.tables import numbered, part, write
+from trainer.data.interfaces import SampleSchedule, Selection
 from trainer.data.parquet import part as parquet_part
 from trainer.data.parquet import windows
 from trainer.data.parquet.part import ParquetPart
-from trainer.data.parts import Draw, Selection
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 UNEVEN = (17, 1000, 3, 2500)
 
@@ -43,19 +43,21 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "WINDOW_BYTES", 600 * 8)
 
 
-def draw(samples: int, *, rank: int = 0, ranks: int = 1, per_rank: int = 4, steps: int = 0, **more: object) -> Draw:
+def schedule(
+    samples: int, *, rank: int = 0, ranks: int = 1, per_rank: int = 4, steps: int = 0, **more: object
+) -> SampleSchedule:
     """By default an epoch of one pass."""
     steps = steps or samples // (per_rank * ranks)
-    return Draw(samples, rank, ranks, per_rank, steps, **({"seed": 7} | more))  # type: ignore[arg-type]
+    return SampleSchedule(samples, rank, ranks, per_rank, steps, **({"seed": 7} | more))  # type: ignore[arg-type]
 
 
 def ids(
-    part: ParquetPart, draw: Draw, *, epoch: int = 1, first: int = 0, steps: int | None = None
+    part: ParquetPart, schedule: SampleSchedule, *, epoch: int = 1, first: int = 0, steps: int | None = None
 ) -> NDArray[np.int64]:
     """(step, sample): the numbers of the rows in the next steps, by default to the end of the epoch."""
-    with closing(part.train(draw, epoch=epoch, first=first)) as batches:
-        taken = list(islice(batches, draw.steps - first if steps is None else steps))
-    return np.array([batch.features[:, 0] for batch in taken], np.int64).reshape(-1, draw.per_rank)
+    with closing(part.train(schedule, epoch=epoch, first=first)) as batches:
+        taken = list(islice(batches, schedule.steps - first if steps is None else steps))
+    return np.array([batch.features[:, 0] for batch in taken], np.int64).reshape(-1, schedule.per_rank)
 
 
 def evaluated(part: ParquetPart, *, ranks: int, per_rank: int) -> tuple[list[int], set[int]]:
@@ -76,7 +78,7 @@ def evaluated(part: ParquetPart, *, ranks: int, per_rank: int) -> tuple[list[int
 def test_every_row_is_seen_once_an_epoch(root: Path, source: str, ranks: int) -> None:
     rows, per_rank = sum(UNEVEN), 4
     opened = part(source, root)
-    seen = np.concatenate([ids(opened, draw(rows, rank=rank, ranks=ranks)) for rank in range(ranks)]).ravel()
+    seen = np.concatenate([ids(opened, schedule(rows, rank=rank, ranks=ranks)) for rank in range(ranks)]).ravel()
     assert len(seen) == rows // (per_rank * ranks) * per_rank * ranks
     assert max(Counter(seen.tolist()).values()) == 1
 
@@ -85,20 +87,20 @@ def test_every_row_is_seen_once_an_epoch(root: Path, source: str, ranks: int) ->
 @pytest.mark.parametrize("ranks", [1, 7])
 def test_every_row_of_row_groups_in_slices_is_seen_once_an_epoch(root: Path, ranks: int) -> None:
     opened = part("uneven.parquet", root)
-    seen = np.concatenate([ids(opened, draw(3520, rank=rank, ranks=ranks, per_rank=1)) for rank in range(ranks)])
+    seen = np.concatenate([ids(opened, schedule(3520, rank=rank, ranks=ranks, per_rank=1)) for rank in range(ranks)])
     assert len(seen) == 3520 // ranks * ranks
     assert len(np.unique(seen)) == len(seen)
 
 
 def test_more_ranks_than_row_groups(root: Path) -> None:
     opened = part("sorted.parquet", root)
-    seen = np.concatenate([ids(opened, draw(4000, rank=rank, ranks=5, per_rank=8)) for rank in range(5)]).ravel()
+    seen = np.concatenate([ids(opened, schedule(4000, rank=rank, ranks=5, per_rank=8)) for rank in range(5)]).ravel()
     assert sorted(seen) == list(range(4000))
 
 
 def test_a_rank_sees_other_rows_of_a_row_group_in_every_epoch(root: Path) -> None:
     opened = part("sorted.parquet", root)
-    first, second = (np.unique(ids(opened, draw(4000, ranks=2), epoch=epoch)) for epoch in (1, 2))
+    first, second = (np.unique(ids(opened, schedule(4000, ranks=2), epoch=epoch)) for epoch in (1, 2))
     assert 800 < len(np.intersect1d(first, second)) < 1200  # of 2000
 
 
@@ -109,7 +111,7 @@ def test_no_more_files_are_open_than_are_read(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, limits[1]))
     try:
-        assert sorted(ids(opened, draw(300)).ravel()) == list(range(300))
+        assert sorted(ids(opened, schedule(300)).ravel()) == list(range(300))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
@@ -146,7 +148,7 @@ def test_an_epoch_goes_on_where_it_was_left(
         patch.setattr(windows, "WINDOW_BYTES", window_rows * 8)
         opened = part("a.parquet", root)
         for rank in range(ranks):
-            mine = draw(samples, rank=rank, ranks=ranks, per_rank=per_rank, steps=steps, **more)
+            mine = schedule(samples, rank=rank, ranks=ranks, per_rank=per_rank, steps=steps, **more)
             whole = ids(opened, mine, epoch=epoch, steps=steps + 3)
             rest = ids(opened, mine, epoch=epoch, first=first, steps=steps + 3 - first)
             assert (whole[first:] == rest).all()
@@ -154,21 +156,21 @@ def test_an_epoch_goes_on_where_it_was_left(
 
 
 def test_passes_follow_each_other_in_a_long_epoch(root: Path) -> None:
-    seen = ids(part("uneven.parquet", root), draw(3520, per_rank=32, steps=220)).ravel()
+    seen = ids(part("uneven.parquet", root), schedule(3520, per_rank=32, steps=220)).ravel()
     assert sorted(seen[:3520]) == sorted(seen[3520:]) == list(range(3520))
     assert (seen[:3520] != seen[3520:]).any()
 
 
 def test_a_fraction_is_part_of_a_larger_one_and_none_of_the_rest_is_seen(root: Path) -> None:
     opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
-    small, large = (set(ids(opened, draw(samples, per_rank=1)).ravel().tolist()) for samples in (300, 1500))
+    small, large = (set(ids(opened, schedule(samples, per_rank=1)).ravel().tolist()) for samples in (300, 1500))
     assert (len(small), len(large)) == (300, 1500)
     assert small < large
 
 
 def test_with_steps_each_rank_draws_from_all_rows(root: Path) -> None:
     opened = part("sorted.parquet", root)
-    seen = [ids(opened, draw(4000, rank=rank, ranks=2, per_rank=20, sharding="steps")).ravel() for rank in (0, 1)]
+    seen = [ids(opened, schedule(4000, rank=rank, ranks=2, per_rank=20, sharding="steps")).ravel() for rank in (0, 1)]
     assert all(len(np.unique(of_rank)) == 2000 for of_rank in seen)
     assert 800 < len(np.intersect1d(*seen)) < 1200
 
@@ -216,12 +218,12 @@ def test_positions_are_those_of_which_a_fraction_takes_the_first(root: Path) -> 
 
     assert at(0, 700) | at(700, 3168) == at(0, 3168)
     assert len(at(0, 700)) == 700
-    assert at(0, 700) == set(ids(opened, draw(700, per_rank=1)).ravel().tolist())
+    assert at(0, 700) == set(ids(opened, schedule(700, per_rank=1)).ravel().tolist())
 
 
 def test_rows_keep_their_labels(root: Path) -> None:
     opened = part("two", root)
-    with closing(opened.train(draw(3520, per_rank=64), epoch=1, first=0)) as batches:
+    with closing(opened.train(schedule(3520, per_rank=64), epoch=1, first=0)) as batches:
         for batch in islice(batches, 55):
             assert (batch.features[:, 1] == batch.labels).all()
             assert (batch.features[:, 0].astype(int) * 4 // 3520 == batch.labels).all()
@@ -231,19 +233,19 @@ def test_rows_keep_their_labels(root: Path) -> None:
 def test_values_of_rows_that_are_not_used_do_not_matter(tmp_path: Path, samples: int) -> None:
     table = numbered(4000)
     opened = part("t.parquet", write(tmp_path / "t.parquet", table, [4000]).parent)
-    used = ids(opened, draw(samples))
+    used = ids(opened, schedule(samples))
     values = np.full(4000, np.nan, np.float32)
     values[used.ravel()] = 0
     write(tmp_path / "t.parquet", table.set_column(1, "x", pa.array(values)), [4000])
-    assert (ids(opened, draw(samples)) == used).all()
+    assert (ids(opened, schedule(samples)) == used).all()
     values[used[0, 0]] = np.inf
     write(tmp_path / "t.parquet", table.set_column(1, "x", pa.array(values)), [4000])
     with pytest.raises(BadData, match="'x' has values that are NaN"):
-        ids(opened, draw(samples))
+        ids(opened, schedule(samples))
 
 
 def classes_of(part: ParquetPart, samples: int) -> Iterator[NDArray[np.int64]]:
-    with closing(part.train(draw(samples, per_rank=40), epoch=1, first=0)) as batches:
+    with closing(part.train(schedule(samples, per_rank=40), epoch=1, first=0)) as batches:
         for batch in islice(batches, samples // 40):
             yield np.bincount(batch.labels, minlength=4)
 
@@ -263,5 +265,5 @@ def test_large_row_groups_that_are_sorted_by_label_come_out_mixed(root: Path) ->
 
 @pytest.mark.usefixtures("small_windows")
 def test_a_row_group_that_cannot_be_mixed_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ids(part("sorted.parquet", root), draw(4000), steps=1)
+    ids(part("sorted.parquet", root), schedule(4000), steps=1)
     assert "row group 0 of sorted.parquet takes 0 MB in memory: rows are mixed with those" in capsys.readouterr().out

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.datasets import open_dataset
+from trainer.data.interfaces import Part
 from trainer.data.opening import Dataset
-from trainer.data.parts import Part
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 
 def opened(source: str, scratch: Path, *, seed: int = 42) -> Dataset:

@@ -8,8 +8,8 @@ import pytest
 
 from jobs.model.catalog import MODELS
 from tests.networks import SMALL, equal, facts, images, spec, values
-from trainer.data.parts import Facts, Normalization
-from trainer.exits import BadData
+from trainer.data.interfaces import Facts, Normalization
+from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
 from trainer.models.zoo import NETWORKS
 

@@ -10,8 +10,8 @@ import pytest
 
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import spec_from
-from trainer.data.parts import Facts
-from trainer.exits import BadData
+from trainer.data.interfaces import Facts
+from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
 
 MODULE = """

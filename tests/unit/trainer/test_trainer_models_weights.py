@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.weights import all_equal, facts, launch, spec, started, values
-from trainer.exits import BadData
+from trainer.errors import BadData
 from trainer.models import build_model, load_initial_weights
 
 

@@ -7,9 +7,9 @@ import pytest
 from jobs.model.catalog import sizes_of
 from jobs.model.plan import DatasetSizes, Plan, resolve_plan
 from jobs.model.spec import spec_from
-from trainer.data.opening import find
-from trainer.data.parts import Host
-from trainer.exits import BadData
+from trainer.data.interfaces import Host
+from trainer.data.opening import open_source
+from trainer.errors import BadData
 from trainer.plan import learning_rate_of, settle_plan
 
 SIZES = DatasetSizes(train=1000, validation=100, test=50)
@@ -22,8 +22,8 @@ def plan(**fields: object) -> Plan:
 
 def test_it_is_the_plan_that_was_shown_at_submission(tmp_path: Path) -> None:
     spec = spec_from({"dataset": "digits", "gpus": 2, "batch_size": 64})
-    found = find(spec.dataset, seed=spec.seed, host=Host([], tmp_path, tmp_path, threads=1))
-    opened = found.open([found.survey(rank=0, ranks=1)])
+    source = open_source(spec.dataset, seed=spec.seed, host=Host([], tmp_path, tmp_path, threads=1))
+    opened = source.to_dataset([source.survey(rank=0, ranks=1)])
     assert settle_plan(spec, opened.facts.sizes, ranks=2) == resolve_plan(spec, sizes_of(spec))
 
 

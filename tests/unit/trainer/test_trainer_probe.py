@@ -19,7 +19,7 @@ from trainer.distributed import Ranks
 from trainer.models import build_model
 from trainer.probe import build, search
 from trainer.probing import measuring, memory
-from trainer.probing.knee import knee_of
+from trainer.probing.knee import find_knee
 from trainer.probing.measuring import Measuring, Timed, averaged, medians, thirds
 from trainer.probing.memory import expected_peak
 from trainer.probing.proposal import EndedBy, findings_of
@@ -29,20 +29,20 @@ RISING = [100.0, 190.0, 350.0, 600.0, 900.0, 950.0, 970.0]  # flat from the fift
 
 
 def test_the_knee_is_where_throughput_is_within_a_tenth_of_the_best() -> None:
-    assert knee_of(RISING) == 4
-    assert knee_of([100, 180, 200, 190, 150]) == 1  # it may fall again
-    assert knee_of([200, 190, 180, 150]) == 0
+    assert find_knee(RISING) == 4
+    assert find_knee([100, 180, 200, 190, 150]) == 1  # it may fall again
+    assert find_knee([200, 190, 180, 150]) == 0
 
 
 @pytest.mark.parametrize("throughputs", [[], [100.0], [100.0, 190.0], [100.0, 190.0, 350.0, 600.0]])
 def test_there_is_no_knee_where_throughput_grows_to_the_end(throughputs: list[float]) -> None:
-    assert knee_of(throughputs) is None
+    assert find_knee(throughputs) is None
 
 
 @pytest.mark.parametrize(("position", "factor"), [*itertools.product(range(len(RISING)), (0.3, 0.7, 1.4, 3.0))])
 def test_one_noisy_point_moves_the_knee_by_no_more_than_one(position: int, factor: float) -> None:
     noisy = [value * (factor if place == position else 1) for place, value in enumerate(RISING)]
-    knee = knee_of(noisy)
+    knee = find_knee(noisy)
     assert knee is not None
     assert abs(knee - 4) <= 1
 
@@ -189,7 +189,7 @@ def searched(opened: Opened, measuring: Measuring) -> tuple[list[tuple[int, bool
 
 
 def test_batches_double_until_the_data_is_over(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(measuring, "_REPORT_EVERY_S", 0.0)
     made_here = made(opened, smallest=20)
     points, ended_by = search(made_here.launch.spec, opened, made_here)
     assert ([point.per_gpu_batch for point in points], ended_by) == ([20, 40, 80], "data")

@@ -9,9 +9,9 @@ from jobs.lifecycle.store import Lease
 from jobs.model.records import Launch
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
-from worker.attempt.launcher import SupervisorOrder, launch_of, rank_environment
+from worker.attempt.launcher import SupervisorTask, launch_of, rank_environment
 from worker.attempt.paths import paths_of
-from worker.attempt.shares import HostShare, Layout, horovodrun_argv, member_order, members_order, on_this_host
+from worker.attempt.shares import HostShare, Layout, horovodrun_argv, member_task, members_launch, on_this_host
 
 SECRETS = {
     "HORA_TOKEN": "t0p", "HORA_DATABASE_URL": "postgresql://u:t0p@h/d", "HORA_BROKER_URL": "redis://:t0p@h",
@@ -52,11 +52,11 @@ def test_a_member_is_told_what_is_its_own_host_s() -> None:
     paths = paths_of(settings.runs_dir, "j", 2)
     launch = launch_of(lease, spec_from({"dataset": "digits", "gpus": 3}), paths, settings, TWO_HOSTS)
     assert (launch.gpus, launch.threads_per_rank, launch.gpu_uuids) == (3, 2, [])
-    order = member_order(launch, TWO_HOSTS.shares[1], paths, mark="j.2")
+    task = member_task(launch, TWO_HOSTS.shares[1], paths, mark="j.2")
     there = "/home/runs/j/attempt-2/members/other"
-    told = Launch.model_validate(order.launch)
-    assert (order.host, order.mark, order.ranks) == ("other", "j.2", [2])
-    assert order.launch_file == "/home/runs/j/attempt-2/launch/10.0.0.2.json"
+    told = Launch.model_validate(task.launch)
+    assert (task.host, task.mark, task.ranks) == ("other", "j.2", [2])
+    assert task.launch_file == "/home/runs/j/attempt-2/launch/10.0.0.2.json"
     assert (told.gpu_uuids, told.threads_per_rank) == (["GPU-7"], 0)
     assert (told.records_dir, told.logs_dir) == (f"{there}/records", f"{there}/logs")
     assert (told.stop_path, told.lease_path) == (f"{there}/stop", f"{there}/lease")
@@ -66,12 +66,12 @@ def test_a_member_is_told_what_is_its_own_host_s() -> None:
 def test_what_a_member_is_started_by_is_quoted_for_a_shell() -> None:
     paths = paths_of(Path("/runs"), "j", 2)
     environment = {"PYTHONPATH": "/a b;touch /tmp/t0p", "PATH": "/bin"}
-    order = members_order([], TWO_HOSTS, paths, ssh=["ssh"], environment=environment, ready_within_s=9)
-    assert shlex.split(order.command) == [
+    task = members_launch([], TWO_HOSTS, paths, ssh=["ssh"], environment=environment, ready_within_s=9)
+    assert shlex.split(task.command) == [
         "env", "PYTHONPATH=/a b;touch /tmp/t0p", sys.executable, "-m", "worker.member",
     ]  # fmt: skip
-    assert "'PYTHONPATH=/a b;touch /tmp/t0p'" in order.command
-    assert order.addresses == ["10.0.0.2"]
+    assert "'PYTHONPATH=/a b;touch /tmp/t0p'" in task.command
+    assert task.addresses == ["10.0.0.2"]
 
 
 def environment(inherited: dict[str, str]) -> dict[str, str]:
@@ -116,9 +116,9 @@ def test_attempts_share_checkpoints_and_artifacts_and_nothing_else() -> None:
 
 
 def test_a_supervisors_order_carries_its_lease() -> None:
-    order = SupervisorOrder(7, "token", "j", 2, ["true"], {}, "/log")
-    assert order.lease == Lease(7, "token", "j", 2)
-    assert SupervisorOrder(**order.__dict__) == order
+    task = SupervisorTask(7, "token", "j", 2, ["true"], {}, "/log")
+    assert task.lease == Lease(7, "token", "j", 2)
+    assert SupervisorTask(**task.__dict__) == task
 
 
 def launched(**model: str) -> Launch:

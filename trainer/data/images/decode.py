@@ -22,8 +22,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer.data.images.headers import Damaged
-from trainer.data.parts import Indices
-from trainer.exits import BadData
+from trainer.data.interfaces import Indices
+from trainer.errors import BadData
 
 Kind = Literal["paths", "contents"]
 Source = str | bytes  # the path of an image, or what is in it
@@ -64,7 +64,7 @@ def decoded(
         if feed.error is not None:
             raise feed.error
     except tf.errors.OpError as error:
-        raise _named(error, feed.ahead, decode, name_of) from None
+        raise _with_image_name(error, feed.ahead, decode, name_of) from None
     finally:
         feed.close()
 
@@ -180,7 +180,7 @@ def _resized(image: tf.Tensor, shape: ImageShape) -> tf.Tensor:
     return tf.cond(tf.reduce_all(tf.shape(image)[:2] == shape[:2]), lambda: image, resized)
 
 
-def _named(
+def _with_image_name(
     error: Exception,
     ahead: Sequence[Sources],
     decode: Callable[[tf.Tensor], tf.Tensor],
@@ -192,8 +192,8 @@ def _named(
             try:
                 with tf.device("CPU:0"):
                     decode(tf.constant(source))
-            except tf.errors.OpError as found:
-                return BadData(f"{name_of(tag)} cannot be decoded: {_reason(found)}")
+            except tf.errors.OpError as decode_error:
+                return BadData(f"{name_of(tag)} cannot be decoded: {_reason(decode_error)}")
     return error
 
 

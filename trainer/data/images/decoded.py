@@ -19,8 +19,8 @@ import numpy as np
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.indexed import ArrayReader, IndexedPart
-from trainer.data.parts import Batch, Draw, EvaluationBatch, Features, Host, Labels, Part, Shape
-from trainer.exits import BadData
+from trainer.data.interfaces import Batch, EvaluationBatch, Features, Host, Labels, Part, SampleSchedule, Shape
+from trainer.errors import BadData
 
 _GB = 1e9
 _LABEL = np.dtype(np.int32)
@@ -61,9 +61,9 @@ class DecodedPart:
         if at != stop:
             raise BadData(f"dataset.cache: {at - start} samples where {stop - start} were seen: did the data change?")
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
+    def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """See `Part.train`."""
-        return self._mapped.train(draw, epoch=epoch, first=first)
+        return self._mapped.train(schedule, epoch=epoch, first=first)
 
     def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
         """See `Part.evaluate`."""

@@ -18,10 +18,10 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer.data.interfaces import Indices
 from trainer.data.listing import reading
 from trainer.data.location import Location
-from trainer.data.parts import Indices
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _SUFFIXES = (b".jpg", b".jpeg", b".png", b".bmp", b".gif")
 _PARTS = {b"train": "train", b"test": "test", b"validation": "validation", b"val": "validation"}
@@ -59,13 +59,13 @@ class ImageFiles:
 
 def image_files(location: Location, data_roots: Sequence[bytes]) -> dict[str, ImageFiles]:
     """The files of each part; `data_roots` as `os.path.realpath` has them. Raises `BadData`."""
-    everything = list(_Walk(location, data_roots).names() if location.local else _remote_names(location))
-    images = [name for name in everything if name.lower().endswith(_SUFFIXES)]
+    all_names = list(_Walk(location, data_roots).names() if location.local else _remote_names(location))
+    images = [name for name in all_names if name.lower().endswith(_SUFFIXES)]
     parts, depth = _by_part(images, location.source)
     used = sum(map(len, parts.values()))
-    if used < len(everything):
+    if used < len(all_names):
         print(
-            f"{location.source}: {len(everything) - len(images)} files are no images, and {len(images) - used} images "
+            f"{location.source}: {len(all_names) - len(images)} files are no images, and {len(images) - used} images "
             "lie in no folder of a class: they are left out",
             flush=True,
         )
@@ -82,8 +82,8 @@ def _by_part(images: list[bytes], source: str) -> tuple[dict[str, list[bytes]], 
     parts: dict[str, list[bytes]] = {}
     folders: dict[str, bytes] = {}
     for name in images:
-        folder, *rest = name.split(b"/")
-        if not rest:
+        folder, *path_below = name.split(b"/")
+        if not path_below:
             continue
         part = _PARTS.get(folder)
         if part is None or folders.setdefault(part, folder) != folder:
@@ -92,7 +92,7 @@ def _by_part(images: list[bytes], source: str) -> tuple[dict[str, list[bytes]], 
                 f"{source!r} holds images both in {beside}/ and in {_text(folder)}/: its parts are train, test and "
                 f"validation (or val); name a folder in it, as in '{source}/train'"
             )
-        if len(rest) > 1:
+        if len(path_below) > 1:
             parts.setdefault(part, []).append(name)
     return parts, 1
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainer.data.indexed import Reader
-from trainer.data.parts import Features, Indices, Shape
+from trainer.data.interfaces import Features, Indices, Shape
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,6 @@ def resized(images: Features, size: tuple[int, int]) -> Features:
     return changed
 
 
-def reader_of_shape(reader: Reader, shape: Shape, wanted: Shape) -> Reader:
+def reader_of_shape(reader: Reader, shape: Shape, target: Shape) -> Reader:
     """The reader of samples of `shape`, resizing where another one is wanted."""
-    return reader if shape == wanted else ResizedReader(reader, (wanted[0], wanted[1]))
+    return reader if shape == target else ResizedReader(reader, (target[0], target[1]))

@@ -20,10 +20,10 @@ from trainer.data.cache import DiskCache
 from trainer.data.images.files import ImageFiles, image_files, is_below
 from trainer.data.images.headers import Damaged, Header, check, check_file
 from trainer.data.indexed import IndexedPart
+from trainer.data.interfaces import Collection, Host, Indices, Selection, Shape, Survey, Target
 from trainer.data.location import Location
-from trainer.data.parts import Collection, Host, Indices, Selection, Shape, Survey, Target
 from trainer.data.shuffling import selected
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 # TensorFlow takes seconds to import, and of most files the header says enough.
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class ImageFolder:
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """Look at every file of this rank's share."""
-        mine = np.arange(rank, len(self.files), ranks)
-        shares = [mine[first : first + _LOOKED_AT_ONCE] for first in range(0, len(mine), _LOOKED_AT_ONCE)]
+        own_numbers = np.arange(rank, len(self.files), ranks)
+        shares = [own_numbers[first : first + _LOOKED_AT_ONCE] for first in range(0, len(own_numbers), _LOOKED_AT_ONCE)]
         threads = max(self.threads, _LEAST_THREADS if self.is_local else _FETCHING_THREADS)
         damaged: dict[int, str] = {}
         shapes: set[Shape] = set()
@@ -74,13 +74,13 @@ class ImageFolder:
                         damaged[number] = shape
                     else:
                         shapes.add(shape)
-        whole = np.setdiff1d(mine, list(damaged), assume_unique=True)
+        whole = np.setdiff1d(own_numbers, list(damaged), assume_unique=True)
         times = np.bincount(self.files.class_of[whole], minlength=len(self.files.classes)).tolist()
         return Survey(
             samples=len(whole),
             labels={name: count for name, count in zip(self.files.classes, times, strict=True) if count},
             shapes=sorted(shapes)[:_NAMED_SIZES],
-            damaged={self.files.name(number): why for number, why in damaged.items()},
+            damaged={self.files.name(number): reason for number, reason in damaged.items()},
             details={
                 "dtype": "uint8",
                 "value_range": [0.0, 255.0],

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from trainer.data.images.headers import Damaged, check
+from trainer.data.interfaces import Features, Indices, Labels, Target
 from trainer.data.parquet.columns import Columns, contents_of, numbers_of, pixels_of, table_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
-from trainer.data.parts import Features, Indices, Labels, Target
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 T = TypeVar("T")
 Form = Literal["table", "pixels", "contents"]  # numbers; bytes that are pixels; bytes that are encoded images

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainer.data.parts import Features, Labels
-from trainer.exits import BadData
+from trainer.data.interfaces import Features, Labels
+from trainer.errors import BadData
 
 _IMAGE_NAME = "image"  # which one it is where there are several columns of bytes
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trainer.data.cache import DiskCache
+from trainer.data.interfaces import Indices
 from trainer.data.parquet.columns import Columns, columns_of
 from trainer.data.parquet.shuffling import Mask
-from trainer.data.parts import Indices
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ from contextlib import closing
 
 import numpy as np
 
+from trainer.data.interfaces import Batch, EvaluationBatch, Indices, Labels, SampleSchedule
 from trainer.data.parquet.blocks import Block, BlockReader, in_batches, mended, sound
 from trainer.data.parquet.shuffling import Stretch
 from trainer.data.parquet.windows import WINDOW_BYTES, windows
-from trainer.data.parts import Batch, Draw, EvaluationBatch, Indices, Labels
 
 KEPT_BYTES = 256 * 2**20  # of the rows that this rank evaluates, encoded images as they are
 
@@ -37,11 +37,11 @@ class ParquetPart:
         """See `Part.damage`."""
         return dict(self._reader.damage)
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
+    def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """See `Part.train`."""
-        used = Stretch(self._stretch.spread, self._stretch.first, self._stretch.first + draw.samples)
-        made = windows(self._reader, used, draw, epoch=epoch, first=first, threads=self._threads)
-        with closing(made), closing(self._delivered(in_batches(made, draw.per_rank))) as batches:
+        used = Stretch(self._stretch.spread, self._stretch.first, self._stretch.first + schedule.samples)
+        made = windows(self._reader, used, schedule, epoch=epoch, first=first, threads=self._threads)
+        with closing(made), closing(self._delivered(in_batches(made, schedule.per_rank))) as batches:
             yield from batches
 
     def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.data.parts import Draw, Indices
+from trainer.data.interfaces import Indices, SampleSchedule
 from trainer.data.shuffling import Stream
 
 Mask = NDArray[np.bool_]  # (row of a row group,): which of them are meant
@@ -157,17 +157,17 @@ class Pass:
         return generator.permutation(rows)
 
 
-def pass_of(stretch: Stretch, draw: Draw, *, epoch: int, number: int) -> Pass:
+def pass_of(stretch: Stretch, schedule: SampleSchedule, *, epoch: int, number: int) -> Pass:
     """A rank's pass over the rows of `stretch`, which are those that are used, by the seed, epoch and number alone.
 
     `shard`: all ranks share out one order of the row groups, each taking a range; the longest has one row more than
     the shortest, and never less than an epoch takes of one pass. `steps`: each rank has an order of its own.
     """
     samples = len(stretch)
-    if draw.sharding == "steps":
-        return Pass(stretch, 0, samples, (draw.seed, Stream.RANK_ORDER, epoch, number, draw.rank))
-    start, stop = (samples * rank // draw.ranks for rank in (draw.rank, draw.rank + 1))
-    return Pass(stretch, start, stop, (draw.seed, Stream.ORDER, epoch, number))
+    if schedule.sharding == "steps":
+        return Pass(stretch, 0, samples, (schedule.seed, Stream.RANK_ORDER, epoch, number, schedule.rank))
+    start, stop = (samples * rank // schedule.ranks for rank in (schedule.rank, schedule.rank + 1))
+    return Pass(stretch, start, stop, (schedule.seed, Stream.ORDER, epoch, number))
 
 
 @dataclass(frozen=True)

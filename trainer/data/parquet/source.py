@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.cache import DiskCache
+from trainer.data.interfaces import Collection, Host, Selection, Shape, Survey, Target
 from trainer.data.location import Location, is_within
 from trainer.data.parquet import survey as parquet_survey
 from trainer.data.parquet.blocks import BlockReader
@@ -29,8 +30,7 @@ from trainer.data.parquet.columns import Columns
 from trainer.data.parquet.files import File, RowGroup, Store, open_files
 from trainer.data.parquet.part import ParquetPart
 from trainer.data.parquet.shuffling import Spread, Stretch
-from trainer.data.parts import Collection, Host, Selection, Shape, Survey, Target
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _SUFFIXES = (".parquet", ".pq")
 _PART_NAMES = {"train": "train", "test": "test", "validation": "validation", "valid": "validation", "val": "validation"}

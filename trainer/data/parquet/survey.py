@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from trainer.data.classes import MOST_CLASSES
 from trainer.data.images.headers import Damaged, check
+from trainer.data.interfaces import Shape, Survey
 from trainer.data.parquet.columns import Columns, contents_of, labels_of, table_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
-from trainer.data.parts import Shape, Survey
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 _LOOKED_AT = 16  # images
 _MEASURED_GROUPS, _MEASURED_ROWS = 8, 8192  # of a table, for its normalization; rows of each row group

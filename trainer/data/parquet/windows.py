@@ -16,10 +16,10 @@ from operator import attrgetter
 
 import numpy as np
 
+from trainer.data.interfaces import Features, Indices, SampleSchedule
 from trainer.data.parquet.blocks import Block, BlockReader, mended, one_ahead
 from trainer.data.parquet.files import GroupReader
 from trainer.data.parquet.shuffling import Mask, Mix, Pass, Stretch, mixes, pass_of
-from trainer.data.parts import Draw, Features, Indices
 
 WINDOW_BYTES = 128 * 2**20
 MIXED_GROUPS = 16
@@ -31,7 +31,7 @@ _PAGES_BYTES = 256 * 2**20
 
 
 def windows(
-    reader: BlockReader, stretch: Stretch, draw: Draw, *, epoch: int, first: int, threads: int
+    reader: BlockReader, stretch: Stretch, schedule: SampleSchedule, *, epoch: int, first: int, threads: int
 ) -> Generator[Block, None, None]:
     """A rank's rows of every step from `first` of `epoch` on, without end; no window reaches into the next epoch.
 
@@ -39,7 +39,7 @@ def windows(
     """
     _warn_of_large_groups(reader)
     with ThreadPoolExecutor(_READERS * threads, thread_name_prefix="parquet") as pool:
-        maker = _Maker(reader, stretch, draw, pool, threads)
+        maker = _Maker(reader, stretch, schedule, pool, threads)
         with closing(one_ahead(maker.windows(epoch, first))) as made:
             yield from made
 
@@ -59,7 +59,7 @@ class _Order:
 class _Maker:
     reader: BlockReader
     stretch: Stretch
-    draw: Draw
+    schedule: SampleSchedule
     pool: ThreadPoolExecutor
     threads: int  # of the processor that are this rank's
 
@@ -78,8 +78,8 @@ class _Maker:
     def _orders(self, epoch: int, first: int) -> Generator[_Order, None, None]:
         """The windows from step `first` of `epoch` on; those of an epoch have no more rows than its steps take."""
         for number in count(epoch):
-            rows = (self.draw.steps - first) * self.draw.per_rank
-            of_epoch = self._passes(number, first * self.draw.per_rank)
+            rows = (self.schedule.steps - first) * self.schedule.per_rank
+            of_epoch = self._passes(number, first * self.schedule.per_rank)
             while rows > 0:
                 order = next(of_epoch)
                 order = replace(order, stop=min(order.stop, order.start + rows))
@@ -91,7 +91,7 @@ class _Maker:
         """The windows of one pass of an epoch after the other, without the first `skip` rows."""
         bytes_of = [group.decoded_bytes for group in self.reader.groups]
         for number in count():
-            one = pass_of(self.stretch, self.draw, epoch=epoch, number=number)
+            one = pass_of(self.stretch, self.schedule, epoch=epoch, number=number)
             assert one.rows, "a rank without a row would look for one for ever"
             if skip < one.rows:
                 parts = mixes(
@@ -99,7 +99,7 @@ class _Maker:
                     bytes_of,
                     groups=MIXED_GROUPS,
                     open_groups=self._open_groups(),
-                    rows=self.draw.shuffle_buffer,
+                    rows=self.schedule.shuffle_buffer,
                     window_bytes=WINDOW_BYTES,
                 )
                 for place, mix in enumerate(parts):
@@ -124,7 +124,7 @@ class _Maker:
             meant = [_slice(mask, window, mix.windows) for mask in masks]
             rows = sum(map(np.count_nonzero, meant))
             if skip < rows:
-                places = one.places(rows, mix=number, window=window, rank=self.draw.rank)
+                places = one.places(rows, mix=number, window=window, rank=self.schedule.rank)
                 yield _Order(readers, meant, places, skip, rows)
             else:
                 yield _Order(readers, [np.zeros_like(mask) for mask in meant], np.arange(0), 0, 0)

@@ -1,8 +1,8 @@
-"""Why a rank left: the errors of the trainer, and how any error becomes an exit record and an exit code.
+"""The errors of the trainer, and how an outcome or an error becomes an exit record and an exit code.
 
 TrainerError
   BadData          the data, or what the spec asks of it, is wrong; a restart would not help
-  PeerFailed       another rank said that it cannot go on
+  PeerFailed       another rank cannot continue
   RanksDisagree    ranks resolved different figures or hold different weights
   Diverged         the loss is NaN or infinite
 """
@@ -11,7 +11,7 @@ import sys
 from enum import StrEnum
 
 BAD_DATA_CODE = 65  # EX_DATAERR of sysexits.h
-LEFT_ALONE_CODE = 143  # not 0: on that horovodrun would let the peers wait for ever
+LEFT_WITHOUT_PEERS_CODE = 143  # not 0: horovodrun would let the peers wait for ever
 
 
 class TrainerError(Exception):
@@ -42,12 +42,12 @@ class Outcome(StrEnum):
     STOP_REQUESTED = "stop_requested"
 
 
-def of_outcome(outcome: Outcome) -> tuple[str, str | None, int]:
+def exit_of_outcome(outcome: Outcome) -> tuple[str, str | None, int]:
     """(reason, message, exit code) of a run that did not fail."""
     return outcome.value, None, 0
 
 
-def of_error(
+def exit_of_error(
     error: BaseException, *, stop_asked: bool, per_gpu_batch: int | None = None
 ) -> tuple[str, str | None, int]:
     """(reason, message, exit code) of a run that failed; the traceback of what is not foreseen goes to the log.
@@ -68,7 +68,7 @@ def of_error(
     return "internal_error", message, 1
 
 
-# TensorFlow's errors are told by name: the import of TensorFlow itself may be what failed.
+# TensorFlow's errors are recognized by name: importing TensorFlow may be what failed.
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, on the host or on the GPU."""
     kinds = {kind.__name__ for kind in type(error).__mro__}

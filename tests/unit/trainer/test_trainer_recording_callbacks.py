@@ -10,10 +10,10 @@ from jobs.model.plan import DatasetSizes
 from jobs.model.records import RankEpochEnded
 from tests.unit.trainer.made_up import ListRecorder, epoch
 from trainer.callbacks import Step, Times
+from trainer.data.interfaces import Batch, EvaluationBatch, Facts, SampleSchedule
 from trainer.data.opening import Dataset
-from trainer.data.parts import Batch, Draw, EvaluationBatch, Facts
-from trainer.exits import BadData
-from trainer.recording import DamageWatch, EpochRecording, RankRecording
+from trainer.errors import BadData
+from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording
 
 FACTS = Facts(
     format="images",
@@ -37,7 +37,7 @@ class Unreadable:
     def __len__(self) -> int:
         return 100
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Iterator[Batch]:
+    def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Iterator[Batch]:
         raise NotImplementedError
 
     def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:

@@ -3,8 +3,8 @@
 import pytest
 
 from jobs.model.records import ExitReason
-from trainer import exits
-from trainer.exits import BadData, Diverged, Outcome, PeerFailed
+from trainer import errors
+from trainer.errors import BadData, Diverged, Outcome, PeerFailed
 
 
 class ResourceExhaustedError(Exception):
@@ -46,25 +46,28 @@ class HorovodInternalError(RuntimeError):
     ],
 )
 def test_an_error_becomes_a_reason_a_sentence_and_a_code(error: Exception, expected: tuple[str, str, int]) -> None:
-    assert exits.of_error(error, stop_asked=False, per_gpu_batch=64) == expected
+    assert errors.exit_of_error(error, stop_asked=False, per_gpu_batch=64) == expected
 
 
 def test_a_peer_that_obeyed_the_stop_file_first_is_no_failure() -> None:
-    assert exits.of_error(HorovodInternalError(), stop_asked=True) == ("stop_requested", "a peer left first", 0)
+    assert errors.exit_of_error(HorovodInternalError(), stop_asked=True) == ("stop_requested", "a peer left first", 0)
 
 
 def test_the_traceback_of_the_unforeseen_goes_to_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise ValueError("odd")
     except ValueError as error:
-        exits.of_error(error, stop_asked=False)
+        errors.exit_of_error(error, stop_asked=False)
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_batch_of_one_cannot_be_halved() -> None:
-    assert exits.of_error(MemoryError(), stop_asked=False, per_gpu_batch=1)[1] == "out of memory: try a smaller model"
+    assert (
+        errors.exit_of_error(MemoryError(), stop_asked=False, per_gpu_batch=1)[1]
+        == "out of memory: try a smaller model"
+    )
 
 
 def test_outcomes_are_exit_reasons() -> None:
     assert {outcome.value for outcome in Outcome} <= {reason.value for reason in ExitReason}
-    assert exits.of_outcome(Outcome.EARLY_STOPPED) == ("early_stopped", None, 0)
+    assert errors.exit_of_outcome(Outcome.EARLY_STOPPED) == ("early_stopped", None, 0)

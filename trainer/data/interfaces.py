@@ -1,4 +1,4 @@
-"""The shapes that data takes on its way to the training loop. Used by every module of `trainer.data`; NumPy only.
+"""The types that data passes through on its way to the training loop. Used by all of `trainer.data`; NumPy only.
 
 Collection   samples that belong together, as they lie on disk: a folder of images, Parquet files, two arrays
 Survey       what a rank found in its share of a collection, before any of it is trained on
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.model.plan import DatasetSizes, split_sizes
-from trainer.exits import BadData
+from trainer.errors import BadData
 
 Features = NDArray[Any]  # (sample, height, width, channel) uint8 or float32, or (sample, feature) float32
 Labels = NDArray[np.int32]  # (sample,)
@@ -41,8 +41,8 @@ class EvaluationBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Draw:
-    """How this rank draws its training samples: everything that decides which samples it sees when."""
+class SampleSchedule:
+    """Which training samples this rank gets, and when: everything that decides it."""
 
     samples: int  # of the part, those that are used: its first ones in the order of the selection
     rank: int
@@ -88,10 +88,10 @@ class Part(Protocol):
     def is_quick(self) -> bool:
         """Whether a training batch takes less to make than to hand from one thread to another, some 50 µs."""
 
-    def train(self, draw: Draw, *, epoch: int, first: int) -> Generator[Batch, None, None]:
+    def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """This rank's batch of every step from `first` (from 0) of `epoch` (from 1) on, epoch after epoch, without end.
 
-        An epoch has `draw.steps` steps. Where that is less than one pass over the data the rest of the pass is
+        An epoch has `schedule.steps` steps. Where that is less than one pass over the data the rest of the pass is
         dropped; where it is more another pass follows without a gap. Raises `BadData`.
         """
 
@@ -101,7 +101,7 @@ class Part(Protocol):
     def rows(self, start: int, stop: int) -> Iterator[Batch]:
         """The samples at the positions start..stop of the part, each once, in batches of any size. Raises `BadData`.
 
-        The positions are the same in every epoch and on every rank, and `Draw.samples` takes the first ones of them.
+        The positions are the same in every epoch and on every rank; `SampleSchedule.samples` takes the first ones.
         """
 
     def damage(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is trained: the network, its optimizer, and the steps on them; built, restored, saved. Used by the session."""
+"""The network in training, with its optimizer and its two steps: builds, restores and saves it. Used by the session."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,8 @@ from jobs.model.records import Launch
 from trainer import distributed
 from trainer.callbacks import Weights, weights_of
 from trainer.checkpoint import Checkpoint, CheckpointStore, State
-from trainer.data.parts import Facts
-from trainer.distributed import Ranks, together
+from trainer.data.interfaces import Facts
+from trainer.distributed import Ranks, fail_together
 from trainer.models import build_model, build_optimizer, load_initial_weights, moving_statistics
 from trainer.plan import steps_of
 from trainer.steps import StepFunction, make_evaluation_step, make_train_step
@@ -21,8 +21,8 @@ _SEED_STRIDE = 1_000_003  # between the random numbers of two ranks
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What is trained, with every variable made, and the two steps on it."""
+class TrainableModel:
+    """A network and its optimizer, with all their variables, and the two steps on them."""
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
@@ -41,27 +41,29 @@ class Trained:
         return float(str(np.float32(self.optimizer.learning_rate.numpy())))
 
 
-def build(launch: Launch, plan: Plan, facts: Facts) -> Trained:
+def build(launch: Launch, plan: Plan, facts: Facts) -> TrainableModel:
     """The network and its optimizer with seeded weights, equal on every rank."""
     model = build_model(launch.spec, facts, models=launch.models)
     optimizer = build_optimizer(launch.spec, plan, model)
     evaluation_step = make_evaluation_step(model)
     size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch is charged for it
     evaluation_step(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32), np.zeros(size, np.float32))
-    return Trained(model, optimizer, make_train_step(model, optimizer, moving_statistics(model)), evaluation_step)
+    return TrainableModel(
+        model, optimizer, make_train_step(model, optimizer, moving_statistics(model)), evaluation_step
+    )
 
 
 def restore(
-    store: CheckpointStore, trained: Trained, launch: Launch, plan: Plan, ranks: Ranks
+    store: CheckpointStore, trainable: TrainableModel, launch: Launch, plan: Plan, ranks: Ranks
 ) -> tuple[State, Weights | None]:
     """Go on from the newest checkpoint, or from the start: the state on every rank, the best weights on rank 0.
 
     Rank 0 alone reads; what it has is broadcast, on a first start too, so that all ranks begin equal.
     """
-    checkpoint = together(lambda: _read(store, trained, launch) if ranks.rank == 0 else None)
+    checkpoint = fail_together(lambda: _read(store, trainable, launch) if ranks.rank == 0 else None)
     texts = distributed.gather(checkpoint.state.to_json() if checkpoint else None)
-    distributed.broadcast([*trained.model.variables, *trained.optimizer.variables])
-    for variable in trained.random_states:  # else all ranks would drop out the same units
+    distributed.broadcast([*trainable.model.variables, *trainable.optimizer.variables])
+    for variable in trainable.random_states:  # else all ranks would drop out the same units
         variable.assign_add([ranks.rank * _SEED_STRIDE, 0])
     if texts[0] is None:
         return State(ranks=plan.gpus, global_batch=plan.global_batch), None
@@ -72,13 +74,13 @@ def restore(
     return state, best_weights
 
 
-def _read(store: CheckpointStore, trained: Trained, launch: Launch) -> Checkpoint | None:
+def _read(store: CheckpointStore, trainable: TrainableModel, launch: Launch) -> Checkpoint | None:
     """Set every variable as the newest checkpoint has it; without one, the weights that the spec begins with."""
-    groups = {"model": trained.model.variables, "optimizer": trained.optimizer.variables}
+    groups = {"model": trainable.model.variables, "optimizer": trainable.optimizer.variables}
     shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
     checkpoint = store.begin(shapes)
     if checkpoint is None:
-        load_initial_weights(trained.model, launch.spec, launch)
+        load_initial_weights(trainable.model, launch.spec, launch)
         return None
     for group, variables in groups.items():
         for variable, value in zip(variables, checkpoint.arrays[group], strict=True):
@@ -96,9 +98,9 @@ def _going_on(state: State, plan: Plan) -> str:
     return text
 
 
-def save(store: CheckpointStore, trained: Trained, state: State, best_weights: Weights | None) -> Path:
+def save(store: CheckpointStore, trainable: TrainableModel, state: State, best_weights: Weights | None) -> Path:
     """Write what `restore` reads."""
-    arrays = {"model": weights_of(trained.model.variables), "optimizer": weights_of(trained.optimizer.variables)}
+    arrays = {"model": weights_of(trainable.model.variables), "optimizer": weights_of(trainable.optimizer.variables)}
     if best_weights is not None:
         arrays["best"] = best_weights
     return store.save(Checkpoint(state, arrays))

@@ -20,64 +20,64 @@ _KILLED = re.compile(r"Process name: (\d+)\W+Exit code: 137\b")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Ending:
     """The reason, and a sentence for people where it is not a good one."""
 
     reason: EndReason
     error: str | None = None
 
 
-def requested_end(requests: StopRequests) -> Verdict | None:
+def requested_ending(requests: StopRequests) -> Ending | None:
     """The end that was asked of an attempt; None while it may go on. A cancel comes before all else."""
     if requests.cancel_requested:
-        return Verdict(EndReason.CANCELLED)
+        return Ending(EndReason.CANCELLED)
     if requests.pause_requested:
-        return Verdict(EndReason.PAUSED)
+        return Ending(EndReason.PAUSED)
     if requests.preemption is not None:
-        return Verdict(EndReason.PREEMPTED, requests.preemption.explanation)
+        return Ending(EndReason.PREEMPTED, requests.preemption.explanation)
     return None
 
 
-def verdict(
+def judge(
     exits: Mapping[int, RankExited],
     *,
     ranks: int,
     started: int,
-    stopped_for: Verdict | None,
+    stopped_for: Ending | None,
     launcher_code: int | None,
     launcher_says: str,
     per_gpu_batch: int,
-) -> Verdict:
+) -> Ending:
     """Judge an attempt of `ranks` ranks, of which `started` came up and `exits` said why they left.
 
     `stopped_for` is why the supervisor ended it, if it did. The launcher's exit code alone decides nothing: it is
-    0 when ranks were terminated and left in order, and 1 for everything else.
+    0 when ranks were terminated and left properly, and 1 for everything else.
     """
     reasons = {record.reason for record in exits.values()}
     if len(exits) == ranks and reasons <= _DONE.keys():
         stopped_early = ExitReason.EARLY_STOPPED in reasons
-        return Verdict(EndReason.EARLY_STOPPED if stopped_early else EndReason.COMPLETED)
+        return Ending(EndReason.EARLY_STOPPED if stopped_early else EndReason.COMPLETED)
     for fault, reason in _OWN_FAULTS.items():
         for rank, record in sorted(exits.items()):
             if record.reason is fault:
-                return Verdict(reason, record.message or f"rank {rank} ended: {fault}")
+                return Ending(reason, record.message or f"rank {rank} ended: {fault}")
     if stopped_for is not None:
         return stopped_for
-    left = [str(rank) for rank, record in sorted(exits.items()) if record.reason is ExitReason.LEASE_EXPIRED]
-    if left:
-        return Verdict(EndReason.LEASE_EXPIRED, f"rank {', '.join(left)} left: nobody extended its lease")
+    without_lease = [str(rank) for rank, record in sorted(exits.items()) if record.reason is ExitReason.LEASE_EXPIRED]
+    if without_lease:
+        return Ending(EndReason.LEASE_EXPIRED, f"rank {', '.join(without_lease)} left: nobody extended its lease")
     if started == 0:
-        return Verdict(EndReason.LAUNCH_FAILED, f"no rank started; the launcher said: {launcher_says or 'nothing'}")
+        return Ending(EndReason.LAUNCH_FAILED, f"no rank started; the launcher said: {launcher_says or 'nothing'}")
     silent = sorted(set(range(ranks)) - exits.keys())
-    killed = _KILLED.search(launcher_says)
-    if killed is not None and int(killed[1]) in silent:
-        error = _was_killed(killed[1], per_gpu_batch)
+    killed_rank = _KILLED.search(launcher_says)
+    if killed_rank is not None and int(killed_rank[1]) in silent:
+        error = _was_killed(killed_rank[1], per_gpu_batch)
     elif silent:
-        who = ", ".join(map(str, silent))
-        error = f"rank {who} died without a word (launcher exit code {launcher_code})"
+        ranks_text = ", ".join(map(str, silent))
+        error = f"rank {ranks_text} died without a word (launcher exit code {launcher_code})"
     else:
         error = f"the ranks left before the end (launcher exit code {launcher_code})"
-    return Verdict(EndReason.RANK_FAILED, error)
+    return Ending(EndReason.RANK_FAILED, error)
 
 
 def _was_killed(rank: str, per_gpu_batch: int) -> str:

@@ -6,24 +6,24 @@ from jobs.lifecycle.leases import StopRequests
 from jobs.model.preemption import PreemptionCause
 from jobs.model.records import ExitReason, RankExited
 from jobs.model.states import EndReason
-from worker.attempt.verdict import Verdict, requested_end, verdict
+from worker.attempt.ending import Ending, judge, requested_ending
 
 
 def judged(
     *said: ExitReason | None,
     started: int | None = None,
-    stopped_for: Verdict | None = None,
+    stopped_for: Ending | None = None,
     messages: dict[int, str] | None = None,
     launcher_code: int | None = 1,
     launcher_says: str = "",
     per_gpu_batch: int = 64,
-) -> Verdict:
+) -> Ending:
     exits = {
         rank: RankExited(at=1.0, reason=reason, message=(messages or {}).get(rank))
         for rank, reason in enumerate(said)
         if reason is not None
     }
-    return verdict(
+    return judge(
         exits,
         ranks=len(said),
         started=len(said) if started is None else started,
@@ -39,11 +39,11 @@ FOR_JOB_X = PreemptionCause.for_job("x")
 
 
 def test_all_ranks_completed() -> None:
-    assert judged(E.COMPLETED, E.COMPLETED, launcher_code=0) == Verdict(EndReason.COMPLETED)
+    assert judged(E.COMPLETED, E.COMPLETED, launcher_code=0) == Ending(EndReason.COMPLETED)
 
 
 def test_all_ranks_stopped_early() -> None:
-    assert judged(E.EARLY_STOPPED, E.EARLY_STOPPED) == Verdict(EndReason.EARLY_STOPPED)
+    assert judged(E.EARLY_STOPPED, E.EARLY_STOPPED) == Ending(EndReason.EARLY_STOPPED)
 
 
 def test_what_the_ranks_say_outweighs_the_launchers_code() -> None:
@@ -52,7 +52,7 @@ def test_what_the_ranks_say_outweighs_the_launchers_code() -> None:
 
 
 def test_a_run_that_came_to_its_end_is_completed_even_when_it_was_being_stopped() -> None:
-    stopped = Verdict(EndReason.TIME_LIMIT, "still running")
+    stopped = Ending(EndReason.TIME_LIMIT, "still running")
     assert judged(E.COMPLETED, E.COMPLETED, stopped_for=stopped).reason is EndReason.COMPLETED
 
 
@@ -65,15 +65,15 @@ def test_a_run_that_came_to_its_end_is_completed_even_when_it_was_being_stopped(
     ],
 )
 def test_one_ranks_own_fault_explains_the_attempt(fault: ExitReason, reason: EndReason) -> None:
-    assert judged(E.PEER_LOST, fault, messages={1: "because"}) == Verdict(reason, "because")
+    assert judged(E.PEER_LOST, fault, messages={1: "because"}) == Ending(reason, "because")
     assert judged(None, fault).reason is reason
     assert judged(E.COMPLETED, fault).error == f"rank 1 ended: {fault}"
-    assert judged(fault, None, stopped_for=Verdict(EndReason.STALLED, "no step")).reason is reason
+    assert judged(fault, None, stopped_for=Ending(EndReason.STALLED, "no step")).reason is reason
 
 
 def test_bad_data_explains_more_than_the_errors_that_follow_from_it() -> None:
     found = judged(E.INTERNAL_ERROR, E.OUT_OF_MEMORY, E.BAD_DATA, messages={2: "torn file"})
-    assert found == Verdict(EndReason.BAD_DATA, "torn file")
+    assert found == Ending(EndReason.BAD_DATA, "torn file")
     assert judged(E.INTERNAL_ERROR, E.OUT_OF_MEMORY).reason is EndReason.OUT_OF_MEMORY
 
 
@@ -83,7 +83,7 @@ def test_the_lowest_rank_speaks_for_those_with_the_same_fault() -> None:
 
 @pytest.mark.parametrize("reason", [EndReason.CANCELLED, EndReason.TIME_LIMIT, EndReason.STALLED, EndReason.HOST_LOST])
 def test_an_attempt_that_was_stopped_ends_for_that(reason: EndReason) -> None:
-    stopped = Verdict(reason, "asked to")
+    stopped = Ending(reason, "asked to")
     assert judged(E.STOP_REQUESTED, E.STOP_REQUESTED, stopped_for=stopped) == stopped
     assert judged(E.PEER_LOST, None, stopped_for=stopped) == stopped
     assert judged(None, None, started=0, stopped_for=stopped) == stopped
@@ -133,9 +133,9 @@ def test_only_a_silent_rank_that_was_killed_gets_that_advice(rank: int, code: in
 
 def test_ranks_whose_lease_was_not_extended_have_not_failed() -> None:
     found = judged(E.LEASE_EXPIRED, E.PEER_LOST, E.LEASE_EXPIRED)
-    assert found == Verdict(EndReason.LEASE_EXPIRED, "rank 0, 2 left: nobody extended its lease")
+    assert found == Ending(EndReason.LEASE_EXPIRED, "rank 0, 2 left: nobody extended its lease")
     assert judged(E.LEASE_EXPIRED, E.BAD_DATA).reason is EndReason.BAD_DATA
-    lost = Verdict(EndReason.HOST_LOST, "host hb: the connection broke")
+    lost = Ending(EndReason.HOST_LOST, "host hb: the connection broke")
     assert judged(E.PEER_LOST, E.LEASE_EXPIRED, stopped_for=lost) == lost
 
 
@@ -145,17 +145,17 @@ def test_ranks_whose_lease_was_not_extended_have_not_failed() -> None:
         (StopRequests(cancel_requested=False), None),
         (
             StopRequests(cancel_requested=False, preemption=FOR_JOB_X),
-            Verdict(EndReason.PREEMPTED, "to make room for job x"),
+            Ending(EndReason.PREEMPTED, "to make room for job x"),
         ),
         (
             StopRequests(cancel_requested=False, preemption=PreemptionCause.drained("ha")),
-            Verdict(EndReason.PREEMPTED, "because host ha is drained"),
+            Ending(EndReason.PREEMPTED, "because host ha is drained"),
         ),
-        (StopRequests(cancel_requested=False, pause_requested=True, preemption=FOR_JOB_X), Verdict(EndReason.PAUSED)),
-        (StopRequests(cancel_requested=True, pause_requested=True, preemption=FOR_JOB_X), Verdict(EndReason.CANCELLED)),
+        (StopRequests(cancel_requested=False, pause_requested=True, preemption=FOR_JOB_X), Ending(EndReason.PAUSED)),
+        (StopRequests(cancel_requested=True, pause_requested=True, preemption=FOR_JOB_X), Ending(EndReason.CANCELLED)),
     ],
 )
 def test_a_cancel_comes_before_a_pause_and_a_pause_before_making_room(
-    requests: StopRequests, end: Verdict | None
+    requests: StopRequests, end: Ending | None
 ) -> None:
-    assert requested_end(requests) == end
+    assert requested_ending(requests) == end

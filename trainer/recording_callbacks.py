@@ -1,7 +1,7 @@
 """The callbacks that record steps, epochs and damage. Listed by the session, called by the loop.
 
-RankRecording     what every rank tells of itself
-EpochRecording    what rank 0 tells of the job
+RankRecording     the steps and epochs of each rank
+EpochRecording    the epochs of the job, by rank 0
 DamageWatch       samples that turn out to be damaged while they are read; too many end the run
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from jobs.model.records import DataOpened, EpochEnded, RankEpochEnded, StepEnded
 from trainer.callbacks import Callback, Epoch, Step
+from trainer.data.interfaces import Facts
 from trainer.data.opening import Dataset, check_damage
-from trainer.data.parts import Facts
 from trainer.recorder import Records
 
 
@@ -87,24 +87,24 @@ class DamageWatch(Callback):
         self._dataset = dataset
         self._recorder = recorder
         self._name = name
-        self._known = dict(dataset.facts.damaged)
+        self._known_damage = dict(dataset.facts.damaged)
 
     def on_epoch_end(self, epoch: Epoch) -> None:
         """Name the new ones; raise `BadData`, on every rank, when all of them together are too many."""
-        new = {name: why for name, why in epoch.damaged.items() if name not in self._known}
-        if not new:
+        new_damage = {name: reason for name, reason in epoch.damaged.items() if name not in self._known_damage}
+        if not new_damage:
             return
-        self._known |= new
-        for name in new.keys() & self._dataset.damage().keys():  # each rank names what it came upon itself
-            print(f"damaged and left out: {name}: {new[name]}", flush=True)
+        self._known_damage |= new_damage
+        for name in new_damage.keys() & self._dataset.damage().keys():  # each rank prints what it found itself
+            print(f"damaged and left out: {name}: {new_damage[name]}", flush=True)
         facts = self._dataset.facts
-        self._recorder.write(data_opened(facts, self._known))
+        self._recorder.write(data_opened(facts, self._known_damage))
         sizes = facts.sizes
         samples = sizes.train + sizes.validation + sizes.test + len(facts.damaged)
-        check_damage(self._known, samples=samples, name=self._name)
+        check_damage(self._known_damage, samples=samples, name=self._name)
 
 
-def data_opened(facts: Facts, damaged: Mapping[str, str], *, named: int = 20) -> DataOpened:
+def data_opened(facts: Facts, damaged: Mapping[str, str], *, most_named: int = 20) -> DataOpened:
     """What the data turned out to be, as a record; `damaged` are the samples that cannot be read, and why."""
     return DataOpened(
         at=time.time(),
@@ -115,5 +115,5 @@ def data_opened(facts: Facts, damaged: Mapping[str, str], *, named: int = 20) ->
         validation=facts.sizes.validation,
         test=facts.sizes.test,
         damaged=len(damaged),
-        damaged_files=list(damaged)[:named],
+        damaged_files=list(damaged)[:most_named],
     )

@@ -1,0 +1,122 @@
+"""The base of the worker's periodic threads, by a clock that only waiting moves."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from worker.periodic import PeriodicThread
+
+
+class Passes(PeriodicThread):
+    """Notes the time of each pass and stops after `most` of them. Run in the test's own thread."""
+
+    def __init__(
+        self, *, period_s: float = 5.0, rests_first: bool = True, most: int = 3, during: Callable[["Passes"], None]
+    ) -> None:
+        super().__init__("passes", period_s=period_s, rests_first=rests_first, wait=self._advance)
+        self.now_s = 0.0
+        self.started_at: list[float] = []
+        self._most = most
+        self._during = during
+
+    def _advance(self, event: threading.Event, seconds: float) -> None:
+        if not event.is_set():
+            self.now_s += seconds
+
+    def once(self) -> None:
+        self.started_at.append(self.now_s)
+        if len(self.started_at) == self._most:
+            self.stop()
+        self._during(self)
+
+
+def nothing(passes: Passes) -> None:
+    """A pass that works."""
+
+
+@pytest.mark.parametrize(("rests_first", "expected"), [(True, [5.0, 10.0, 15.0]), (False, [0.0, 5.0, 10.0])])
+def test_a_pass_is_made_once_a_period(rests_first: bool, expected: list[float]) -> None:
+    passes = Passes(rests_first=rests_first, during=nothing)
+    passes.run()
+    assert passes.started_at == expected
+
+
+def test_the_pause_is_asked_for_after_every_pass() -> None:
+    class Slower(Passes):
+        def pause_s(self) -> float:
+            return 2.0 ** len(self.started_at)
+
+    passes = Slower(rests_first=False, during=nothing)
+    passes.run()
+    assert passes.started_at == [0.0, 2.0, 6.0]
+
+
+def test_a_wake_during_a_pass_makes_the_next_one_at_once() -> None:
+    def wake_in_first(passes: Passes) -> None:
+        if len(passes.started_at) == 1:
+            passes.wake()
+
+    passes = Passes(during=wake_in_first)
+    passes.run()
+    assert passes.started_at == [5.0, 5.0, 10.0]
+
+
+def test_a_thread_that_is_stopped_before_its_first_pass_makes_none() -> None:
+    passes = Passes(during=nothing)
+    passes.stop()
+    passes.run()
+    assert passes.started_at == []
+
+
+def test_a_stop_ends_the_rest_at_once() -> None:
+    passes = Passes(most=2, during=nothing)
+    passes.run()
+    assert passes.started_at == [5.0, 10.0]
+    assert passes.now_s == 10.0
+
+
+def test_a_pass_that_fails_is_logged_and_the_next_one_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    def fail_in_first(passes: Passes) -> None:
+        if len(passes.started_at) == 1:
+            raise ValueError("this one")
+
+    passes = Passes(during=fail_in_first)
+    passes.run()
+    assert passes.started_at == [5.0, 10.0, 15.0]
+    assert caplog.messages == ["passes: a pass failed, the next one tries again"]
+    assert "ValueError: this one" in caplog.text
+
+
+def test_a_database_that_is_away_is_one_line_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    def find_it_away(passes: Passes) -> None:
+        raise OperationalError("SELECT 1", {}, psycopg.OperationalError("connection refused"))
+
+    Passes(most=1, during=find_it_away).run()
+    assert [(record.levelno, record.getMessage(), record.exc_info) for record in caplog.records] == [
+        (
+            logging.WARNING,
+            "passes: the database is away or busy, the next pass tries again: connection refused",
+            None,
+        )
+    ]
+
+
+def test_stopping_waits_for_the_pass_at_hand() -> None:
+    in_pass, may_end = threading.Event(), threading.Event()
+
+    def take_long(passes: Passes) -> None:
+        in_pass.set()
+        assert may_end.wait(10)
+
+    passes = Passes(most=2, during=take_long)
+    passes.start()
+    assert in_pass.wait(10)
+    assert not passes.stop()
+    assert passes.is_alive()
+    may_end.set()
+    assert passes.stop(wait_s=10)
+    assert passes.started_at == [5.0]
