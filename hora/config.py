@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hora.errors import HoraError
-from hora.home import write_private
 
 DEFAULT = "default"
 LOCAL = "local"  # the stack on this machine: always there, and never in the file
@@ -101,6 +100,8 @@ def with_field(profiles: Profiles, name: str, field: str, value: str | None) -> 
 
 def write_profiles(path: Path, profiles: Profiles) -> None:
     """Replace the file, readable by its owner alone. Raises `HoraError`."""
+    from hora.home import write_private
+
     lines = []
     for name, profile in profiles.items():
         lines.append(f"[profiles.{name}]")

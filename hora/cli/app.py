@@ -5,7 +5,7 @@
 
 Results go to standard output, everything else to standard error. With `--json` standard output is the API's own
 JSON and nothing else. An output that nobody reads any more ends the command without a word. The commands are in modules
-of their own, `hora.cli_*`, which import what they use when they run.
+of their own (`hora.cli.commands`), which import what they use when they run.
 """
 
 import os
@@ -15,44 +15,18 @@ from typing import Annotated
 
 import typer
 
-from hora.cli import (
-    artifacts,
-    config,
-    datasets,
-    hosts,
-    jobs,
-    people,
-    probe,
-    projects,
-    records,
-    stack,
-    studies,
-    webhooks,
-)
-from hora.cli.exit_codes import ERROR, explain
+from hora.cli.commands import CommandGroup
+from hora.cli.exit_codes import ERROR
 from hora.cli.output import say
 from hora.connection import use_profile
-from hora.errors import HoraError
-from hora.home import StackError
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (
-    stack.app, jobs.app, people.app, probe.app, records.app, studies.app, artifacts.app,
-):  # fmt: skip
-    app.add_typer(commands)  # without a name: its commands are commands of `hora`
-app.add_typer(studies.studies, name="studies")
-app.add_typer(hosts.app, name="hosts")
-app.add_typer(webhooks.app, name="webhook")
-app.add_typer(people.tokens, name="token")
-app.add_typer(people.users, name="user")
-app.add_typer(projects.app, name="project")
-app.add_typer(config.app, name="config")
-app.add_typer(datasets.app, name="dataset")
 
 
 def _version(wanted: bool) -> None:
@@ -94,7 +68,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         app(arguments, prog_name="hora")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else ERROR
-    except (HoraError, StackError, ValueError) as error:
+    except Exception as error:
+        from hora.cli.explain import explain
+
         code, lines = explain(error)
         for line in lines:
             say(line)

@@ -7,12 +7,14 @@ import typer
 from hora.cli.options import AsJson
 from hora.cli.output import display, print_json, say
 
-app = typer.Typer(help="Say which service the command line uses, and keep it in a file.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Say which service the command line uses, and keep it in a file.", no_args_is_help=True)
+app.add_typer(group, name="config")
 
 Field = Literal["url", "token"]
 
 
-@app.command("set")
+@group.command("set")
 def set_field(
     field: Annotated[Field, typer.Argument(help="The service's address, or the token for it.")],
     value: Annotated[
@@ -31,13 +33,13 @@ def set_field(
     _change(field, value)
 
 
-@app.command()
+@group.command()
 def unset(field: Annotated[Field, typer.Argument(help="What to take out; with the url the token goes too.")]) -> None:
     """Take an address or a token out of the file."""
     _change(field, None)
 
 
-@app.command()
+@group.command()
 def show(as_json: AsJson = False) -> None:
     """Show which service is used, with which token, and which file or variable says so. No token is printed."""
     from hora.config import config_file, read_profiles

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from hora.errors import Json
     from hora.service import Service
 
-app = typer.Typer(help="Datasets with a name and versions: register, list, show, remove.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Datasets with a name and versions: register, list, show, remove.", no_args_is_help=True)
+app.add_typer(group, name="dataset")
 
 
 def _datasets(service: "Service") -> "Iterable[Proposal]":
@@ -38,7 +40,7 @@ Source = Annotated[
 ]
 
 
-@app.command()
+@group.command()
 def add(
     name: Name,
     source: Source,
@@ -107,7 +109,7 @@ def _sent(client: "Service", path: Path) -> str:
     return upload_id
 
 
-@app.command("ls")
+@group.command("ls")
 def list_datasets(as_json: AsJson = False) -> None:
     """List the datasets that a spec can name, each with its newest version."""
     from hora.connection import connect
@@ -118,7 +120,7 @@ def list_datasets(as_json: AsJson = False) -> None:
     print_json({"items": found}) if as_json else display(datasets_table(found))
 
 
-@app.command()
+@group.command()
 def show(which: Which, as_json: AsJson = False) -> None:
     """Show a dataset with its versions, or all that is known of one version."""
     from hora.connection import connect
@@ -133,7 +135,7 @@ def show(which: Which, as_json: AsJson = False) -> None:
         display(versions_table(found["items"]) if version is None else version_facts(found))
 
 
-@app.command()
+@group.command()
 def rm(
     which: Annotated[str, typer.Argument(metavar="NAME@N", help="The version.", autocompletion=_dataset_names)],
     as_json: AsJson = False,

@@ -7,10 +7,12 @@ import typer
 from hora.cli.options import AsJson, HostName
 from hora.cli.output import display, print_json, tell
 
-app = typer.Typer(help="List the hosts and their slots; show, drain, undrain and forget them.")
+app = typer.Typer()
+group = typer.Typer(help="List the hosts and their slots; show, drain, undrain and forget them.")
+app.add_typer(group, name="hosts")
 
 
-@app.callback(invoke_without_command=True)
+@group.callback(invoke_without_command=True)
 def hosts(context: typer.Context, as_json: AsJson = False) -> None:
     """List the hosts and their slots; show, drain, undrain and forget them."""
     from hora.connection import connect
@@ -23,7 +25,7 @@ def hosts(context: typer.Context, as_json: AsJson = False) -> None:
     print_json({"items": found}) if as_json else display(hosts_table(found))
 
 
-@app.command()
+@group.command()
 def show(name: HostName, as_json: AsJson = False) -> None:
     """Show one host: what it is, what holds each of its slots, and what its GPUs do."""
     from hora.connection import connect
@@ -40,7 +42,7 @@ def show(name: HostName, as_json: AsJson = False) -> None:
     display(slots_table(host))
 
 
-@app.command()
+@group.command()
 def drain(
     name: HostName,
     requeue: Annotated[bool, typer.Option("--requeue", help="Also let its jobs save and go elsewhere.")] = False,
@@ -56,7 +58,7 @@ def drain(
     print_json(host) if as_json else tell(f"{host['name']} is drained; {told}")
 
 
-@app.command()
+@group.command()
 def undrain(name: HostName, as_json: AsJson = False) -> None:
     """Let jobs be placed on a host again."""
     from hora.connection import connect
@@ -66,7 +68,7 @@ def undrain(name: HostName, as_json: AsJson = False) -> None:
     print_json(host) if as_json else tell(f"{host['name']} takes jobs")
 
 
-@app.command()
+@group.command()
 def forget(name: HostName, as_json: AsJson = False) -> None:
     """Remove a host that is lost; it registers anew if it comes back."""
     from hora.connection import connect

@@ -13,6 +13,8 @@ from hora.cli.times import WHEN, moment
 app = typer.Typer()
 tokens = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
 users = typer.Typer(help="List users, shut them out, and let them in again.", no_args_is_help=True)
+app.add_typer(tokens, name="token")
+app.add_typer(users, name="user")
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 _LIFE = re.compile(r"([0-9]{1,9})([smhd])")

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from hora.errors import Json
     from hora.service import Service
 
-app = typer.Typer(help="Projects: what jobs are counted under, with quotas and members.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Projects: what jobs are counted under, with quotas and members.", no_args_is_help=True)
+app.add_typer(group, name="project")
 
 
 def _projects(service: "Service") -> "Iterable[Proposal]":
@@ -33,7 +35,7 @@ MaxQueued = Annotated[str | None, typer.Option(metavar="N", help="Jobs in the qu
 MaxGpuHours = Annotated[str | None, typer.Option(metavar="H", help="GPU-hours a calendar month; none: no limit.")]
 
 
-@app.command("ls")
+@group.command("ls")
 def list_projects(as_json: AsJson = False) -> None:
     """List the projects, each with what counts against its quotas now."""
     from hora.connection import connect
@@ -44,7 +46,7 @@ def list_projects(as_json: AsJson = False) -> None:
     print_json({"items": found}) if as_json else display(projects_table(found))
 
 
-@app.command()
+@group.command()
 def show(name: ProjectName, as_json: AsJson = False) -> None:
     """Show one project: its quotas and what counts against them, and its members."""
     from hora.connection import connect
@@ -53,7 +55,7 @@ def show(name: ProjectName, as_json: AsJson = False) -> None:
         _tell(client.project(name), as_json)
 
 
-@app.command()
+@group.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and hyphens.")],
     description: Description = None,
@@ -71,7 +73,7 @@ def create(
         _tell(client.create_project({"name": name, **document}), as_json)
 
 
-@app.command("set")
+@group.command("set")
 def change(
     name: ProjectName,
     description: Description = None,
@@ -91,7 +93,7 @@ def change(
         _tell(client.change_project(name, changes), as_json)
 
 
-@app.command()
+@group.command()
 def add(name: ProjectName, user: User, as_json: AsJson = False) -> None:
     """Let a user submit to a project and steer its jobs (admins)."""
     from hora.connection import connect
@@ -102,7 +104,7 @@ def add(name: ProjectName, user: User, as_json: AsJson = False) -> None:
     print_json(project) if as_json else tell(f"{plain(user)} is a member of {plain(name)}")
 
 
-@app.command()
+@group.command()
 def remove(name: ProjectName, user: User, as_json: AsJson = False) -> None:
     """Let a user be no member of a project any more (admins)."""
     from hora.connection import connect
@@ -114,7 +116,7 @@ def remove(name: ProjectName, user: User, as_json: AsJson = False) -> None:
     print_json(told) if told else tell(f"{plain(user)} is no member of {plain(name)}")
 
 
-@app.command()
+@group.command()
 def archive(
     name: ProjectName,
     undo: Annotated[bool, typer.Option("--undo", help="Let it take jobs again.")] = False,

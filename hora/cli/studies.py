@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 studies = typer.Typer(help="List studies; show, cancel, pause, resume them, and note what you saw.")
+app.add_typer(studies, name="studies")
 
 StudyChanges = Annotated[
     list[str],

@@ -8,12 +8,14 @@ import typer
 from hora.cli.options import AsJson, Limit
 from hora.cli.output import display, print_json, say, tell
 
-app = typer.Typer(help="Have addresses told of the ends of jobs and studies.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Have addresses told of the ends of jobs and studies.", no_args_is_help=True)
+app.add_typer(group, name="webhook")
 
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
 
 
-@app.command()
+@group.command()
 def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where to: https, and on the internet.")],
     events: Annotated[
@@ -37,7 +39,7 @@ def add(
     tell(plain(webhook["secret"]))
 
 
-@app.command("ls")
+@group.command("ls")
 def list_(
     owner: Annotated[str | None, typer.Option(help="Only this user's; for admins.")] = None, as_json: AsJson = False
 ) -> None:
@@ -50,7 +52,7 @@ def list_(
     print_json({"items": found}) if as_json else display(webhooks_table(found))
 
 
-@app.command()
+@group.command()
 def show(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     """Show one webhook."""
     from hora.connection import connect
@@ -61,7 +63,7 @@ def show(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     print_json(webhook) if as_json else display(webhook_facts(webhook))
 
 
-@app.command()
+@group.command()
 def rm(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     """Tell an address of nothing more, for good."""
     from hora.connection import connect
@@ -71,13 +73,13 @@ def rm(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     print_json({"removed": webhook_id}) if as_json else tell(f"{webhook_id} is told of nothing more")
 
 
-@app.command()
+@group.command()
 def disable(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     """Send nothing to a webhook until it is enabled; what waits for it is given up."""
     _set(webhook_id, disabled=True, as_json=as_json)
 
 
-@app.command()
+@group.command()
 def enable(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     """Send to a webhook again."""
     _set(webhook_id, disabled=False, as_json=as_json)
@@ -91,7 +93,7 @@ def _set(webhook_id: str, *, disabled: bool, as_json: bool) -> None:
     print_json(webhook) if as_json else tell(f"{webhook_id} is {'disabled' if disabled else 'enabled'}")
 
 
-@app.command("test")
+@group.command("test")
 def ping(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     """Send a ping to a webhook."""
     from hora.connection import connect
@@ -102,7 +104,7 @@ def ping(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     print_json(delivery) if as_json else tell(told)
 
 
-@app.command()
+@group.command()
 def deliveries(webhook_id: WebhookId, limit: Limit = 20, as_json: AsJson = False) -> None:
     """List what was sent to a webhook or waits to be, newest first."""
     from hora.connection import connect
@@ -113,7 +115,7 @@ def deliveries(webhook_id: WebhookId, limit: Limit = 20, as_json: AsJson = False
     print_json({"items": found}) if as_json else display(deliveries_table(found))
 
 
-@app.command()
+@group.command()
 def redeliver(
     webhook_id: WebhookId,
     delivery_id: Annotated[int, typer.Argument(metavar="DELIVERY", help="The delivery's number.")],

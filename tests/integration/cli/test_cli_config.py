@@ -63,7 +63,7 @@ def test_a_token_goes_only_where_it_is_meant_for(
 
 def test_the_file_is_asked_before_the_stack_here(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     home = Path(environ.pop("HORA_HOME"))
-    monkeypatch.setattr("jobs.runtime.settings.default_home", lambda: home)
+    monkeypatch.setattr("hora.connection.default_home", lambda: home)
     assert (found := find_target(environ)).url == "https://team.test"
     assert found.token == "s-team"
     assert (found := find_target({**environ, "HORA_TOKEN": "s-mine"})).url == LOCAL  # not to the file's service

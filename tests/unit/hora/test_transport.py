@@ -113,3 +113,13 @@ def test_what_a_conflict_is_about() -> None:
     with pytest.raises(Conflict) as caught:
         client.pause("a")
     assert not isinstance(caught.value, QuotaExceeded)
+
+
+@pytest.mark.parametrize(("url", "needed"), [("http://hora.test", False), ("HTTP://x", False), ("HTTPS://x", True)])
+def test_certificates_are_loaded_unless_the_address_needs_none(
+    url: str, needed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(httpx, "Client", lambda **options: asked.append(options["verify"]))
+    Service(url)
+    assert asked == [needed]
