@@ -97,15 +97,15 @@ def _sent(client: "Service", path: Path) -> str:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     from hora.render.text import plain
-    from hora.service.cargo import cargo_of
-    from hora.service.sending import send
+    from hora.service.upload_sources import upload_source
+    from hora.service.uploads import send_source
 
-    cargo = cargo_of(path)
+    source = upload_source(path)
     say(f"{plain(path)} is sent to the service. Where that is interrupted, the same command goes on with it.")
     columns = (TextColumn("sending"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_of(stderr=True), transient=True) as progress:
-        bar = progress.add_task("sending", total=cargo.size_bytes)
-        upload_id: str = send(client, cargo, lambda sent: progress.update(bar, completed=sent))["id"]
+        bar = progress.add_task("sending", total=source.size_bytes)
+        upload_id: str = send_source(client, source, lambda sent: progress.update(bar, completed=sent))["id"]
     return upload_id
 
 

@@ -47,10 +47,10 @@ class Datasets:
 
         What an upload that broke off has sent already is not sent again. `on_bytes` gets how much has been sent.
         """
-        from hora.service.cargo import cargo_of
-        from hora.service.sending import send
+        from hora.service.upload_sources import upload_source
+        from hora.service.uploads import send_source
 
-        sent = send(self._service, cargo_of(Path(path)), on_bytes or (lambda _: None))
+        sent = send_source(self._service, upload_source(Path(path)), on_bytes or (lambda _: None))
         return self.register(upload=sent["id"], **fields)
 
     def wait(

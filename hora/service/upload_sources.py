@@ -1,7 +1,7 @@
 """What is uploaded, as bytes at any place of it: a file as it is, or a folder as a .tar that is never written anywhere.
 
 The same folder gives the same bytes each time, so an upload that was cut off goes on where it stopped. Used by
-`hora.service.sending`.
+`hora.service.uploads`.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ _BLOCK = tarfile.BLOCKSIZE
 _END = bytes(2 * _BLOCK)
 
 
-class Cargo(Protocol):
+class UploadSource(Protocol):
     """Bytes to upload."""
 
     @property
     def filename(self) -> str:
-        """What the upload is called. Cargo of another content, or of another place, has another name."""
+        """What the upload is called. UploadSource of another content, or of another place, has another name."""
 
     @property
     def size_bytes(self) -> int:
@@ -44,7 +44,7 @@ class _Piece:
     path: Path | None
 
 
-class FileCargo:
+class FileSource:
     """One file: an archive, or a file of arrays."""
 
     def __init__(self, path: Path) -> None:
@@ -54,11 +54,11 @@ class FileCargo:
         self.filename = f"{_digest([(str(path.resolve()), found.st_size, found.st_mtime_ns)])}-{_plain(path.name)}"
 
     def read(self, offset: int, size: int) -> bytes:
-        """See `Cargo.read`."""
+        """See `UploadSource.read`."""
         return _read(self._path, offset, min(size, self.size_bytes - offset))
 
 
-class FolderCargo:
+class FolderSource:
     """A folder with all that is not hidden in it, as a .tar. Links to files are followed, links to folders are not."""
 
     def __init__(self, folder: Path) -> None:
@@ -80,7 +80,7 @@ class FolderCargo:
         self.filename = f"{_digest(seen)}-{_plain(folder.resolve().name)}.tar"
 
     def read(self, offset: int, size: int) -> bytes:
-        """See `Cargo.read`."""
+        """See `UploadSource.read`."""
         stop = min(offset + size, self.size_bytes)
         read = bytearray()
         number = bisect_right(self._starts, offset) - 1
@@ -94,15 +94,15 @@ class FolderCargo:
         return bytes(read)
 
 
-def cargo_of(path: Path) -> Cargo:
+def upload_source(path: Path) -> UploadSource:
     """What is sent of a path of this machine. Raises `HoraError` where there is nothing to send."""
     try:
         if path.is_dir():
-            folder = FolderCargo(path)
+            folder = FolderSource(path)
             if not folder.files:
                 raise HoraError(f"{path} has no files to upload.")
             return folder
-        return FileCargo(path)
+        return FileSource(path)
     except OSError as error:
         raise HoraError(f"{path} cannot be read: {error.strerror}.") from None
 
