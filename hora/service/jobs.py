@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +44,22 @@ class JobCalls(Calls):
         project: str | None = None,
         paused: bool | None = None,
         study: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
         search: str | None = None,
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
         """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`.
 
-        `since` and `until` are times in RFC 3339 between which they were submitted, the latter not included. `search`
-        is a text in their name, id, owner, dataset, model or labels, whatever the case.
+        They were submitted at `since` or later and before `until`; a text is a time in RFC 3339. `search` is a text in
+        their name, id, owner, dataset, model or labels, in any case. `sort` is a field, `-` before it the greatest
+        first.
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "since": since, "until": until, "search": search, "sort": sort, "limit": page_size,
+            "study": study, "since": _time(since), "until": _time(until), "search": search, "sort": sort,
+            "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(at("jobs"), filters)
 
@@ -202,3 +205,8 @@ class JobCalls(Calls):
             partial(self._wire.newer, at("jobs", job_id)), job_id, noun="job",
             ended=lambda job: job["status"] in ENDED, on_update=on_update, timeout_s=timeout_s, period_s=period_s,
         )  # fmt: skip
+
+
+def _time(moment: datetime | str | None) -> str | None:
+    """A time as the service reads it. One without a zone is this machine's."""
+    return moment.astimezone().isoformat() if isinstance(moment, datetime) else moment
