@@ -1,11 +1,11 @@
-"""The command `hora`. Its exit code says how a job, or a study, ended.
+"""The command `hora`. Its exit code says how the command, the job or the study ended.
 
     0 succeeded, or done     2 usage, or an invalid spec     100 failed      101 not finished
-    102 not found            103 cancelled                   1 everything else     130 interrupted, but while waiting
+    102 not found            103 cancelled                   1 everything else     130 interrupted, except while waiting
 
-Results go to standard output, everything else to standard error. With `--json` standard output is the API's own
-JSON and nothing else. An output that nobody reads any more ends the command without a word. The commands are in modules
-of their own (`hora.cli.commands`), which import what they use when they run.
+Results go to standard output, everything else to standard error. With `--json` standard output is the API's own JSON
+and nothing else. If the reader of the output goes away, the command ends silently. The commands are in modules of their
+own (`hora.cli.commands`), which import what they use when they run.
 """
 
 import os
@@ -22,15 +22,15 @@ from hora.connection import use_profile
 
 app = typer.Typer(
     cls=CommandGroup,
-    help="Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled.",
+    help="Train deep-learning models with Horovod: submit jobs, watch them, see how they scale.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version
 
         print(version("hora"))
@@ -38,15 +38,18 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def everywhere(
+def common_options(
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Use this profile of the file; local: the stack here.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Use this profile of the configuration file. local: the stack on this machine."
+        ),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled."""
+    """Train deep-learning models with Horovod: submit jobs, watch them, see how they scale."""
     del version
     use_profile(profile)
 
@@ -57,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is left in the buffer goes nowhere, so that Python does not complain of it at its end.
+        # The rest of the buffer goes nowhere, so that Python does not complain about it when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR
     return code

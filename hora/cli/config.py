@@ -8,7 +8,7 @@ from hora.cli.options import AsJson
 from hora.cli.output import display, print_json, say
 
 app = typer.Typer()
-group = typer.Typer(help="Say which service the command line uses, and keep it in a file.", no_args_is_help=True)
+group = typer.Typer(help="Choose the service that the command line uses.", no_args_is_help=True)
 app.add_typer(group, name="config")
 
 Field = Literal["url", "token"]
@@ -16,17 +16,20 @@ Field = Literal["url", "token"]
 
 @group.command("set")
 def set_field(
-    field: Annotated[Field, typer.Argument(help="The service's address, or the token for it.")],
+    field: Annotated[Field, typer.Argument(help="url: the service's address. token: the token for it.")],
     value: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="The address. A token is asked for, or read from a pipe.")
+        str | None,
+        typer.Argument(metavar="[URL]", help="The address. A token is prompted for, or read from standard input."),
     ] = None,
 ) -> None:
-    """Keep an address or a token in the file, for the profile of --profile, else for `default`."""
+    """Store an address or a token in the configuration file. `--profile` names the profile, else it is `default`."""
     from hora.cli.prompts import read_secret
 
     if field == "token":
         if value is not None:
-            raise typer.BadParameter("a token as an argument is seen by every process here; leave it out and be asked")
+            raise typer.BadParameter(
+                "every process can read a token that is an argument; leave it out, and you are prompted for it"
+            )
         value = read_secret("Token")
     elif value is None:
         raise typer.BadParameter("give the address, such as https://hora.example.org")
@@ -34,14 +37,14 @@ def set_field(
 
 
 @group.command()
-def unset(field: Annotated[Field, typer.Argument(help="What to take out; with the url the token goes too.")]) -> None:
-    """Take an address or a token out of the file."""
+def unset(field: Annotated[Field, typer.Argument(help="What to remove. With url the token is removed too.")]) -> None:
+    """Remove an address or a token from the configuration file."""
     _change(field, None)
 
 
 @group.command()
 def show(as_json: AsJson = False) -> None:
-    """Show which service is used, with which token, and which file or variable says so. No token is printed."""
+    """Show which service and token are used, and which file or variable names them. No token is printed."""
     from hora.config import config_file, read_profiles
     from hora.connection import find_target
     from hora.errors import HoraError
@@ -52,7 +55,7 @@ def show(as_json: AsJson = False) -> None:
     profiles = read_profiles(file)
     try:
         used = find_target()
-    except HoraError as error:  # there is none, which is worth knowing as well
+    except HoraError as error:  # there is none, which is worth knowing too
         say(str(error))
         used = None
     if as_json:
@@ -63,7 +66,7 @@ def show(as_json: AsJson = False) -> None:
     lines = [plain(f"{name}: {one.url}{'' if one.token else ', no token'}") for name, one in profiles.items()]
     rows = {"file": plain(file), "profiles": "\n".join([*lines, "local: the stack on this machine"])}
     if used is not None:
-        token_from = plain(used.token_from or "nowhere: none is sent")
+        token_from = plain(used.token_from or "nowhere: no token is sent")
         rows |= {"service": plain(used.url), "named by": plain(used.url_from), "token from": token_from}
     display(facts(rows))
 
@@ -76,7 +79,7 @@ def _change(field: Field, value: str | None) -> None:
     before = read_profiles(file)
     after = with_field(before, name, field, value)
     write_profiles(file, after)
-    say(f"{field} of profile {name} is {'taken out' if value is None else 'set'} in {file}")
+    say(f"{field} of profile {name} is {'removed' if value is None else 'set'} in {file}")
     lost = field == "url" and name in before and before[name].token and (name not in after or not after[name].token)
     if lost:
-        say("Its token was for the address before, and is taken out as well.")
+        say("Its token was for the old address, and is removed too.")

@@ -115,7 +115,7 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
     assert "hora_secret" not in asked.stderr + shown.stdout + json.dumps(told)
     assert "http://127.0.0.1:9 gives no answer" in hora(short_folder, "--profile", "default", "ls", **more).stderr
     moved = hora(short_folder, "config", "set", "url", "http://other.test", **more)
-    assert "Its token was for the address before" in moved.stderr
+    assert "Its token was for the old address" in moved.stderr
     assert read_profiles(short_folder / "hora" / "config.toml")["default"] == Profile("http://other.test", None)
     hora(short_folder, "--profile", "lab", "config", "unset", "url", **more)
     assert [*read_profiles(short_folder / "hora" / "config.toml")] == ["default"]

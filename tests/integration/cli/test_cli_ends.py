@@ -74,7 +74,7 @@ def test_the_exit_code_says_how_it_ended(
     done = hora(short_folder, *arguments)
     assert done.returncode == code, done.stderr
     if code == 101 and answer is interrupted:
-        assert re.search(r"goes on. Come back with `hora (studies show|show|logs) x", done.stderr)
+        assert re.search(r"continues. Come back with `hora (studies show|show|logs) x", done.stderr)
 
 
 def test_the_page_has_every_exit_code_and_every_command() -> None:
@@ -155,7 +155,7 @@ def test_ctrl_c_on_a_terminal_leaves_the_job(stack: Stack, client: Service) -> N
             os.close(ours)
     (left,) = client.jobs(name="left alone")
     assert process.returncode == 101
-    assert f"The job goes on. Come back with `hora show {left['id']} --wait`" in drawn
+    assert f"The job continues. Come back with `hora show {left['id']} --wait`" in drawn
     assert drawn.rindex("\x1b[?25h") > drawn.index("\x1b[?25l")  # the cursor is there again
     assert left["ended_at"] is None
     client.cancel(left["id"])
