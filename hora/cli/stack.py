@@ -22,7 +22,9 @@ def up(
     """Start a stack on this machine: database, broker, API and a worker."""
     from hora.stack.local import start
 
-    url = start(detach=detach, say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True))
+    url = start(
+        detach=detach, print_line=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+    )
     if as_json and url:
         print_json({"url": url})
 
