@@ -1,4 +1,4 @@
-"""The networks that a spec can name."""
+"""The models that a spec can name."""
 
 from hora.client.resource import Resource, reads_list
 from hora.service import Service

@@ -99,7 +99,7 @@ def test_a_failure_of_the_service_is_not_asked_for_again(paused: list[float]) ->
 
 def test_the_token_is_carried_to_no_other_address() -> None:
     client, asked = service(httpx.Response(307, headers={"Location": "http://elsewhere.test/v1/jobs/a"}))
-    with pytest.raises(ServiceUnavailable, match=r"sends on to http://elsewhere\.test/v1/jobs/a"):
+    with pytest.raises(ServiceUnavailable, match=r"redirects to http://elsewhere\.test/v1/jobs/a"):
         client.job("a")
     assert [request.url.host for request in asked] == ["hora.test"]
 
