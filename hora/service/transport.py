@@ -19,6 +19,7 @@ PAUSES_S = (
     1.0,
 )  # before a request is sent again; up to half as much is added by chance, so that clients spread
 LONGEST_PAUSE_S = 10.0  # a service that asks for a longer pause is an error at once
+_NOT_MODIFIED = 304
 _RATE_LIMITED = 429  # nothing was done: any request may be sent again
 _AWAY = frozenset({502, 503, 504})
 _STREAM = "text/event-stream"
@@ -62,7 +63,7 @@ class Transport:
     def newer(self, path: str, etag: str | None) -> tuple[Json | None, str | None]:
         """The object at `path` and its tag. None instead of the object if it still has the given tag."""
         answer = self.send("GET", path, headers={"If-None-Match": etag} if etag else {})
-        return (None, etag) if answer.status_code == 304 else (_object(answer), answer.headers.get("ETag"))
+        return (None, etag) if answer.status_code == _NOT_MODIFIED else (_object(answer), answer.headers.get("ETag"))
 
     def send(
         self,
@@ -86,7 +87,8 @@ class Transport:
             if pause is not None:
                 time.sleep(max(pause, retry_after_s or 0) + random.uniform(0, pause / 2))  # noqa: S311 - no secret
         assert answer is not None
-        if answer.is_redirect:  # followed, it would take the token to another address
+        # Following a redirect would take the token to another address. 304 counts as one for httpx.
+        if answer.is_redirect and answer.status_code != _NOT_MODIFIED:
             raise ServiceUnavailable(f"{answer.url} redirects to {answer.headers.get('Location')}: use that address")
         if answer.status_code >= 400:
             raise problem_of(answer, retry_after_s)

@@ -149,6 +149,17 @@ def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
     assert asked[1].headers["If-None-Match"] == "1"
 
 
+def test_a_service_that_says_that_nothing_has_changed_is_not_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hora.service.waiting.AWAY_LIMIT_S", -1.0)  # an error is raised at once
+    unchanged = [httpx.Response(304) for _ in range(3)]
+    client, _ = in_turn(
+        httpx.Response(200, json={"id": "a", "status": "queued"}, headers={"ETag": "1"}),
+        *unchanged,
+        httpx.Response(200, json={"id": "a", "status": "succeeded"}),
+    )
+    assert client.wait("a")["status"] == "succeeded"
+
+
 def test_waiting_for_a_study_ends_when_it_is_complete() -> None:
     def study(ended: int, *, complete: bool) -> httpx.Response:
         return httpx.Response(200, json={"id": "s", "complete": complete, "ended": ended}, headers={"ETag": str(ended)})
