@@ -54,20 +54,26 @@ def show(as_json: AsJson = False) -> None:
     file = config_file()
     profiles = read_profiles(file)
     try:
-        used = find_target()
+        target = find_target()
     except HoraError as error:  # there is none, which is worth knowing too
         say(str(error))
-        used = None
+        target = None
     if as_json:
-        known = [{"name": name, "url": one.url, "has_token": bool(one.token)} for name, one in profiles.items()]
-        where = {} if used is None else {"url": used.url, "url_from": used.url_from, "token_from": used.token_from}
-        print_json({"file": str(file), "profiles": known, **where})
+        items = [
+            {"name": name, "url": profile.url, "has_token": bool(profile.token)} for name, profile in profiles.items()
+        ]
+        where = (
+            {} if target is None else {"url": target.url, "url_from": target.url_from, "token_from": target.token_from}
+        )
+        print_json({"file": str(file), "profiles": items, **where})
         return
-    lines = [plain(f"{name}: {one.url}{'' if one.token else ', no token'}") for name, one in profiles.items()]
+    lines = [
+        plain(f"{name}: {profile.url}{'' if profile.token else ', no token'}") for name, profile in profiles.items()
+    ]
     rows = {"file": plain(file), "profiles": "\n".join([*lines, "local: the stack on this machine"])}
-    if used is not None:
-        token_from = plain(used.token_from or "nowhere: no token is sent")
-        rows |= {"service": plain(used.url), "named by": plain(used.url_from), "token from": token_from}
+    if target is not None:
+        token_from = plain(target.token_from or "nowhere: no token is sent")
+        rows |= {"service": plain(target.url), "named by": plain(target.url_from), "token from": token_from}
     display(facts(rows))
 
 
@@ -76,10 +82,10 @@ def _change(field: Field, value: str | None) -> None:
     from hora.connection import profile_in_use
 
     file, name = config_file(), profile_in_use() or DEFAULT
-    before = read_profiles(file)
-    after = with_field(before, name, field, value)
-    write_profiles(file, after)
+    old = read_profiles(file)
+    new = with_field(old, name, field, value)
+    write_profiles(file, new)
     say(f"{field} of profile {name} is {'removed' if value is None else 'set'} in {file}")
-    lost = field == "url" and name in before and before[name].token and (name not in after or not after[name].token)
-    if lost:
+    loses_token = field == "url" and name in old and old[name].token and (name not in new or not new[name].token)
+    if loses_token:
         say("Its token was for the old address, and is removed too.")

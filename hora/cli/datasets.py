@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hora.cli.completion import names
+from hora.cli.completion import from_service
 from hora.cli.exit_codes import FAILED
 from hora.cli.options import AsJson, Timeout
 from hora.cli.output import console_of, display, print_json, say, tell
@@ -27,10 +27,10 @@ app.add_typer(group, name="dataset")
 
 
 def _datasets(service: "Service") -> "Iterable[Proposal]":
-    return ((one["name"], one["description"]) for one in service.datasets())
+    return ((dataset["name"], dataset["description"]) for dataset in service.datasets())
 
 
-_dataset_names = names(_datasets)
+_dataset_names = from_service(_datasets)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name: small letters, digits, dots, hyphens.")]
 VersionName = Annotated[
     str, typer.Argument(metavar="NAME", help="The dataset, or one version: NAME@N.", autocompletion=_dataset_names)

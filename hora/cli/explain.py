@@ -12,12 +12,12 @@ _WRONG_REQUEST = frozenset({400, 413, 415, 422})
 
 
 def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a table, by type
-    """The exit code and the lines to print. Raises `error` again where nobody expected it."""
+    """The exit code and the lines to print. Raises an unexpected error again."""
     from jobs.model.spec import InvalidSpec
 
     match error:
         case InvalidSpec():
-            fields = ((one.field, one.message, one.received) for one in error.problems)
+            fields = ((problem.field, problem.message, problem.received) for problem in error.problems)
             return USAGE, ["The spec is not valid:", *_by_field(fields)]
         case NotFound():
             return NOT_FOUND, [_sentence(error.detail or error.title)]
@@ -25,12 +25,14 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
             check = " Check HORA_TOKEN; `hora config show` says which token is used." if error.status == 401 else ""
             return ERROR, [_sentence(str(error)) + check]
         case ProblemError() if error.errors:
-            told = ((one.get("field"), one.get("message"), one.get("received")) for one in error.errors)
-            return USAGE, [f"{plain(error.title)}:", *_by_field(told)]
+            named = ((wrong.get("field"), wrong.get("message"), wrong.get("received")) for wrong in error.errors)
+            return USAGE, [f"{plain(error.title)}:", *_by_field(named)]
         case ProblemError():
             return USAGE if error.status in _WRONG_REQUEST else ERROR, [_sentence(str(error))]
         case ServiceUnavailable():
-            return ERROR, [_sentence(str(error)) + " `hora up -d` starts a stack, `hora doctor` looks into it."]
+            return ERROR, [
+                _sentence(str(error)) + " `hora up -d` starts a stack here, `hora doctor` looks for the cause."
+            ]
         case WaitTimeout():
             come_back = f" Come back with `hora {_COME_BACK[error.noun].format(error.seen['id'])}`."
             return NOT_FINISHED, [_sentence(str(error)) + come_back]
@@ -41,11 +43,11 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
 
 
 def _by_field(fields: Iterator[tuple[object, object, object]]) -> list[str]:
-    """A line a field: what is allowed, and what came where that does not stand in it already."""
+    """A line for each field: what is allowed, and what came if the message does not say so already."""
     return [
         f"  {plain(field or '(the whole)')}: {plain(message or 'is not valid')}"
-        + (f" (got {plain(came)})" if came is not None and str(came) not in str(message) else "")
-        for field, message, came in fields
+        + (f" (got {plain(received)})" if received is not None and str(received) not in str(message) else "")
+        for field, message, received in fields
     ]
 
 

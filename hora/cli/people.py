@@ -57,13 +57,13 @@ def create(
     from hora.connection import connect
 
     with connect() as client:
-        made = client.create_token(name, scope=scope, user=user, expires_in_s=expires, rate_limit_per_s=rate_limit)
+        token = client.create_token(name, scope=scope, user=user, expires_in_s=expires, rate_limit_per_s=rate_limit)
     if as_json:
-        print_json(made)
+        print_json(token)
         return
-    tell(made["token"])
-    until = f"until {made['expires_at']}" if made.get("expires_at") else "until it is revoked"
-    say(f"token {made['id']} of {made['user']}, scope {made['scope']}, {until}; it cannot be shown again")
+    tell(token["token"])
+    until = f"until {token['expires_at']}" if token.get("expires_at") else "until it is revoked"
+    say(f"token {token['id']} of {token['user']}, scope {token['scope']}, {until}; it cannot be shown again")
 
 
 @tokens.command("ls")

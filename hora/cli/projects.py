@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hora.cli.completion import names
+from hora.cli.completion import from_service
 from hora.cli.options import AsJson
 from hora.cli.output import display, print_json, tell
 
@@ -25,7 +25,7 @@ def _projects(service: "Service") -> "Iterable[Proposal]":
     return ((project["name"], project["description"]) for project in service.projects())
 
 
-project_names = names(_projects)
+project_names = from_service(_projects)
 ProjectName = Annotated[str, typer.Argument(metavar="NAME", help="The project.", autocompletion=project_names)]
 User = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
 NewMember = Annotated[

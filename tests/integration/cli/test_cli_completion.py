@@ -69,7 +69,7 @@ def test_a_service_that_is_slow_is_not_waited_for(
         return jobs(request)
 
     played(slowly)
-    monkeypatch.setattr(completion, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(completion, "TIMEOUT_S", 0.05)
     try:
         assert proposed(short_folder, "hora show 0a") == []
     finally:

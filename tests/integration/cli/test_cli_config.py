@@ -124,7 +124,7 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "given", "code", "told"),
     [
-        (("set", "token", "hora_secret"), "", 2, "seen by every process"),
+        (("set", "token", "hora_secret"), "", 2, "every process can read a token"),
         (("set", "url"), "", 2, "give the address"),
         (("set", "url", "lab.test"), "", 1, "is no address"),
         (("set", "url", "http://ada:secret@lab.test"), "", 1, "is no address"),

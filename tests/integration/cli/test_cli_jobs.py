@@ -211,7 +211,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
             process.kill()
     (left,) = client.jobs(name="detached")
     assert process.returncode == 101
-    assert f"The job goes on. Come back with `hora show {left['id']} --wait`" in told
+    assert f"The job continues. Come back with `hora show {left['id']} --wait`" in told
     client.cancel(left["id"])
     client.wait(left["id"], timeout_s=60)
 

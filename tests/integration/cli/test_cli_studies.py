@@ -161,7 +161,7 @@ def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client:
         watching.send_signal(signal.SIGINT)
         _, told = watching.communicate(timeout=30)
     assert watching.returncode == 101
-    assert f"The study goes on. Come back with `hora studies show {waiting} --wait`" in told
+    assert f"The study continues. Come back with `hora studies show {waiting} --wait`" in told
     assert client.study(waiting)["counts"]["queued"] == 1
 
 
