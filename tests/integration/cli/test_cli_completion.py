@@ -10,7 +10,7 @@ import pytest
 from hora.cli import completion
 from hora.service import Service
 from tests.commands import hora
-from tests.unit.hora.played import job, page, told
+from tests.unit.hora.played import job, json_answer, page
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -34,7 +34,7 @@ def proposed(home: Path, line: str, shell: str = "bash") -> list[str]:
 
 def jobs(_: httpx.Request) -> httpx.Response:
     names = {"0aaa": "[/]", "0abb": "digits", "1xyz": "digits", "0a \x1b[2J": "no word for a shell"}
-    return told(page(*(job(id=name, name=about) for name, about in names.items())))
+    return json_answer(page(*(job(id=name, name=about) for name, about in names.items())))
 
 
 def test_ids_come_from_the_service(short_folder: Path, played: Callable[[Answer], None]) -> None:

@@ -29,7 +29,7 @@ def a_job(gpus: int = 1, *, attempt: int = 0, **changes: Any) -> Json:
     return {"id": "0abc", "gpus": gpus, "attempt": attempt, "spec": spec, "losses": 0, "restarts": 0, **changes}
 
 
-def told(*hosts: Json) -> dict[str, tuple[str, str]]:
+def findings_of(*hosts: Json) -> dict[str, tuple[str, str]]:
     """Of each check but the first (that jobs can be placed): its level and what it found."""
     return {one.check: (one.level, one.found) for one in host_findings(hosts)}
 
@@ -58,7 +58,7 @@ def test_a_service_that_says_no_has_its_advice(error: ProblemError, advice: str)
 
 
 def test_healthy_hosts_are_one_line() -> None:
-    assert told(a_host(), a_host("hbb")) == {"hosts": ("ok", "2 of 2 alive, 4 of 4 slots free")}
+    assert findings_of(a_host(), a_host("hbb")) == {"hosts": ("ok", "2 of 2 alive, 4 of 4 slots free")}
 
 
 def test_without_a_slot_no_job_can_start() -> None:
@@ -82,22 +82,24 @@ def test_quarantined_slots_name_the_process_to_look_for() -> None:
 
 def test_versions_and_clocks_that_differ_are_named() -> None:
     info = INFO | {"versions": {"hora": "0.2.0"}, "clock_offset_s": -75.0}
-    found = told(a_host(), a_host("hb", info=info), a_host("hc", info={**info, "clock_offset_s": 1.5}, alive=False))
+    found = findings_of(
+        a_host(), a_host("hb", info=info), a_host("hc", info={**info, "clock_offset_s": 1.5}, alive=False)
+    )
     assert found["host versions"] == ("warn", "ha 0.1.0, hb 0.2.0")
     assert found["host clocks"] == ("warn", "hb is 1 min 15 s behind the database")
 
 
 def test_hosts_that_cannot_work_together_are_named_with_the_reason() -> None:
     alone = a_host("hb", address=None)
-    assert told(a_host(), alone)["several hosts"] == ("warn", "take no part in jobs on several hosts: hb")
+    assert findings_of(a_host(), alone)["several hosts"] == ("warn", "take no part in jobs on several hosts: hb")
     other = a_host("hc", info=INFO | {"peers": "k2", "interface": "ib0"})
     third = a_host("hd", info=INFO | {"peers": "k3"})
-    assert told(a_host(), a_host("hb"), other, third)["several hosts"] == (
+    assert findings_of(a_host(), a_host("hb"), other, third)["several hosts"] == (
         "warn",
         "cannot share jobs with ha: hc (interface ib0, not eth0), hd (another setting differs)",
     )
-    assert "several hosts" not in told(alone)  # one host needs no other
-    assert told(alone, a_host("hc", address=None))["several hosts"][0] == "ok"  # nobody asked for it
+    assert "several hosts" not in findings_of(alone)  # one host needs no other
+    assert findings_of(alone, a_host("hc", address=None))["several hosts"][0] == "ok"  # nobody asked for it
 
 
 @pytest.mark.parametrize(
