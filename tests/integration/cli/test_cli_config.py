@@ -126,9 +126,9 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
     [
         (("set", "token", "hora_secret"), "", 2, "every process can read a token"),
         (("set", "url"), "", 2, "give the address"),
-        (("set", "url", "lab.test"), "", 1, "is no address"),
-        (("set", "url", "http://ada:secret@lab.test"), "", 1, "is no address"),
-        (("set", "token"), "a b\n", 1, "is no token"),
+        (("set", "url", "lab.test"), "", 1, "is not the address of a service"),
+        (("set", "url", "http://ada:secret@lab.test"), "", 1, "is not the address of a service"),
+        (("set", "token"), "a b\n", 1, "is not a token"),
         (("set", "token"), "\n", 1, "No token was given"),
         (("set", "token"), "hora_secret\n", 1, "Set the url first"),
         (("set", "colour", "red"), "", 2, "colour"),
@@ -146,7 +146,7 @@ def test_a_profile_that_is_none(short_folder: Path, name: str) -> None:
     more = {"XDG_CONFIG_HOME": str(short_folder)}
     if name != "nothing":
         done = hora(short_folder, "--profile", name, "config", "set", "url", "http://x.test", **more)
-        assert (done.returncode, "is no name for a profile" in done.stderr) == (1, True)
+        assert (done.returncode, "is not a valid name for a profile" in done.stderr) == (1, True)
     if name != "local":
         done = hora(short_folder, "--profile", name, "ls", **more)
         assert (done.returncode, f"There is no profile {name}" in done.stderr) == (1, True)
