@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hora.errors import HoraError
-from hora.home import write_private
 
 DEFAULT = "default"
 LOCAL = "local"  # the stack on this machine: always there, and never in the file
@@ -66,14 +65,14 @@ def _profiles_of(document: Mapping[str, object], path: Path) -> Profiles:
     unknown = [name for name in document if name != "profiles"]
     if unknown or not isinstance(tables, dict):
         raise HoraError(f"{path} has tables [profiles.NAME] and nothing else, not {', '.join(unknown) or 'profiles'}.")
-    found = {}
+    profiles = {}
     for name, fields in tables.items():
         if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
             raise HoraError(f"{path}: profile {name} is a table of texts.")
         if wrong := fields.keys() - {"url", "token"}:
             raise HoraError(f"{path}: profile {name} has {', '.join(sorted(wrong))}; url and token are known.")
-        found[name] = Profile(**fields)
-    return found
+        profiles[name] = Profile(**fields)
+    return profiles
 
 
 def with_field(profiles: Profiles, name: str, field: str, value: str | None) -> Profiles:
@@ -82,16 +81,18 @@ def with_field(profiles: Profiles, name: str, field: str, value: str | None) -> 
     Raises `HoraError`.
     """
     if not _NAME.fullmatch(name) or name == LOCAL:
-        raise HoraError(f"{name} is no name for a profile: letters, digits, - and _, and not {LOCAL}.")
+        raise HoraError(f"{name} is not a valid name for a profile. Use letters, digits, - and _; {LOCAL} is reserved.")
     before = profiles.get(name, Profile())
     if field == "url":
         if value is not None and not _URL.fullmatch(value):
-            raise HoraError(f"{value} is no address of a service: http:// or https://, a host, and maybe a path.")
+            raise HoraError(
+                f"{value} is not the address of a service. Write http:// or https://, a host, and maybe a path."
+            )
         url = None if value is None else value.rstrip("/")
         after = Profile(url, before.token if url == before.url else None)
     else:
         if value is not None and not _TOKEN.fullmatch(value):
-            raise HoraError("That is no token: one is printable ASCII without blanks.")
+            raise HoraError("That is not a token. A token is printable ASCII without blanks.")
         if value is not None and before.url is None:
             raise HoraError("Set the url first: a token is meant for one service.")
         after = replace(before, token=value)
@@ -101,6 +102,8 @@ def with_field(profiles: Profiles, name: str, field: str, value: str | None) -> 
 
 def write_profiles(path: Path, profiles: Profiles) -> None:
     """Replace the file, readable by its owner alone. Raises `HoraError`."""
+    from hora.home import write_private
+
     lines = []
     for name, profile in profiles.items():
         lines.append(f"[profiles.{name}]")

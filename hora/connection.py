@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hora.config import DEFAULT, LOCAL, Profile, Profiles, config_file, read_profiles
 from hora.errors import HoraError
+from jobs.runtime.default_home import default_home
 
 if TYPE_CHECKING:
     from hora.service import Service
@@ -73,8 +74,6 @@ def find_target(environ: Mapping[str, str] | None = None) -> Target:
 
 def home_path(environ: Mapping[str, str] | None = None) -> Path:
     """The home of the stack on this machine."""
-    from jobs.runtime.settings import default_home
-
     home = (os.environ if environ is None else environ).get("HORA_HOME")
     return Path(home).expanduser() if home else default_home()
 

@@ -35,13 +35,13 @@ class StackError(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """What the keeper has told about its stack, for whoever comes later. Addresses are null until known."""
+    """What the keeper wrote about its stack. Addresses are null until they are known."""
 
     keeper: ProcessId | None = None
     parts: dict[str, ProcessId] = field(default_factory=dict)
     phase: str = "starting"  # starting ... | ready | stopping | stopped | failed
     failure: str | None = None
-    stopped: tuple[str, ...] = ()  # what the keeper did on its way out, a sentence each
+    stopped: tuple[str, ...] = ()  # what the keeper stopped at its end, a sentence each
     url: str | None = None
     database_url: str | None = None
     broker_url: str | None = None
@@ -119,13 +119,13 @@ class Home:
         folder.chmod(mode)
         return folder
 
-    def token(self, wanted: str | None = None) -> str:
-        """The admin token: `wanted` when given, else the one on file, else a new one. It is on file afterwards."""
+    def token(self, given: str | None = None) -> str:
+        """The admin token: the given one, else the one on file, else a new one. It is on file afterwards."""
         try:
             stored = self.token_file.read_text().strip()
         except FileNotFoundError:
             stored = ""
-        token = wanted or stored or secrets.token_urlsafe(32)
+        token = given or stored or secrets.token_urlsafe(32)
         if token != stored:
             write_private(self.token_file, token + "\n")
         return token

@@ -1,11 +1,11 @@
-"""The command `hora`. Its exit code says how a job, or a study, ended.
+"""The command `hora`. Its exit code says how the command, the job or the study ended.
 
     0 succeeded, or done     2 usage, or an invalid spec     100 failed      101 not finished
-    102 not found            103 cancelled                   1 everything else     130 interrupted, but while waiting
+    102 not found            103 cancelled                   1 everything else     130 interrupted, except while waiting
 
-Results go to standard output, everything else to standard error. With `--json` standard output is the API's own
-JSON and nothing else. An output that nobody reads any more ends the command without a word. The commands are in modules
-of their own, `hora.cli_*`, which import what they use when they run.
+Results go to standard output, everything else to standard error. With `--json` standard output is the API's own JSON
+and nothing else. If the reader of the output goes away, the command ends silently. The commands are in modules of their
+own (`hora.cli.commands`), which import what they use when they run.
 """
 
 import io
@@ -16,48 +16,22 @@ from typing import Annotated
 
 import typer
 
-from hora.cli import (
-    artifacts,
-    config,
-    datasets,
-    hosts,
-    jobs,
-    people,
-    probe,
-    projects,
-    records,
-    stack,
-    studies,
-    webhooks,
-)
-from hora.cli.exit_codes import ERROR, explain
+from hora.cli.commands import CommandGroup
+from hora.cli.exit_codes import ERROR
 from hora.cli.output import say
 from hora.connection import use_profile
-from hora.errors import HoraError
-from hora.home import StackError
 
 app = typer.Typer(
-    help="Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled.",
+    cls=CommandGroup,
+    help="Train deep-learning models with Horovod: submit jobs, watch them, see how they scale.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (
-    stack.app, jobs.app, people.app, probe.app, records.app, studies.app, artifacts.app,
-):  # fmt: skip
-    app.add_typer(commands)  # without a name: its commands are commands of `hora`
-app.add_typer(studies.studies, name="studies")
-app.add_typer(hosts.app, name="hosts")
-app.add_typer(webhooks.app, name="webhook")
-app.add_typer(people.tokens, name="token")
-app.add_typer(people.users, name="user")
-app.add_typer(projects.app, name="project")
-app.add_typer(config.app, name="config")
-app.add_typer(datasets.app, name="dataset")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version
 
         print(version("hora"))
@@ -65,15 +39,18 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def everywhere(
+def common_options(
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Use this profile of the file; local: the stack here.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Use this profile of the configuration file. local: the stack on this machine."
+        ),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled."""
+    """Train deep-learning models with Horovod: submit jobs, watch them, see how they scale."""
     del version
     use_profile(profile)
 
@@ -86,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is left in the buffer goes nowhere, so that Python does not complain of it at its end.
+        # The rest of the buffer goes nowhere, so that Python does not complain about it when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR
     return code
@@ -97,7 +74,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         app(arguments, prog_name="hora")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else ERROR
-    except (HoraError, StackError, ValueError) as error:
+    except Exception as error:
+        from hora.cli.explain import explain
+
         code, lines = explain(error)
         for line in lines:
             say(line)

@@ -1,4 +1,4 @@
-"""`hora artifacts`: what a job left. Part of the command line of `hora.cli.app`."""
+"""`hora artifacts`: the files of a job. Part of the command line of `hora.cli.app`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,16 +16,20 @@ app = typer.Typer()
 def artifacts(
     job_id: JobId,
     download: Annotated[
-        str | None, typer.Option("--download", metavar="PATH", help="Fetch this file, by its path in the list.")
+        str | None, typer.Option("--download", metavar="PATH", help="Download this file, by its path in the list.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Fetch all files.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Download all files.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Where to: a file; with --all a folder, else one of the job's id."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="The file to write. With --all: the folder; without it, one named after the job's id.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the files that a job left, or fetch them. A download that broke off goes on where it was."""
+    """List the files of a job, or download them. An interrupted download continues where it stopped."""
     from hora.cli.download_progress import progress
     from hora.connection import connect
     from hora.render.artifacts import artifacts_table
@@ -36,13 +40,17 @@ def artifacts(
         raise typer.BadParameter("--output goes with --download PATH or --all")
     with connect() as client:
         if everything:
-            with progress() as told:
-                saved = client.download_artifacts(job_id, output or Path(job_id), on_bytes=told)
+            with progress() as show:
+                saved = client.download_artifacts(job_id, output or Path(job_id), on_bytes=show)
         elif download is not None:
             into = _file(download, output)
             size = next((int(file["bytes"]) for file in client.artifacts(job_id) if file["path"] == download), 0)
-            with progress() as told:
-                saved = [client.download_artifact(job_id, download, into, on_bytes=lambda n: told(download, n, size))]
+            with progress() as show:
+                saved = [
+                    client.download_artifact(
+                        job_id, download, into, on_bytes=lambda so_far: show(download, so_far, size)
+                    )
+                ]
         else:
             files = list(client.artifacts(job_id))
             if as_json:
@@ -50,7 +58,7 @@ def artifacts(
             elif files:
                 display(artifacts_table(files))
             else:
-                say("The job has left no files.")
+                say("The job has no files.")
             return
     if as_json:
         print_json({"saved": [str(path) for path in saved]})

@@ -1,4 +1,4 @@
-"""What a shell proposes when a person presses Tab: ids and names that the service knows. Used by `hora.cli.options`."""
+"""Shell completion of ids and names, which come from the service. Used by `hora.cli.options`."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,60 +11,60 @@ import typer
 if TYPE_CHECKING:
     from hora.service import Service
 
-Proposal = tuple[str, str]  # a name, and what a shell that can shows beside it
-PATIENCE_S = 1.0  # a person at a prompt waits no longer
-_MOST = 100  # of the newest, one page
-# zsh evaluates what it is told as a command, within quotes that a backslash in a job's name would take apart.
+Proposal = tuple[str, str]  # a name, and a description for shells that show one
+TIMEOUT_S = 1.0  # a person at a prompt waits no longer
+_MAX_PROPOSALS = 100  # one page
+# zsh evaluates a proposal as a command. A backslash in a job's name would end the quotes around it.
 _FOR_SHELLS = re.compile(r"[\\`$\"']")
 
 
-def names(ask: "Callable[[Service], Iterable[Proposal]]") -> Callable[[typer.Context, str], list[Proposal]]:
-    """A completion that asks the service; nothing is proposed where it is slow, away or unwilling."""
+def from_service(request: "Callable[[Service], Iterable[Proposal]]") -> Callable[[typer.Context, str], list[Proposal]]:
+    """A completion that asks the service. It proposes nothing if the service is slow, away or refuses."""
 
     def complete(context: typer.Context, incomplete: str) -> list[Proposal]:
-        found: list[Proposal] = []
+        proposals: list[Proposal] = []
 
-        def look() -> None:
+        def fetch() -> None:
             try:
                 from hora.connection import connect, use_profile
 
-                use_profile(context.find_root().params.get("profile"))  # known to this thread alone
-                with connect(timeout_s=PATIENCE_S) as service:
-                    found.extend(_proposed(ask(service), incomplete))
+                use_profile(context.find_root().params.get("profile"))  # it holds for this thread alone
+                with connect(timeout_s=TIMEOUT_S) as service:
+                    proposals.extend(_matching(request(service), incomplete))
             except Exception:  # noqa: S110 - there is nobody to tell
                 pass
 
-        asking = Thread(target=look, daemon=True)
-        asking.start()
-        asking.join(PATIENCE_S)
-        return [] if asking.is_alive() else found
+        thread = Thread(target=fetch, daemon=True)
+        thread.start()
+        thread.join(TIMEOUT_S)
+        return [] if thread.is_alive() else proposals
 
     return complete
 
 
-def _proposed(known: Iterable[Proposal], incomplete: str) -> Iterable[Proposal]:
+def _matching(proposals: Iterable[Proposal], incomplete: str) -> Iterable[Proposal]:
     from rich.markup import escape
 
     from hora.render.text import plain
 
-    for text, about in islice(known, _MOST):
-        if text.startswith(incomplete) and text == plain(text) and " " not in text:
-            yield text, escape(_FOR_SHELLS.sub("_", plain(about)))
+    for name, description in islice(proposals, _MAX_PROPOSALS):
+        if name.startswith(incomplete) and name == plain(name) and " " not in name:
+            yield name, escape(_FOR_SHELLS.sub("_", plain(description)))
 
 
 def _jobs(service: "Service") -> Iterable[Proposal]:
-    return ((job["id"], f"{job['name']}, {job['status']}") for job in service.jobs(page_size=_MOST))
+    return ((job["id"], f"{job['name']}, {job['status']}") for job in service.jobs(page_size=_MAX_PROPOSALS))
 
 
 def _studies(service: "Service") -> Iterable[Proposal]:
-    return ((study["id"], study["name"]) for study in service.studies(page_size=_MOST))
+    return ((study["id"], study["name"]) for study in service.studies(page_size=_MAX_PROPOSALS))
 
 
 def _hosts(service: "Service") -> Iterable[Proposal]:
     return ((host["name"], f"{len(host['slots'])} slots") for host in service.hosts())
 
 
-job_ids, study_ids, host_names = names(_jobs), names(_studies), names(_hosts)
+job_ids, study_ids, host_names = from_service(_jobs), from_service(_studies), from_service(_hosts)
 
 
 def statuses(incomplete: str) -> list[str]:

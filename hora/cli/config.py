@@ -7,39 +7,44 @@ import typer
 from hora.cli.options import AsJson
 from hora.cli.output import display, print_json, say
 
-app = typer.Typer(help="Say which service the command line uses, and keep it in a file.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Choose the service that the command line uses.", no_args_is_help=True)
+app.add_typer(group, name="config")
 
 Field = Literal["url", "token"]
 
 
-@app.command("set")
+@group.command("set")
 def set_field(
-    field: Annotated[Field, typer.Argument(help="The service's address, or the token for it.")],
+    field: Annotated[Field, typer.Argument(help="url: the service's address. token: the token for it.")],
     value: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="The address. A token is asked for, or read from a pipe.")
+        str | None,
+        typer.Argument(metavar="[URL]", help="The address. A token is prompted for, or read from standard input."),
     ] = None,
 ) -> None:
-    """Keep an address or a token in the file, for the profile of --profile, else for `default`."""
+    """Store an address or a token in the configuration file. `--profile` names the profile, else it is `default`."""
     from hora.cli.prompts import read_secret
 
     if field == "token":
         if value is not None:
-            raise typer.BadParameter("a token as an argument is seen by every process here; leave it out and be asked")
+            raise typer.BadParameter(
+                "every process can read a token that is an argument; leave it out, and you are prompted for it"
+            )
         value = read_secret("Token")
     elif value is None:
         raise typer.BadParameter("give the address, such as https://hora.example.org")
     _change(field, value)
 
 
-@app.command()
-def unset(field: Annotated[Field, typer.Argument(help="What to take out; with the url the token goes too.")]) -> None:
-    """Take an address or a token out of the file."""
+@group.command()
+def unset(field: Annotated[Field, typer.Argument(help="What to remove. With url the token is removed too.")]) -> None:
+    """Remove an address or a token from the configuration file."""
     _change(field, None)
 
 
-@app.command()
+@group.command()
 def show(as_json: AsJson = False) -> None:
-    """Show which service is used, with which token, and which file or variable says so. No token is printed."""
+    """Show which service and token are used, and which file or variable names them. No token is printed."""
     from hora.config import config_file, read_profiles
     from hora.connection import find_target
     from hora.errors import HoraError
@@ -49,20 +54,26 @@ def show(as_json: AsJson = False) -> None:
     file = config_file()
     profiles = read_profiles(file)
     try:
-        used = find_target()
-    except HoraError as error:  # there is none, which is worth knowing as well
+        target = find_target()
+    except HoraError as error:  # there is none, which is worth knowing too
         say(str(error))
-        used = None
+        target = None
     if as_json:
-        known = [{"name": name, "url": one.url, "has_token": bool(one.token)} for name, one in profiles.items()]
-        where = {} if used is None else {"url": used.url, "url_from": used.url_from, "token_from": used.token_from}
-        print_json({"file": str(file), "profiles": known, **where})
+        items = [
+            {"name": name, "url": profile.url, "has_token": bool(profile.token)} for name, profile in profiles.items()
+        ]
+        where = (
+            {} if target is None else {"url": target.url, "url_from": target.url_from, "token_from": target.token_from}
+        )
+        print_json({"file": str(file), "profiles": items, **where})
         return
-    lines = [plain(f"{name}: {one.url}{'' if one.token else ', no token'}") for name, one in profiles.items()]
+    lines = [
+        plain(f"{name}: {profile.url}{'' if profile.token else ', no token'}") for name, profile in profiles.items()
+    ]
     rows = {"file": plain(file), "profiles": "\n".join([*lines, "local: the stack on this machine"])}
-    if used is not None:
-        token_from = plain(used.token_from or "nowhere: none is sent")
-        rows |= {"service": plain(used.url), "named by": plain(used.url_from), "token from": token_from}
+    if target is not None:
+        token_from = plain(target.token_from or "nowhere: no token is sent")
+        rows |= {"service": plain(target.url), "named by": plain(target.url_from), "token from": token_from}
     display(facts(rows))
 
 
@@ -71,10 +82,10 @@ def _change(field: Field, value: str | None) -> None:
     from hora.connection import profile_in_use
 
     file, name = config_file(), profile_in_use() or DEFAULT
-    before = read_profiles(file)
-    after = with_field(before, name, field, value)
-    write_profiles(file, after)
-    say(f"{field} of profile {name} is {'taken out' if value is None else 'set'} in {file}")
-    lost = field == "url" and name in before and before[name].token and (name not in after or not after[name].token)
-    if lost:
-        say("Its token was for the address before, and is taken out as well.")
+    old = read_profiles(file)
+    new = with_field(old, name, field, value)
+    write_profiles(file, new)
+    say(f"{field} of profile {name} is {'removed' if value is None else 'set'} in {file}")
+    loses_token = field == "url" and name in old and old[name].token and (name not in new or not new[name].token)
+    if loses_token:
+        say("Its token was for the old address, and is removed too.")

@@ -1,4 +1,4 @@
-"""`hora dataset`: register data, by its place or by sending it; look at it.
+"""`hora dataset`: register data by its path, or upload it; list and show it.
 
 Part of the command line of `hora.cli.app`.
 """
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hora.cli.completion import names
+from hora.cli.completion import from_service
 from hora.cli.exit_codes import FAILED
 from hora.cli.options import AsJson, Timeout
 from hora.cli.output import console_of, display, print_json, say, tell
@@ -21,40 +21,46 @@ if TYPE_CHECKING:
     from hora.errors import Json
     from hora.service import Service
 
-app = typer.Typer(help="Datasets with a name and versions: register, list, show, remove.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Register, list, show and remove datasets.", no_args_is_help=True)
+app.add_typer(group, name="dataset")
 
 
 def _datasets(service: "Service") -> "Iterable[Proposal]":
-    return ((one["name"], one["description"]) for one in service.datasets())
+    return ((dataset["name"], dataset["description"]) for dataset in service.datasets())
 
 
-_dataset_names = names(_datasets)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, dots, hyphens.")]
-Which = Annotated[
-    str, typer.Argument(metavar="NAME", help="The dataset, or NAME@N: a version of it.", autocompletion=_dataset_names)
+_dataset_names = from_service(_datasets)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name: small letters, digits, dots, hyphens.")]
+VersionName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The dataset, or one version: NAME@N.", autocompletion=_dataset_names)
 ]
 Source = Annotated[
-    str, typer.Argument(metavar="PATH", help="A path or URL below the data roots, or one of this machine.")
+    str, typer.Argument(metavar="PATH", help="A path or URL below the data roots, or a path on this machine.")
 ]
 
 
-@app.command()
+@group.command()
 def add(
     name: Name,
     source: Source,
     data_format: Annotated[
-        str | None, typer.Option("--format", help="images, parquet or arrays; else what is there.")
+        str | None, typer.Option("--format", help="images, parquet or arrays. Without it the format is detected.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="The column of the label, of Parquet.")] = None,
-    image_size: Annotated[str | None, typer.Option(metavar="HxW", help="What images are brought to, as 96x96.")] = None,
-    validation: Annotated[str | None, typer.Option(metavar="SHARE|PATH", help="What is held out to validate.")] = None,
-    description: Annotated[str | None, typer.Option(help="What it is, in a line.")] = None,
-    upload: Annotated[bool, typer.Option("--upload", help="Send it, wherever it lies.")] = False,
+    label: Annotated[str | None, typer.Option(help="Parquet: the column of the label.")] = None,
+    image_size: Annotated[
+        str | None, typer.Option(metavar="HxW", help="The size that images are scaled to, such as 96x96.")
+    ] = None,
+    validation: Annotated[
+        str | None, typer.Option(metavar="SHARE|PATH", help="The share or the path of the validation data.")
+    ] = None,
+    description: Annotated[str | None, typer.Option(help="A description in one line.")] = None,
+    upload: Annotated[bool, typer.Option("--upload", help="Upload the data, even if the service can read it.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has been validated.")] = False,
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register data as the next version of a name. What lies on this machine alone is sent."""
+    """Register data as the next version of a dataset. Data that is only on this machine is uploaded."""
     from hora.connection import connect
 
     options = {
@@ -69,47 +75,46 @@ def add(
     if as_json:
         print_json(version)
     else:
-        tell(_told(version))
+        tell(_summary(version))
     if version["status"] == "invalid":
         raise typer.Exit(FAILED)
 
 
 def _register(client: "Service", document: "dict[str, Any]", source: str, *, upload: bool) -> "Json":
-    """Register the place where the data lies, or where the service knows no such place, send what lies here."""
-    here = Path(source).expanduser()
-    is_here = "://" not in source and here.exists()
+    """Register the path of the data. If the service cannot read that path, upload the data from here."""
+    path = Path(source).expanduser()
+    is_here = "://" not in source and path.exists()
     if not upload:
         try:
-            place = str(here.absolute()) if is_here else source
-            return client.register_dataset(document | {"source": place})
+            return client.register_dataset(document | {"source": str(path.absolute()) if is_here else source})
         except ProblemError as problem:
             if not is_here or {error.get("field") for error in problem.errors} != {"source"}:
                 raise
     elif not is_here:
-        raise HoraError(f"There is no {source} on this machine.")
-    return client.register_dataset(document | {"upload": _sent(client, here)})
+        raise HoraError(f"{source} does not exist on this machine.")
+    return client.register_dataset(document | {"upload": _upload(client, path)})
 
 
-def _sent(client: "Service", path: Path) -> str:
-    """Send a file or a folder, with a bar on standard error; the upload's id."""
+def _upload(client: "Service", path: Path) -> str:
+    """Upload a file or a folder, with a progress bar on standard error. Returns the upload's id."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     from hora.render.text import plain
-    from hora.service.cargo import cargo_of
-    from hora.service.sending import send
+    from hora.service.upload_sources import upload_source
+    from hora.service.uploads import send_source
 
-    cargo = cargo_of(path)
-    say(f"{plain(path)} is sent to the service. Where that is interrupted, the same command goes on with it.")
-    columns = (TextColumn("sending"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    source = upload_source(path)
+    say(f"Uploading {plain(path)}. If this is interrupted, the same command continues it.")
+    columns = (TextColumn("uploading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console_of(stderr=True), transient=True) as progress:
-        bar = progress.add_task("sending", total=cargo.size_bytes)
-        upload_id: str = send(client, cargo, lambda sent: progress.update(bar, completed=sent))["id"]
+        bar = progress.add_task("uploading", total=source.size_bytes)
+        upload_id: str = send_source(client, source, lambda sent: progress.update(bar, completed=sent))["id"]
     return upload_id
 
 
-@app.command("ls")
+@group.command("ls")
 def list_datasets(as_json: AsJson = False) -> None:
-    """List the datasets that a spec can name, each with its newest version."""
+    """List the datasets, each with its newest version."""
     from hora.connection import connect
     from hora.render.datasets import datasets_table
 
@@ -118,13 +123,13 @@ def list_datasets(as_json: AsJson = False) -> None:
     print_json({"items": found}) if as_json else display(datasets_table(found))
 
 
-@app.command()
-def show(which: Which, as_json: AsJson = False) -> None:
-    """Show a dataset with its versions, or all that is known of one version."""
+@group.command()
+def show(dataset: VersionName, as_json: AsJson = False) -> None:
+    """Show a dataset with its versions, or one version."""
     from hora.connection import connect
     from hora.render.datasets import version_facts, versions_table
 
-    name, version = _parts(which)
+    name, version = _name_and_version(dataset)
     with connect() as client:
         found = client.dataset(name) if version is None else client.dataset_version(name, version)
     if as_json:
@@ -133,24 +138,24 @@ def show(which: Which, as_json: AsJson = False) -> None:
         display(versions_table(found["items"]) if version is None else version_facts(found))
 
 
-@app.command()
+@group.command()
 def rm(
-    which: Annotated[str, typer.Argument(metavar="NAME@N", help="The version.", autocompletion=_dataset_names)],
+    dataset: Annotated[str, typer.Argument(metavar="NAME@N", help="The version.", autocompletion=_dataset_names)],
     as_json: AsJson = False,
 ) -> None:
-    """Remove one version: no new job can train on it, and what was uploaded goes."""
+    """Remove a version of a dataset. No new job can use it, and uploaded data is deleted."""
     from hora.connection import connect
 
-    name, version = _parts(which)
+    name, version = _name_and_version(dataset)
     if version is None:
         raise typer.BadParameter("name a version, as NAME@N", param_hint="NAME@N")
     with connect() as client:
         client.remove_dataset(name, version)
-    print_json({"removed": which}) if as_json else tell(f"{which} is removed")
+    print_json({"removed": dataset}) if as_json else tell(f"{dataset} is removed")
 
 
-def _parts(which: str) -> tuple[str, int | None]:
-    name, at, number = which.partition("@")
+def _name_and_version(dataset: str) -> tuple[str, int | None]:
+    name, at, number = dataset.partition("@")
     if at and not (number.isascii() and number.isdecimal()):
         raise typer.BadParameter("write it as NAME or NAME@N", param_hint="NAME")
     return name, int(number) if at else None
@@ -172,7 +177,7 @@ def _share(text: str | None) -> float | str | None:
         return text
 
 
-def _told(version: "Json") -> str:
+def _summary(version: "Json") -> str:
     from hora.render.text import count, plain
 
     name = f"{plain(version['name'])}@{version['version']}"

@@ -1,4 +1,4 @@
-"""Bars that show how far downloads are. Used by `hora.cli.artifacts`."""
+"""Progress bars for downloads. Used by `hora.cli.artifacts`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,17 +11,17 @@ from hora.render.text import plain
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each file on standard error, where that is a terminal; it is told path, bytes so far, and bytes."""
+    """A bar for each file on standard error, if that is a terminal. It gets path, bytes so far, and size."""
     console = console_of(stderr=True)
     columns = [
         TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
     ]  # fmt: skip
     bars: dict[str, TaskID] = {}
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars_shown:
 
-        def tell(path: str, so_far: int, size: int) -> None:
+        def update(path: str, so_far: int, size: int) -> None:
             if path not in bars:
-                bars[path] = shown.add_task(plain(path), total=size or None)
-            shown.update(bars[path], completed=so_far)
+                bars[path] = bars_shown.add_task(plain(path), total=size or None)
+            bars_shown.update(bars[path], completed=so_far)
 
-        yield tell
+        yield update

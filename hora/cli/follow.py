@@ -15,7 +15,7 @@ from hora.service import Json, Service
 
 Watch = Callable[[Json], None]
 _FIGURES = re.compile(r"[0-9]+")
-_ENDED = {"preempted": "made room", "paused": "was paused"}  # other reasons for which a job goes back to the queue
+_REQUEUED = {"preempted": "made room", "paused": "was paused"}  # other reasons for which a job goes back to the queue
 
 
 def follow(client: Service, job_id: str, console: Console, *, timeout_s: float | None = None) -> Json:
@@ -28,7 +28,7 @@ class StatusColumn(ProgressColumn):
     """The field `status` of a task, in its colour."""
 
     def render(self, task: Task) -> Text:
-        """It as it is now."""
+        """The status as it is now."""
         shown: Text = task.fields["status"]
         return shown
 
@@ -40,10 +40,10 @@ def live_bar(console: Console) -> Iterator[Watch]:
         SpinnerColumn(),
         StatusColumn(),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[progress]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, status=Text("queued"), told="")
+        task = bar.add_task("", total=None, status=Text("queued"), progress="")
 
         def watch(job: Json) -> None:
             progress = job.get("progress") or {}
@@ -52,7 +52,7 @@ def live_bar(console: Console) -> Iterator[Watch]:
                 status=status(job),
                 total=progress.get("steps") or None,
                 completed=progress.get("step") or 0,
-                told=standing(job) or (progress_line(progress) if job.get("attempt") else ""),
+                progress=standing(job) or (progress_line(progress) if job.get("attempt") else ""),
             )
 
         yield watch
@@ -62,21 +62,21 @@ def live_bar(console: Console) -> Iterator[Watch]:
 def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
     """A line for each change of status, each lost attempt and each epoch, without control characters.
 
-    Of a queued job also for each new reason why it waits, but not for each new figure in one: those change at will.
+    Also for each new reason why a queued job waits, but not for each new figure in a reason: those change often.
     """
-    seen: dict[str, Any] = {"event": 0, "where": None, "epoch": None}
+    printed: dict[str, Any] = {"event": 0, "state": None, "epoch": None}
 
     def watch(job: Json) -> None:
         epoch = (job.get("progress") or {}).get("epoch")
         reason = _FIGURES.sub("", (job.get("waiting") or {}).get("reason", ""))
-        where = (job["status"], bool(job.get("paused_at")), reason)
-        if (where, epoch) == (seen["where"], seen["epoch"]):
+        state = (job["status"], bool(job.get("paused_at")), reason)
+        if (state, epoch) == (printed["state"], printed["epoch"]):
             return
-        lines = _new_lines(client, job, seen)
-        if where != seen["where"]:
-            # The epochs of a job that has ended come before the word of its end.
+        lines = _new_lines(client, job, printed)
+        if state != printed["state"]:
+            # The epochs of a job come before the line of its end.
             lines = [*lines, _state_line(job)] if job.get("ended_at") else [_state_line(job), *lines]
-        seen.update(where=where, epoch=epoch)
+        printed.update(state=state, epoch=epoch)
         for line in lines:
             console.print(line, soft_wrap=True)
 
@@ -85,24 +85,25 @@ def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
 
 def _state_line(job: Json) -> str:
     """queued, 3rd: needs 4 slots on one host; best host has 2 free."""
-    where = standing(job)
+    place = standing(job)
     name = plain(job["status"]) if job.get("ended_at") else status(job).plain
-    return f"{name}, {where}" if where else name
+    return f"{name}, {place}" if place else name
 
 
-def _new_lines(client: Service, job: Json, seen: dict[str, Any]) -> list[str]:
+def _new_lines(client: Service, job: Json, printed: dict[str, Any]) -> list[str]:
+    """A line for each epoch and each lost attempt since the last event that was printed, which is noted."""
     lines, reason = [], ""
     epochs = (job.get("plan") or {}).get("epochs")
     for event in client.events(job["id"]):
-        if event["id"] <= (seen["event"] or 0):
+        if event["id"] <= (printed["event"] or 0):
             continue
-        seen["event"] = event["id"]
+        printed["event"] = event["id"]
         data = event.get("data") or {}
         if event["kind"] == "epoch_ended":
             lines.append(epoch_line(data, epochs))
         elif event["kind"] == "requeued":
             lines.append(
-                f"attempt {event.get('attempt')} {_ENDED.get(reason, 'was lost')}; the job waits for its next one"
+                f"attempt {event.get('attempt')} {_REQUEUED.get(reason, 'was lost')}; the job waits for its next one"
             )
         elif event["kind"] == "attempt_ended":
             reason = str(data.get("end_reason"))

@@ -21,17 +21,17 @@ def follow_study(client: Service, study_id: str, console: Console, *, timeout_s:
 
 @contextmanager
 def live_bar(console: Console) -> Iterator[Watch]:
-    """One line with status, bar, how many jobs have ended and what the others do; above it a line for each end."""
+    """One line with status, bar, the number of ended jobs and the other jobs. Above it a line for each end."""
     columns = (
         SpinnerColumn(),
         StatusColumn(),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("jobs  {task.fields[told]}", markup=False),
+        TextColumn("jobs  {task.fields[others]}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar, plain_lines(bar.console) as ends:
-        task = bar.add_task("", total=None, status=Text("queued"), told="")
+        task = bar.add_task("", total=None, status=Text("queued"), others="")
 
         def watch(study: Json) -> None:
             ends(study)
@@ -40,7 +40,7 @@ def live_bar(console: Console) -> Iterator[Watch]:
                 status=study_status(study),
                 total=study["jobs"],
                 completed=sum(study["counts"].get(status, 0) for status in ENDED),
-                told=jobs_left(study),
+                others=jobs_left(study),
             )
 
         yield watch
@@ -49,27 +49,29 @@ def live_bar(console: Console) -> Iterator[Watch]:
 @contextmanager
 def plain_lines(console: Console) -> Iterator[Watch]:
     """A line for each job that ends, without control characters."""
-    told: set[str] = set()
+    printed_jobs: set[str] = set()
 
     def watch(study: Json) -> None:
         for cell in study["cells"]:
             for job in cell["jobs"]:
-                if job["status"] in ENDED and job["id"] not in told:
-                    told.add(job["id"])
-                    line = f"{_which(cell, job, study)}: {_how(job)}  ({len(told)} of {study['jobs']})"
+                if job["status"] in ENDED and job["id"] not in printed_jobs:
+                    printed_jobs.add(job["id"])
+                    line = (
+                        f"{_cell_and_repeat(cell, job, study)}: {_end(job)}  ({len(printed_jobs)} of {study['jobs']})"
+                    )
                     console.print(line, soft_wrap=True)
 
     yield watch
 
 
-def _which(cell: Json, job: Json, study: Json) -> str:
+def _cell_and_repeat(cell: Json, job: Json, study: Json) -> str:
     """gpus=2 batch_size=64, repeat 1."""
     values = values_line(cell["values"]) or plain(study["name"])
     return f"{values}, repeat {job['repeat'] + 1}" if study["repeats"] > 1 else values
 
 
-def _how(job: Json) -> str:
-    """Failed (out_of_memory) 3k9v0t2m7x1q."""
+def _end(job: Json) -> str:
+    """failed (out_of_memory) 3k9v0t2m7x1q."""
     reason = job.get("end_reason")
-    told = plain(job["status"]) + (f" ({plain(reason)})" if reason not in (None, "completed", "cancelled") else "")
-    return f"{told} {plain(job['id'])}"
+    end = plain(job["status"]) + (f" ({plain(reason)})" if reason not in (None, "completed", "cancelled") else "")
+    return f"{end} {plain(job['id'])}"

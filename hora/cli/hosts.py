@@ -1,4 +1,4 @@
-"""`hora hosts`: the hosts, and what an operator asks of them. Part of the command line of `hora.cli.app`."""
+"""`hora hosts`: the hosts and their slots. Part of the command line of `hora.cli.app`."""
 
 from typing import Annotated
 
@@ -7,12 +7,14 @@ import typer
 from hora.cli.options import AsJson, HostName
 from hora.cli.output import display, print_json, tell
 
-app = typer.Typer(help="List the hosts and their slots; show, drain, undrain and forget them.")
+app = typer.Typer()
+group = typer.Typer(help="List hosts and their slots. Show, drain, undrain and forget a host.")
+app.add_typer(group, name="hosts")
 
 
-@app.callback(invoke_without_command=True)
+@group.callback(invoke_without_command=True)
 def hosts(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the hosts and their slots; show, drain, undrain and forget them."""
+    """List hosts and their slots. Show, drain, undrain and forget a host."""
     from hora.connection import connect
     from hora.render.hosts import hosts_table
 
@@ -23,9 +25,9 @@ def hosts(context: typer.Context, as_json: AsJson = False) -> None:
     print_json({"items": found}) if as_json else display(hosts_table(found))
 
 
-@app.command()
+@group.command()
 def show(name: HostName, as_json: AsJson = False) -> None:
-    """Show one host: what it is, what holds each of its slots, and what its GPUs do."""
+    """Show one host: its hardware, the jobs on its slots, and the load of its GPUs."""
     from hora.connection import connect
     from hora.render.hosts import host_facts, slots_table
 
@@ -40,35 +42,37 @@ def show(name: HostName, as_json: AsJson = False) -> None:
     display(slots_table(host))
 
 
-@app.command()
+@group.command()
 def drain(
     name: HostName,
-    requeue: Annotated[bool, typer.Option("--requeue", help="Also let its jobs save and go elsewhere.")] = False,
+    requeue: Annotated[
+        bool, typer.Option("--requeue", help="Also move its jobs: they save, and continue on other hosts.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Place nothing new on a host; what runs there goes on."""
+    """Give a host no new jobs. Jobs that run there continue."""
     from hora.connection import connect
 
     with connect() as client:
         host = client.drain(name, requeue=requeue)
     jobs = {slot["job_id"] for slot in host["slots"] if slot["job_id"]}
-    told = "no job is on it" if not jobs else f"still there: {', '.join(sorted(jobs))}"
-    print_json(host) if as_json else tell(f"{host['name']} is drained; {told}")
+    on_it = "no job is on it" if not jobs else f"still on it: {', '.join(sorted(jobs))}"
+    print_json(host) if as_json else tell(f"{host['name']} is drained; {on_it}")
 
 
-@app.command()
+@group.command()
 def undrain(name: HostName, as_json: AsJson = False) -> None:
-    """Let jobs be placed on a host again."""
+    """Give a host new jobs again."""
     from hora.connection import connect
 
     with connect() as client:
         host = client.undrain(name)
-    print_json(host) if as_json else tell(f"{host['name']} takes jobs")
+    print_json(host) if as_json else tell(f"{host['name']} takes jobs again")
 
 
-@app.command()
+@group.command()
 def forget(name: HostName, as_json: AsJson = False) -> None:
-    """Remove a host that is lost; it registers anew if it comes back."""
+    """Remove a lost host. It registers again if it comes back."""
     from hora.connection import connect
 
     with connect() as client:

@@ -1,4 +1,4 @@
-"""All that the service knows of one job, fetched at once. Used by `hora show`."""
+"""A job with its newest attempt, its analysis and its advice, fetched together. Used by `hora show`."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +11,8 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Known:
-    """A job with what belongs to it. `missing` says, a sentence each, what the service could not tell."""
+class JobDetails:
+    """A job with what belongs to it. `missing` has a sentence for each part that the service could not give."""
 
     job: Json
     attempt: Json | None  # the newest one
@@ -21,18 +21,18 @@ class Known:
     missing: list[str]
 
 
-def all_about(client: Service, job_id: str) -> Known:
+def fetch_details(client: Service, job_id: str) -> JobDetails:
     """The job, its newest attempt, its analysis and its advice: four requests at the same time.
 
-    A job is worth showing without the latter two: that they cannot be had is told, not raised.
+    A job without the latter two is still worth showing, so their errors are noted and not raised.
     """
     missing: list[str] = []
 
-    def if_possible(ask: Callable[[str], Answer], what: str) -> Answer | None:
+    def if_possible(request: Callable[[str], Answer], part: str) -> Answer | None:
         try:
-            return ask(job_id)
+            return request(job_id)
         except ProblemError as error:
-            missing.append(f"The {what} cannot be had: {error}")
+            missing.append(f"The {part} is not available: {error}")
             return None
 
     with ThreadPoolExecutor(max_workers=4) as pool:
@@ -40,5 +40,5 @@ def all_about(client: Service, job_id: str) -> Known:
         attempts = pool.submit(client.attempts, job_id)
         analysis = pool.submit(if_possible, client.analysis, "analysis")
         advice = pool.submit(if_possible, client.advice, "advice")
-    told, tries = job.result(), attempts.result()
-    return Known(told, tries[-1] if tries else None, analysis.result(), advice.result() or [], missing)
+    newest_attempt = attempts.result()[-1] if attempts.result() else None
+    return JobDetails(job.result(), newest_attempt, analysis.result(), advice.result() or [], missing)

@@ -38,7 +38,7 @@ def submit(
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a training job; with --dry-run see what it would come to and is expected to take."""
+    """Submit a job. `--dry-run` shows its plan and expected time."""
     from hora.cli.spec_files import read_document, validated, with_options
     from hora.cli.watch import watch_job
     from hora.connection import connect
@@ -75,13 +75,13 @@ def submit(
 def clone(
     job_id: JobId,
     advice: Annotated[
-        int | None, typer.Option(metavar="K", help="Apply this item of the job's advice; `hora show` lists them.")
+        int | None, typer.Option(metavar="K", help="Apply item K of the job's advice, which `hora show` lists.")
     ] = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a job's spec once more, with changes: those of an advice first, then each --set."""
+    """Submit a job's spec again with changes: `--advice` is applied first, then each `--set`."""
     from hora.cli.spec_files import with_options
     from hora.connection import connect
 
@@ -96,7 +96,7 @@ def clone(
 
 
 def _advised(client: "Service", job_id: str, number: int) -> "Json":
-    """The change of one item of a job's advice. Leaves with what there is where there is no such item."""
+    """The change of one item of a job's advice. If there is no such item, lists the items and exits."""
     from hora.render.text import plain
 
     items = client.advice(job_id)
@@ -106,16 +106,16 @@ def _advised(client: "Service", job_id: str, number: int) -> "Json":
             change: Json = item["change"]
             return change
     if not items:
-        say(f"There is no advice for job {job_id}: nothing to gain, or no evidence.")
+        say(f"Job {job_id} has no advice: nothing to gain, or not enough measurements.")
     else:
-        say(f"Job {job_id} has no advice {number}. There is:")
+        say(f"Job {job_id} has no advice {number}. It has:")
         for item in items:
             say(f"  {item['number']}  {plain(item['what'])}")
     raise typer.Exit(USAGE)
 
 
 def _preview(preview: "Json", as_json: bool) -> None:
-    """Show what a submission would come to."""
+    """Show the plan and the expected time of a submission."""
     from hora.render.quote import preview_table, warning_lines
 
     if as_json:
@@ -128,28 +128,35 @@ def _preview(preview: "Json", as_json: bool) -> None:
 
 @app.command("ls")
 def list_jobs(
-    status: Annotated[str | None, typer.Option(help="Only jobs of this status.", autocompletion=statuses)] = None,
-    name: Annotated[str | None, typer.Option(help="Only jobs of this name.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only jobs with this status.", autocompletion=statuses)] = None,
+    name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None,
     label: Annotated[str | None, typer.Option(metavar="K:V", help="Only jobs with this label.")] = None,
-    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only jobs of this person.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only jobs of this user.")] = None,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this project.")] = None,
     study: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only jobs with this text in their name, id, owner, data, model or labels."),
+        typer.Option(
+            metavar="TEXT", help="Only jobs with this text in their name, id, owner, dataset, model or labels."
+        ),
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only those submitted since {WHEN}.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only those submitted before, as --since.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only jobs submitted since then: {WHEN}.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only jobs submitted before then, written like --since.")
+    ] = None,
     sort: Annotated[
-        str | None, typer.Option(metavar="[-]FIELD", help="Such as priority or -ended_at; - is the greatest first.")
+        str | None,
+        typer.Option(
+            metavar="[-]FIELD", help="Sort by a field, such as priority. - puts the greatest first: -ended_at."
+        ),
     ] = None,
     limit: Limit = 50,
-    watch: Annotated[bool, typer.Option("--watch", help="Show the list anew every two seconds.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update the list every two seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, the newest first."""
+    """List jobs, newest first."""
     from itertools import islice
 
     from hora.cli.times import moment
@@ -163,19 +170,19 @@ def list_jobs(
     }  # fmt: skip
     with connect() as client:
 
-        def found() -> "list[Json]":
+        def fetch() -> "list[Json]":
             return list(islice(client.jobs(**filters, page_size=min(limit, 100)), limit))
 
         if watch:
-            watch_table(lambda: jobs_table(found()), as_json)
+            watch_table(lambda: jobs_table(fetch()), as_json)
         else:
-            print_json({"items": found()}) if as_json else display(jobs_table(found()))
+            print_json({"items": fetch()}) if as_json else display(jobs_table(fetch()))
 
 
 @app.command()
 def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
-    """Show one job: what it came to, what its time went into, and what to try next."""
-    from hora.cli.job_details import all_about
+    """Show one job: its results, where its time went, and what to try next."""
+    from hora.cli.job_details import fetch_details
     from hora.cli.watch import watch_job
     from hora.connection import connect
     from hora.render.analysis import advice_rows, analysis_rows
@@ -187,37 +194,37 @@ def show(job_id: JobId, wait: Wait = False, as_json: AsJson = False) -> None:
         if as_json:
             print_json(client.job(job_id))
             return
-        known = all_about(client, job_id)
-    more = analysis_rows(known.analysis) | advice_rows(known.advice)
-    display(job_details(known.job, attempt=known.attempt, more=more))
-    for what in known.missing:
-        say(what)
-    if known.advice:
-        say(f"Try one with `hora clone {job_id} --advice K`; with --dry-run see first what it is expected to take.")
+        details = fetch_details(client, job_id)
+    more = analysis_rows(details.analysis) | advice_rows(details.advice)
+    display(job_details(details.job, attempt=details.attempt, more=more))
+    for sentence in details.missing:
+        say(sentence)
+    if details.advice:
+        say(f"Try item K with `hora clone {job_id} --advice K`. `--dry-run` shows its plan and expected time.")
 
 
 @app.command()
 def cancel(job_id: JobId, as_json: AsJson = False) -> None:
-    """Stop a job; it ends within seconds."""
-    _ask(lambda client: client.cancel(job_id), as_json, {"cancelled": "cancelled"}, "is being cancelled")
+    """Cancel a job. It ends within seconds."""
+    _change(lambda client: client.cancel(job_id), as_json, {"cancelled": "cancelled"}, "is being cancelled")
 
 
 @app.command()
 def pause(job_id: JobId, as_json: AsJson = False) -> None:
-    """Let a job wait; one that runs saves and goes back to the queue."""
-    _ask(lambda client: client.pause(job_id), as_json, {"queued": "paused"}, "saves, and is paused then")
+    """Pause a job. A running job saves first and goes back to the queue."""
+    _change(lambda client: client.pause(job_id), as_json, {"queued": "paused"}, "saves, then it is paused")
 
 
 @app.command()
 def resume(job_id: JobId, as_json: AsJson = False) -> None:
-    """Let a paused job go on from where it was saved."""
-    _ask(lambda client: client.resume(job_id), as_json, {"queued": "waits for its slots"}, "goes on")
+    """Resume a paused job. It continues where it was saved."""
+    _change(lambda client: client.resume(job_id), as_json, {"queued": "waits for its slots"}, "continues")
 
 
-def _ask(ask: "Callable[[Service], Json]", as_json: bool, told: dict[str, str], otherwise: str) -> None:
-    """Ask something of a job, and tell what comes of it by its status."""
+def _change(request: "Callable[[Service], Json]", as_json: bool, by_status: dict[str, str], otherwise: str) -> None:
+    """Change a job, and print what happens to it, by its new status."""
     from hora.connection import connect
 
     with connect() as client:
-        job = ask(client)
-    print_json(job) if as_json else tell(f"{job['id']} {told.get(job['status'], otherwise)}")
+        job = request(client)
+    print_json(job) if as_json else tell(f"{job['id']} {by_status.get(job['status'], otherwise)}")

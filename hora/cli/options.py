@@ -9,16 +9,18 @@ from hora.cli.completion import host_names, job_ids, study_ids
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job.", autocompletion=job_ids)]
 StudyId = Annotated[str, typer.Argument(metavar="STUDY", help="The study.", autocompletion=study_ids)]
 HostName = Annotated[str, typer.Argument(metavar="NAME", help="The host.", autocompletion=host_names)]
-SpecFile = Annotated[str | None, typer.Argument(metavar="[FILE]", help="A spec, YAML or JSON; - reads it.")]
+SpecFile = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help="A spec in YAML or JSON. - reads standard input.")
+]
 # Fields of the spec, for a `SpecCommand`.
 Dataset = Annotated[str | None, typer.Option()]
 Model = Annotated[str | None, typer.Option()]
 Gpus = Annotated[int | None, typer.Option()]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else; while waiting, an object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else. While waiting: one object a line.")]
 Changes = Annotated[
     list[str], typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as dataset.validation=0.2.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and what it is expected to take.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Watch the job to its end.")]
-Timeout = Annotated[float | None, typer.Option(metavar="S", help="Wait no longer than this.")]
-Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="How many at most.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Submit nothing. Show the plan and the expected time.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Watch the job until it ends.")]
+Timeout = Annotated[float | None, typer.Option(metavar="S", help="Wait at most S seconds.")]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="The largest number of rows.")]

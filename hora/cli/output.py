@@ -1,4 +1,4 @@
-"""Where the commands print: results on standard output, everything else on standard error."""
+"""How commands print: results to standard output, everything else to standard error."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ ENDLESS = 100_000  # columns: a file has no edge, and no text of the service is 
 
 
 def console_of(*, stderr: bool = False) -> "Console":
-    """The terminal, or the file that stands for it. What looks like markup, or like an emoji's name, is only text."""
+    """The terminal, or the file in its place. Text that looks like markup or like an emoji's name stays text."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -23,33 +23,33 @@ def console_of(*, stderr: bool = False) -> "Console":
     return console
 
 
-def display(what: "RenderableType") -> None:
-    """A table or a text, as a result; into a file without the blanks that fill its columns."""
+def display(result: "RenderableType") -> None:
+    """Print a table or a text as a result. In a file, lines have no blanks at their ends."""
     console = console_of()
     if console.is_terminal:
-        console.print(what)
+        console.print(result)
         return
     with console.capture() as captured:
-        console.print(what)
+        console.print(result)
     for line in captured.get().removesuffix("\n").split("\n"):
         print(line.rstrip())
 
 
 def tell(line: str, *, flush: bool = False) -> None:
-    """A line as a result. Whatever stands in it does not drive the terminal."""
+    """Print a line as a result. Control characters are shown as codes."""
     print(plain(line), flush=flush)
 
 
 def say(line: str) -> None:
-    """A line that is no result. Whatever stands in it does not drive the terminal."""
+    """Print a line that is not a result. Control characters are shown as codes."""
     print(plain(line), file=sys.stderr)
 
 
 def print_json(document: Json) -> None:
-    """The API's own JSON, as the only result."""
+    """Print the API's own JSON, as the only result."""
     print(json.dumps(document, indent=2))
 
 
 def print_line(document: Json) -> None:
-    """One of several results, an object a line, at once."""
+    """Print one of several results as one line of JSON, at once."""
     tell(json.dumps(document), flush=True)

@@ -1,4 +1,4 @@
-"""`hora token`, `hora user`, `hora audit`, `hora login`: who may do what, and who did. Part of the command line."""
+"""`hora token`, `hora user`, `hora audit`, `hora login`: who may do what, and who did it. Part of the command line."""
 
 import re
 from itertools import islice
@@ -12,7 +12,9 @@ from hora.cli.times import WHEN, moment
 
 app = typer.Typer()
 tokens = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
-users = typer.Typer(help="List users, shut them out, and let them in again.", no_args_is_help=True)
+users = typer.Typer(help="List users, disable and enable them.", no_args_is_help=True)
+app.add_typer(tokens, name="token")
+app.add_typer(users, name="user")
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 _LIFE = re.compile(r"([0-9]{1,9})([smhd])")
@@ -21,47 +23,59 @@ _LIFE = re.compile(r"([0-9]{1,9})([smhd])")
 def _life_s(text: str) -> int:
     found = _LIFE.fullmatch(text)
     if found is None:
-        raise typer.BadParameter("write it as 90s, 30m, 12h or 30d")
+        raise typer.BadParameter("write it like 90s, 30m, 12h or 30d")
     return int(found[1]) * _UNITS_S[found[2]]
 
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The user.")]
 Life = Annotated[
     int | None,
-    typer.Option("--expires", metavar="TIME", parser=_life_s, help="For how long, such as 12h or 30d; else for good."),
+    typer.Option(
+        "--expires",
+        metavar="TIME",
+        parser=_life_s,
+        help="How long it is valid, such as 12h or 30d. Without it: until it is revoked.",
+    ),
 ]
 
 
 @tokens.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
-    scope: Annotated[str, typer.Option(help="read, submit or admin: each includes those before it.")] = "submit",
-    user: Annotated[str | None, typer.Option(help="Whose it is to be; yours without it. Only for admins.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that says what it is for.")],
+    scope: Annotated[str, typer.Option(help="read, submit or admin. Each includes those before it.")] = "submit",
+    user: Annotated[
+        str | None,
+        typer.Option(
+            help="The user of the token, which is made if there is none of this name. Without it: you. Only for admins."
+        ),
+    ] = None,
     expires: Life = None,
-    rate_limit: Annotated[float | None, typer.Option(metavar="N", help="Requests a second.")] = None,
+    rate_limit: Annotated[float | None, typer.Option(metavar="N", help="The most requests a second.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token, and print it this once: alone on standard output."""
+    """Make a token and print it. It cannot be shown again."""
     from hora.connection import connect
 
     with connect() as client:
-        made = client.create_token(name, scope=scope, user=user, expires_in_s=expires, rate_limit_per_s=rate_limit)
+        token = client.create_token(name, scope=scope, user=user, expires_in_s=expires, rate_limit_per_s=rate_limit)
     if as_json:
-        print_json(made)
+        print_json(token)
         return
-    tell(made["token"])
-    until = f"until {made['expires_at']}" if made.get("expires_at") else "until it is revoked"
-    say(f"token {made['id']} of {made['user']}, scope {made['scope']}, {until}; it is not shown again")
+    tell(token["token"])
+    until = f"until {token['expires_at']}" if token.get("expires_at") else "until it is revoked"
+    say(f"token {token['id']} of {token['user']}, scope {token['scope']}, {until}; it cannot be shown again")
 
 
 @tokens.command("ls")
 def list_tokens(
-    user: Annotated[str | None, typer.Option(help="Whose; your own without it. Only for admins.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also those that expired or were revoked.")] = False,
+    user: Annotated[
+        str | None, typer.Option(help="The tokens of this user. Without it: yours. Only for admins.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also tokens that expired or were revoked.")] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List tokens and sessions, newest first. Their texts are nowhere to be had."""
+    """List tokens and sessions, newest first. A token's text cannot be shown again."""
     from hora.connection import connect
     from hora.render.people import tokens_table
 
@@ -74,7 +88,7 @@ def list_tokens(
 def revoke(
     token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="The id of the token.")], as_json: AsJson = False
 ) -> None:
-    """Let nobody in with a token any more, nor with sessions that came of it."""
+    """Revoke a token and its sessions."""
     from hora.connection import connect
 
     with connect() as client:
@@ -95,13 +109,13 @@ def list_users(limit: Limit = 50, as_json: AsJson = False) -> None:
 
 @users.command()
 def disable(name: UserName, as_json: AsJson = False) -> None:
-    """Let none of a user's tokens in; their jobs go on."""
+    """Disable a user: none of their tokens is accepted. Their jobs continue."""
     _set_disabled(name, True, as_json)
 
 
 @users.command()
 def enable(name: UserName, as_json: AsJson = False) -> None:
-    """Let a user's tokens in again."""
+    """Enable a user: their tokens are accepted again."""
     _set_disabled(name, False, as_json)
 
 
@@ -115,15 +129,17 @@ def _set_disabled(name: str, disabled: bool, as_json: bool) -> None:
 
 @app.command()
 def audit(
-    actor: Annotated[str | None, typer.Option(metavar="USER", help="What this user did.")] = None,
-    action: Annotated[str | None, typer.Option(help="Only this, such as job.cancelled.")] = None,
-    subject: Annotated[str | None, typer.Option(metavar="ID", help="What was done to this.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"From then on: {WHEN}.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before that.")] = None,
+    actor: Annotated[str | None, typer.Option(metavar="USER", help="Only what this user did.")] = None,
+    action: Annotated[str | None, typer.Option(help="Only this action, such as job.cancelled.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only what was done to this job, study, token, ...")
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only since then: {WHEN}.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only before then, written like --since.")] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show what people did, newest first. For admins."""
+    """List what people did, newest first. For admins."""
     from hora.connection import connect
     from hora.render.people import audit_table
 
@@ -136,7 +152,7 @@ def audit(
 
 @app.command()
 def login(as_json: AsJson = False) -> None:
-    """Print a link that opens the page as you: for one use, within ten minutes."""
+    """Print a link that opens the page as you. It works once, within ten minutes."""
     from hora.connection import connect
 
     with connect() as client:

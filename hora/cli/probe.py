@@ -1,4 +1,4 @@
-"""`hora probe`: which batch and rate to train a spec with, by short runs.
+"""`hora probe`: finds a batch size and a learning rate by short runs.
 
 Part of the command line of `hora.cli.app`.
 """
@@ -29,15 +29,17 @@ def probe(
     file: SpecFile = None,
     dataset: Dataset = None,
     model: Model = None,
-    batch_size: Annotated[int | None, typer.Option(help="The batch that the rate belongs to.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="The rate that is scaled with the batch.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="The batch size that the learning rate is for.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="The learning rate for --batch-size. It is scaled with the batch.")
+    ] = None,
     gpus: Gpus = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Return when it is submitted.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Return as soon as the probe is submitted.")] = False,
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try a spec with batches that double, and propose the batch and the learning rate to train it with."""
+    """Try a spec with growing batches, and propose a batch size and a learning rate."""
     from hora.cli.spec_files import read_document, validated, with_options
     from hora.connection import connect
 
@@ -51,14 +53,14 @@ def probe(
         "gpus": gpus,
     }
     document = read_document(file) if file else {}
-    is_probe = document.get("probe") is not None  # in the file already: to be taken out for a training
+    is_probe = document.get("probe") is not None  # in the file already: the proposed training takes it out
     document = with_options(document if is_probe else {**document, "probe": {}}, options, changes)
     with connect() as client:
         job = client.submit(validated(document))
         if no_wait:
             print_json(job) if as_json else tell(job["id"])
             return
-        # What came by standard input cannot be read again: then a clone of the probe is proposed.
+        # Standard input cannot be read again, so then a clone of the probe is proposed.
         arguments = None if file == "-" else as_given(file, options, changes, is_probe=is_probe)
         _watch(client, job["id"], arguments, as_json, timeout)
 
@@ -66,7 +68,7 @@ def probe(
 def as_given(
     file: str | None, options: "Mapping[str, str | int | float | None]", changes: "Sequence[str]", *, is_probe: bool
 ) -> list[str]:
-    """The arguments with which `hora submit` trains what was probed; those of the probe itself are left out."""
+    """The arguments with which `hora submit` trains the spec that was probed, without those of the probe itself."""
     given = [(f"--{name.replace('_', '-')}", str(value)) for name, value in options.items() if value is not None]
     given += [("--set", change) for change in changes if re.split("[.=]", change)[0].strip() != "probe"]
     given += [("--set", "probe=null")] if is_probe else []
@@ -74,7 +76,7 @@ def as_given(
 
 
 def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json: bool, timeout_s: float | None) -> None:
-    """Watch a probe to its end, show what it found, and leave with its exit code."""
+    """Watch a probe to its end, show its result, and exit with its code."""
     from hora.cli.follow import live_bar
     from hora.render.jobs import facts, status
     from hora.render.probe import probe_rows
@@ -89,7 +91,7 @@ def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json:
                 job = client.wait(job_id, on_update=watch, timeout_s=timeout_s, period_s=0.25)
     except KeyboardInterrupt:
         say("")
-        say(f"The probe goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
+        say(f"The probe continues. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
         raise typer.Exit(NOT_FINISHED) from None
     error = plain(job["error"]) if job.get("error") else None
     rows = {"job": job["id"], "status": status(job), "error": error, **probe_rows(job, arguments)}
@@ -100,22 +102,22 @@ def _watch(client: "Service", job_id: str, arguments: list[str] | None, as_json:
 
 @contextmanager
 def _point_lines(console: "Console") -> "Iterator[Callable[[Json], None]]":
-    """A line for each change of status and each batch that was measured, without control characters."""
+    """A line for each change of status and for each measured batch, without control characters."""
     from hora.render.jobs import standing
     from hora.render.probe import point_line
     from hora.render.text import plain
 
-    told, seen = "", 0
+    last_state, points_shown = "", 0
 
     def watch(job: "Json") -> None:
-        nonlocal told, seen
+        nonlocal last_state, points_shown
         points = (job.get("probe") or {}).get("points") or []
-        lines = [point_line(point) for point in points[seen:]]
-        where = standing(job)
-        state = plain(job["status"]) + (f", {where}" if where else "")
-        if state != told:
+        lines = [point_line(point) for point in points[points_shown:]]
+        place = standing(job)
+        state = plain(job["status"]) + (f", {place}" if place else "")
+        if state != last_state:
             lines = [*lines, state] if job.get("ended_at") else [state, *lines]
-        told, seen = state, len(points)
+        last_state, points_shown = state, len(points)
         for line in lines:
             console.print(line, soft_wrap=True)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hora.cli.completion import names
+from hora.cli.completion import from_service
 from hora.cli.options import AsJson
 from hora.cli.output import display, print_json, tell
 
@@ -16,26 +16,33 @@ if TYPE_CHECKING:
     from hora.errors import Json
     from hora.service import Service
 
-app = typer.Typer(help="Projects: what jobs are counted under, with quotas and members.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Projects: quotas and members for groups of jobs.", no_args_is_help=True)
+app.add_typer(group, name="project")
 
 
 def _projects(service: "Service") -> "Iterable[Proposal]":
     return ((project["name"], project["description"]) for project in service.projects())
 
 
-project_names = names(_projects)
+project_names = from_service(_projects)
 ProjectName = Annotated[str, typer.Argument(metavar="NAME", help="The project.", autocompletion=project_names)]
 User = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
-Description = Annotated[str | None, typer.Option(help="What it is for, in a line.")]
-Closed = Annotated[bool | None, typer.Option("--closed/--open", help="For its members alone, or for everybody.")]
-MaxSlots = Annotated[str | None, typer.Option(metavar="N", help="Slots at once; none: no limit.")]
-MaxQueued = Annotated[str | None, typer.Option(metavar="N", help="Jobs in the queue; none: no limit.")]
-MaxGpuHours = Annotated[str | None, typer.Option(metavar="H", help="GPU-hours a calendar month; none: no limit.")]
+NewMember = Annotated[
+    str, typer.Argument(metavar="USER", help="The user's name. `hora token create NAME --user USER` makes a user.")
+]
+Description = Annotated[str | None, typer.Option(help="A description in one line.")]
+Closed = Annotated[bool | None, typer.Option("--closed/--open", help="Only members may submit to it, or everybody.")]
+MaxSlots = Annotated[str | None, typer.Option(metavar="N", help="The most slots at once. none: no limit.")]
+MaxQueued = Annotated[str | None, typer.Option(metavar="N", help="The most jobs in the queue. none: no limit.")]
+MaxGpuHours = Annotated[
+    str | None, typer.Option(metavar="H", help="The most GPU-hours in a calendar month. none: no limit.")
+]
 
 
-@app.command("ls")
+@group.command("ls")
 def list_projects(as_json: AsJson = False) -> None:
-    """List the projects, each with what counts against its quotas now."""
+    """List the projects with their quotas and present use."""
     from hora.connection import connect
     from hora.render.projects import projects_table
 
@@ -44,16 +51,16 @@ def list_projects(as_json: AsJson = False) -> None:
     print_json({"items": found}) if as_json else display(projects_table(found))
 
 
-@app.command()
+@group.command()
 def show(name: ProjectName, as_json: AsJson = False) -> None:
-    """Show one project: its quotas and what counts against them, and its members."""
+    """Show one project: its quotas, its present use, and its members."""
     from hora.connection import connect
 
     with connect() as client:
-        _tell(client.project(name), as_json)
+        _show(client.project(name), as_json)
 
 
-@app.command()
+@group.command()
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and hyphens.")],
     description: Description = None,
@@ -63,15 +70,15 @@ def create(
     max_gpu_hours: MaxGpuHours = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a project (admins)."""
+    """Create a project. For admins."""
     from hora.connection import connect
 
     document = _document(description, closed, max_slots, max_queued, max_gpu_hours)
     with connect() as client:
-        _tell(client.create_project({"name": name, **document}), as_json)
+        _show(client.create_project({"name": name, **document}), as_json)
 
 
-@app.command("set")
+@group.command("set")
 def change(
     name: ProjectName,
     description: Description = None,
@@ -81,46 +88,53 @@ def change(
     max_gpu_hours: MaxGpuHours = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a project (admins); nothing that runs is stopped."""
+    """Change a project. Running jobs are not stopped. For admins."""
     from hora.connection import connect
 
     changes = _document(description, closed, max_slots, max_queued, max_gpu_hours)
     if not changes:
         raise typer.BadParameter("give at least one option")
     with connect() as client:
-        _tell(client.change_project(name, changes), as_json)
+        _show(client.change_project(name, changes), as_json)
 
 
-@app.command()
-def add(name: ProjectName, user: User, as_json: AsJson = False) -> None:
-    """Let a user submit to a project and steer its jobs (admins)."""
+@group.command()
+def add(name: ProjectName, user: NewMember, as_json: AsJson = False) -> None:
+    """Add a member: a user with a token, who may then submit to the project and control its jobs. For admins."""
     from hora.connection import connect
+    from hora.errors import NotFound
     from hora.render.text import plain
 
     with connect() as client:
-        project = client.add_member(name, user)
+        try:
+            project = client.add_member(name, user)
+        except NotFound as error:
+            if error.type.endswith("user-not-found"):
+                hint = f"A user exists as soon as they have a token: `hora token create NAME --user {user}`."
+                error.detail = f"{error.detail}. {hint}"
+            raise
     print_json(project) if as_json else tell(f"{plain(user)} is a member of {plain(name)}")
 
 
-@app.command()
+@group.command()
 def remove(name: ProjectName, user: User, as_json: AsJson = False) -> None:
-    """Let a user be no member of a project any more (admins)."""
+    """Remove a member from a project. For admins."""
     from hora.connection import connect
     from hora.render.text import plain
 
     with connect() as client:
         client.remove_member(name, user)
-        told = client.project(name) if as_json else None
-    print_json(told) if told else tell(f"{plain(user)} is no member of {plain(name)}")
+        project = client.project(name) if as_json else None
+    print_json(project) if project else tell(f"{plain(user)} is no member of {plain(name)}")
 
 
-@app.command()
+@group.command()
 def archive(
     name: ProjectName,
     undo: Annotated[bool, typer.Option("--undo", help="Let it take jobs again.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let a project take no new jobs (admins); those that it has go on."""
+    """Archive a project: it takes no new jobs, and its jobs continue. For admins."""
     from hora.connection import connect
     from hora.render.text import plain
 
@@ -129,7 +143,7 @@ def archive(
     print_json(project) if as_json else tell(f"{plain(name)} {'takes jobs again' if undo else 'is archived'}")
 
 
-def _tell(project: "Json", as_json: bool) -> None:
+def _show(project: "Json", as_json: bool) -> None:
     from hora.render.projects import project_facts
 
     print_json(project) if as_json else display(project_facts(project))
@@ -142,12 +156,12 @@ def _document(
     max_queued: str | None,
     max_gpu_hours: str | None,
 ) -> dict[str, Any]:
-    """What of a project was given as options."""
-    found: dict[str, Any] = {} if description is None else {"description": description}
+    """The fields of a project that were given as options."""
+    fields: dict[str, Any] = {} if description is None else {"description": description}
     if closed is not None:
-        found["is_open"] = not closed
+        fields["is_open"] = not closed
     limits = (("max_slots", max_slots, int), ("max_queued", max_queued, int), ("max_gpu_hours", max_gpu_hours, float))
-    return found | {name: _limit(name, text, kind) for name, text, kind in limits if text is not None}
+    return fields | {name: _limit(name, text, kind) for name, text, kind in limits if text is not None}
 
 
 def _limit(name: str, text: str, kind: type[int] | type[float]) -> float | None:
@@ -157,5 +171,5 @@ def _limit(name: str, text: str, kind: type[int] | type[float]) -> float | None:
         value = math.nan
     if value is not None and not math.isfinite(value):
         option = f"--{name.replace('_', '-')}"
-        raise typer.BadParameter(f"{text!r} is no number; none lifts the limit", param_hint=option)
+        raise typer.BadParameter(f"{text!r} is not a number; `none` removes the limit", param_hint=option)
     return value

@@ -1,4 +1,4 @@
-"""Asking a person for a secret. Used by commands that take one: as an argument every process here could read it."""
+"""Prompts for secrets. As an argument, every process of this machine could read a secret."""
 
 import getpass
 import sys
@@ -6,9 +6,9 @@ import sys
 from hora.errors import HoraError
 
 
-def read_secret(what: str) -> str:
+def read_secret(name: str) -> str:
     """A secret, typed unseen on a terminal, else the first line of standard input. Raises `HoraError` for none."""
-    secret = (getpass.getpass(f"{what}: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
+    secret = (getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
     if not secret:
-        raise HoraError(f"No {what.lower()} was given.")
+        raise HoraError(f"No {name.lower()} was given.")
     return secret

@@ -1,4 +1,4 @@
-"""`hora logs` and `hora metrics`: what the ranks of a job wrote. Part of the command line of `hora.cli.app`."""
+"""`hora logs` and `hora metrics`: the log and the series of a job. Part of the command line of `hora.cli.app`."""
 
 import json
 from typing import Annotated
@@ -15,13 +15,13 @@ app = typer.Typer()
 @app.command()
 def logs(
     job_id: JobId,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
-    rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank; -1 is the launcher.")] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log until the job ends.")] = False,
+    rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank. -1 is the launcher.")] = None,
     search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only lines with this text.")] = None,
-    tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last so many.")] = None,
+    tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last N lines.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what the ranks of a job printed. With --json, one object a line."""
+    """Print the log of a job. With `--json`: one object a line."""
     from hora.connection import connect
 
     try:
@@ -32,7 +32,7 @@ def logs(
     except KeyboardInterrupt:
         if follow:
             say("")
-            say(f"The job goes on. Come back with `hora logs {job_id} -f`, or `hora show {job_id} --wait`.")
+            say(f"The job continues. Come back with `hora logs {job_id} -f`, or `hora show {job_id} --wait`.")
         raise typer.Exit(NOT_FINISHED) from None
 
 
@@ -42,7 +42,7 @@ def metrics(
     name: Annotated[str | None, typer.Option(help="Only this metric, such as samples_per_s.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plot a job's losses and accuracies over its epochs."""
+    """Plot a job's loss and accuracy over its epochs."""
     from hora.connection import connect
     from hora.render.plot import plots
 
@@ -53,8 +53,8 @@ def metrics(
         return
     console = console_of()
     colour = console.is_terminal and not console.no_color
-    drawn = plots(series, width=min(console.width, 100), colour=colour, names=[name] if name else [])
-    for plot in drawn:
-        print(plot, end="\n\n")
-    if not drawn:
+    figures = plots(series, width=min(console.width, 100), colour=colour, names=[name] if name else [])
+    for figure in figures:
+        print(figure, end="\n\n")
+    if not figures:
         say("No epoch has ended yet.")

@@ -45,18 +45,18 @@ def drawn(report: Json, console: Console) -> str:
         for line in report_lines(report):
             console.print(line)
         if left_out:
-            console.print(f"Left out for want of width: {', '.join(left_out)}.")
+            console.print(f"Left out because the terminal is too narrow: {', '.join(left_out)}.")
     drawn = captured.get()
     return drawn if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
 
 
 def _fitting_table(report: Json, console: Console) -> tuple[Table, list[str]]:
-    """The table, without those columns for which there is no room, and their names."""
+    """The table without the columns that do not fit, and the names of these."""
     whole = report_table(report)
-    there = [str(column.header) for column in whole.columns]
+    heads = [str(column.header) for column in whole.columns]
     table, left_out = whole, list[str]()
     endless = console.options.update(max_width=ENDLESS)
-    for head in (head for head in EXPENDABLE if head in there):
+    for head in (head for head in EXPENDABLE if head in heads):
         if console.measure(table, options=endless).maximum <= console.width:
             break
         left_out.append(head)
@@ -77,5 +77,5 @@ def write(content: bytes, output: str | None) -> None:
 
 
 def plain_console() -> Console:
-    """A page for a table that goes into a file."""
+    """A console for a table that goes into a file."""
     return Console(file=io.StringIO(), width=ENDLESS, markup=False, emoji=False)

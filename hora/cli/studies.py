@@ -13,26 +13,27 @@ if TYPE_CHECKING:
     from hora.service import Service
 
 app = typer.Typer()
-studies = typer.Typer(help="List studies; show, cancel, pause, resume them, and note what you saw.")
+studies = typer.Typer(help="List studies. Show, cancel, pause and resume a study, and add notes to it.")
+app.add_typer(studies, name="studies")
 
 StudyChanges = Annotated[
     list[str],
     typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as base.epochs=5 or grid.gpus='[1, 2]'."),
 ]
-WaitForStudy = Annotated[bool, typer.Option("--wait", help="Watch it until all its jobs have ended.")]
+WaitForStudy = Annotated[bool, typer.Option("--wait", help="Watch the study until all its jobs have ended.")]
 Format = Literal["table", "markdown", "csv", "json", "png"]
 
 
 @app.command()
 def study(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A study, YAML or JSON; - reads it.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A study in YAML or JSON. - reads standard input.")],
     changes: StudyChanges = [],  # noqa: B006 - typer copies it
     dry_run: DryRun = False,
     wait: WaitForStudy = False,
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a study: a grid of jobs that differ in some fields, each as often as its repeats say."""
+    """Submit a study: a grid of jobs that differ in some fields. `--dry-run` shows its cells."""
     from hora.cli.spec_files import read_document, validated_study, with_options
     from hora.cli.watch import watch_study
     from hora.connection import connect
@@ -44,18 +45,18 @@ def study(
         if dry_run:
             _plan(client.dry_run_study(document), as_json)
             return
-        made = client.submit_study(document)
+        submitted = client.submit_study(document)
         if wait:
-            watch_study(client, made["id"], as_json, timeout)
+            watch_study(client, submitted["id"], as_json, timeout)
         elif as_json:
-            print_json(made)
+            print_json(submitted)
         else:
-            tell(made["id"])
-            say(f"{made['jobs']} jobs. Watch them with `hora studies show {made['id']} --wait`.")
+            tell(submitted["id"])
+            say(f"{submitted['jobs']} jobs. Watch them with `hora studies show {submitted['id']} --wait`.")
 
 
 def _plan(planned: "Json", as_json: bool) -> None:
-    """Show what a study would run."""
+    """Show the cells of a study that is not submitted."""
     from hora.render.studies import planned_table
 
     if as_json:
@@ -69,22 +70,25 @@ def _plan(planned: "Json", as_json: bool) -> None:
 def report(
     study_id: StudyId,
     format: Annotated[  # noqa: A002 - the option's name
-        Format | None, typer.Option(help="Else as the name of the output file ends, or a table.")
+        Format | None, typer.Option(help="Without it: what the name of the output file says, or a table.")
     ] = None,
-    output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there.")] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to this file.")
+    ] = None,
     target: Annotated[
-        float | None, typer.Option(metavar="ACCURACY", help="Measure time and GPU-hours to this accuracy, 0 to 1.")
+        float | None,
+        typer.Option(metavar="ACCURACY", help="Measure time and GPU-hours to this validation accuracy, 0 to 1."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Report how a study came out: time, throughput, accuracy, speed-up and cost of each cell. Works at any time."""
+    """Report the time, throughput, accuracy, speed-up and cost of each cell of a study, so far."""
     from hora.cli.reports import fetch, format_for, plain_console, write
     from hora.connection import connect
 
     chosen = "json" if as_json else format or format_for(output)
     console = console_of() if output is None else plain_console()
     if chosen == "png" and output is None and console.is_terminal:
-        raise typer.BadParameter("a picture needs -o FILE, or a pipe")
+        raise typer.BadParameter("a terminal cannot show a PNG picture: give -o FILE, or use a pipe")
     with connect() as client:
         content = fetch(client, study_id, chosen, target, console)
     write(content, output)
@@ -92,14 +96,14 @@ def report(
 
 @studies.callback(invoke_without_command=True)
 def all_studies(context: typer.Context, limit: Limit = 50, as_json: AsJson = False) -> None:
-    """List studies; show, cancel, pause, resume them, and note what you saw."""
+    """List studies. Show, cancel, pause and resume a study, and add notes to it."""
     if context.invoked_subcommand is None:
         list_studies(limit, as_json)
 
 
 @studies.command("ls")
 def list_studies(limit: Limit = 50, as_json: AsJson = False) -> None:
-    """List studies, the newest first."""
+    """List studies, newest first."""
     from itertools import islice
 
     from hora.connection import connect
@@ -116,7 +120,7 @@ def show(
     wait: WaitForStudy = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one study: its cells, and how far their jobs are."""
+    """Show one study: its cells, and the status of their jobs."""
     from hora.cli.watch import watch_study
     from hora.connection import connect
     from hora.render.studies import cells_table, study_facts
@@ -124,40 +128,40 @@ def show(
     with connect() as client:
         if wait:
             watch_study(client, study_id, as_json, None)
-        found = client.study(study_id)
+        state = client.study(study_id)
     if as_json:
-        print_json(found)
+        print_json(state)
         return
-    display(study_facts(found))
+    display(study_facts(state))
     display("")
-    display(cells_table(found))
+    display(cells_table(state))
 
 
 @studies.command()
 def cancel(study_id: StudyId, as_json: AsJson = False) -> None:
-    """Stop all jobs of a study; they end within seconds."""
-    _ask(lambda client: client.cancel_study(study_id), as_json, "is being cancelled")
+    """Cancel all jobs of a study. They end within seconds."""
+    _change(lambda client: client.cancel_study(study_id), as_json, "is being cancelled")
 
 
 @studies.command()
 def pause(study_id: StudyId, as_json: AsJson = False) -> None:
-    """Let all jobs of a study wait; those that run save first."""
-    _ask(lambda client: client.pause_study(study_id), as_json, "is paused; jobs that run save first")
+    """Pause all jobs of a study. Running jobs save first."""
+    _change(lambda client: client.pause_study(study_id), as_json, "is paused; running jobs save first")
 
 
 @studies.command()
 def resume(study_id: StudyId, as_json: AsJson = False) -> None:
-    """Let the paused jobs of a study go on, and run anew those that failed or were cancelled."""
-    _ask(lambda client: client.resume_study(study_id), as_json, "goes on")
+    """Resume the paused jobs of a study, and run those again that failed or were cancelled."""
+    _change(lambda client: client.resume_study(study_id), as_json, "continues")
 
 
 @studies.command()
 def note(
     study_id: StudyId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What you saw, or want to try next.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text of the note.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write a note to a study; its report ends with them."""
+    """Add a note to a study. Its report ends with the notes."""
     from hora.connection import connect
     from hora.render.studies import note_line
 
@@ -166,14 +170,14 @@ def note(
     print_json(written) if as_json else print(note_line(written))
 
 
-def _ask(ask: "Callable[[Service], Json]", as_json: bool, told: str) -> None:
-    """Ask something of a study, and tell what comes of it."""
+def _change(request: "Callable[[Service], Json]", as_json: bool, outcome: str) -> None:
+    """Change a study, and print what happens to it."""
     from hora.connection import connect
     from hora.render.studies import jobs_line
 
     with connect() as client:
-        found = ask(client)
+        changed = request(client)
     if as_json:
-        print_json(found)
+        print_json(changed)
     else:
-        tell(f"{found['id']} {'is over' if found['complete'] else told}: {jobs_line(found)}")
+        tell(f"{changed['id']} {'is over' if changed['complete'] else outcome}: {jobs_line(changed)}")

@@ -1,4 +1,4 @@
-"""Times as a person gives them on the command line. Pure, but for the clock; used by its commands."""
+"""Times as people write them on the command line. Used by its commands."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def moment(text: str | None, now: datetime | None = None) -> str | None:
-    """A time in RFC 3339: so long ago, or the one given, which is this machine's time where it names no zone."""
+    """A time in RFC 3339. `2h` means two hours ago; a time without a zone is this machine's."""
     if text is None:
         return None
     try:
@@ -19,5 +19,5 @@ def moment(text: str | None, now: datetime | None = None) -> str | None:
         else:
             at = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise typer.BadParameter(f"{text!r} is no time; give {WHEN}") from None
+        raise typer.BadParameter(f"{text!r} is not a time; write {WHEN}") from None
     return at.isoformat().replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Watching what was submitted to its end, with the exit code that says how it ended. Called by the commands."""
+"""Watches jobs and studies to their end, and exits with the code that says how they ended. Called by the commands."""
 
 import time
 from collections.abc import Callable
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from hora.service import Service
 
-LOOK_EVERY_S = 2.0
+UPDATE_PERIOD_S = 2.0
 
 
 def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | None) -> None:
-    """Watch a job to its end, show what it came to, and leave with its exit code. Raises `WaitTimeout`.
+    """Watch a job to its end, show its results, and exit with its code. Raises `WaitTimeout`.
 
-    As JSON it is an object a line: the job at each change, and last as it ended.
+    As JSON: one object a line, the job after each change and at its end.
     """
     from hora.cli.follow import follow
     from hora.render.jobs import results_table
@@ -32,7 +32,7 @@ def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | 
             job = follow(client, job_id, console_of(), timeout_s=timeout_s)
     except KeyboardInterrupt:
         say("")
-        say(f"The job goes on. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
+        say(f"The job continues. Come back with `hora show {job_id} --wait`; stop it with `hora cancel {job_id}`.")
         raise typer.Exit(NOT_FINISHED) from None
     if not as_json:
         display(results_table(job, f"{client.url}/jobs/{job_id}"))
@@ -40,9 +40,9 @@ def watch_job(client: "Service", job_id: str, as_json: bool, timeout_s: float | 
 
 
 def watch_study(client: "Service", study_id: str, as_json: bool, timeout_s: float | None) -> None:
-    """Watch a study until all its jobs have ended, show its report, and leave with the exit code that says how.
+    """Watch a study until all its jobs have ended, show its report, and exit with its code.
 
-    As JSON it is an object a line, as for a job. Raises `WaitTimeout`.
+    As JSON: one object a line, as for a job. Raises `WaitTimeout`.
     """
     from hora.cli.follow_study import follow_study
     from hora.cli.reports import drawn
@@ -57,27 +57,27 @@ def watch_study(client: "Service", study_id: str, as_json: bool, timeout_s: floa
     except KeyboardInterrupt:
         say("")
         say(
-            f"The study goes on. Come back with `hora studies show {study_id} --wait`; "
+            f"The study continues. Come back with `hora studies show {study_id} --wait`; "
             f"stop it with `hora studies cancel {study_id}`."
         )
         raise typer.Exit(NOT_FINISHED) from None
     if not as_json:
         print(f"\n{drawn(client.report(study_id), console)}", end="")
-        say(f"Its report again: `hora report {study_id}`, also with --format markdown, csv or png.")
+        say(f"Show this report again with `hora report {study_id}`; `--format` takes markdown, csv or png too.")
     raise typer.Exit(OUTCOME[study_outcome(study) or "failed"])
 
 
 def watch_table(make: "Callable[[], RenderableType]", as_json: bool) -> None:
-    """Show a table anew every few seconds, until Ctrl-C; on a terminal alone."""
+    """Update a table every two seconds until Ctrl-C. Only on a terminal."""
     from rich.live import Live
 
     console = console_of()
     if as_json or not console.is_terminal:
-        raise typer.BadParameter("--watch is for a terminal; elsewhere ask again, or follow a job")
+        raise typer.BadParameter("--watch needs a terminal")
     try:
         with Live(make(), console=console, auto_refresh=False, screen=True) as live:
             while True:
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(UPDATE_PERIOD_S)
                 live.update(make(), refresh=True)
     except KeyboardInterrupt:
         display(make())

@@ -1,4 +1,4 @@
-"""`hora webhook`: who is told of the ends of jobs and studies. Part of the command line of `hora.cli.app`."""
+"""`hora webhook`: messages to addresses when jobs and studies end. Part of the command line of `hora.cli.app`."""
 
 from itertools import islice
 from typing import Annotated
@@ -8,21 +8,26 @@ import typer
 from hora.cli.options import AsJson, Limit
 from hora.cli.output import display, print_json, say, tell
 
-app = typer.Typer(help="Have addresses told of the ends of jobs and studies.", no_args_is_help=True)
+app = typer.Typer()
+group = typer.Typer(help="Webhooks: messages to an address when jobs and studies end.", no_args_is_help=True)
+app.add_typer(group, name="webhook")
 
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook.")]
 
 
-@app.command()
+@group.command()
 def add(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where to: https, and on the internet.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address: https, on the internet.")],
     events: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Of what: job.ended, study.ended; both without this.")
+        str | None,
+        typer.Option(metavar="NAMES", help="job.ended, study.ended, or both with a comma between. Without it: both."),
     ] = None,
-    project: Annotated[str | None, typer.Option(help="Of this project's; without it, of your own.")] = None,
+    project: Annotated[
+        str | None, typer.Option(help="For the jobs and studies of this project. Without it: for your own.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have an address told. The secret that what is sent is signed with goes to standard output, this once."""
+    """Add a webhook, and print the secret that signs its messages. It cannot be shown again."""
     from hora.connection import connect
     from hora.render.text import plain
 
@@ -32,16 +37,17 @@ def add(
     if as_json:
         print_json(webhook)
         return
-    say(f"{plain(webhook['id'])} tells {plain(webhook['url'])} of {plain(', '.join(webhook['events']))}")
-    say("Its secret, which is shown this once:")
+    say(f"{plain(webhook['id'])} sends {plain(', '.join(webhook['events']))} to {plain(webhook['url'])}")
+    say("Its secret, which cannot be shown again:")
     tell(plain(webhook["secret"]))
 
 
-@app.command("ls")
+@group.command("ls")
 def list_(
-    owner: Annotated[str | None, typer.Option(help="Only this user's; for admins.")] = None, as_json: AsJson = False
+    owner: Annotated[str | None, typer.Option(help="Only webhooks of this user. For admins.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """List your webhooks; for an admin, everybody's."""
+    """List your webhooks. Admins see all webhooks."""
     from hora.connection import connect
     from hora.render.webhooks import webhooks_table
 
@@ -50,7 +56,7 @@ def list_(
     print_json({"items": found}) if as_json else display(webhooks_table(found))
 
 
-@app.command()
+@group.command()
 def show(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     """Show one webhook."""
     from hora.connection import connect
@@ -61,29 +67,29 @@ def show(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     print_json(webhook) if as_json else display(webhook_facts(webhook))
 
 
-@app.command()
+@group.command()
 def rm(webhook_id: WebhookId, as_json: AsJson = False) -> None:
-    """Tell an address of nothing more, for good."""
+    """Delete a webhook."""
     from hora.connection import connect
 
     with connect() as client:
         client.remove_webhook(webhook_id)
-    print_json({"removed": webhook_id}) if as_json else tell(f"{webhook_id} is told of nothing more")
+    print_json({"removed": webhook_id}) if as_json else tell(f"{webhook_id} is deleted")
 
 
-@app.command()
+@group.command()
 def disable(webhook_id: WebhookId, as_json: AsJson = False) -> None:
-    """Send nothing to a webhook until it is enabled; what waits for it is given up."""
-    _set(webhook_id, disabled=True, as_json=as_json)
+    """Disable a webhook. Deliveries that wait for it are given up."""
+    _set_disabled(webhook_id, disabled=True, as_json=as_json)
 
 
-@app.command()
+@group.command()
 def enable(webhook_id: WebhookId, as_json: AsJson = False) -> None:
-    """Send to a webhook again."""
-    _set(webhook_id, disabled=False, as_json=as_json)
+    """Enable a webhook again."""
+    _set_disabled(webhook_id, disabled=False, as_json=as_json)
 
 
-def _set(webhook_id: str, *, disabled: bool, as_json: bool) -> None:
+def _set_disabled(webhook_id: str, *, disabled: bool, as_json: bool) -> None:
     from hora.connection import connect
 
     with connect() as client:
@@ -91,20 +97,20 @@ def _set(webhook_id: str, *, disabled: bool, as_json: bool) -> None:
     print_json(webhook) if as_json else tell(f"{webhook_id} is {'disabled' if disabled else 'enabled'}")
 
 
-@app.command("test")
+@group.command("test")
 def ping(webhook_id: WebhookId, as_json: AsJson = False) -> None:
     """Send a ping to a webhook."""
     from hora.connection import connect
 
     with connect() as client:
         delivery = client.test_webhook(webhook_id)
-    told = f"a ping is on its way; `hora webhook deliveries {webhook_id}` tells what became of it"
-    print_json(delivery) if as_json else tell(told)
+    sentence = f"a ping will be sent; `hora webhook deliveries {webhook_id}` shows the result"
+    print_json(delivery) if as_json else tell(sentence)
 
 
-@app.command()
+@group.command()
 def deliveries(webhook_id: WebhookId, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List what was sent to a webhook or waits to be, newest first."""
+    """List the deliveries of a webhook, newest first. Some may still wait to be sent."""
     from hora.connection import connect
     from hora.render.webhooks import deliveries_table
 
@@ -113,15 +119,15 @@ def deliveries(webhook_id: WebhookId, limit: Limit = 20, as_json: AsJson = False
     print_json({"items": found}) if as_json else display(deliveries_table(found))
 
 
-@app.command()
+@group.command()
 def redeliver(
     webhook_id: WebhookId,
     delivery_id: Annotated[int, typer.Argument(metavar="DELIVERY", help="The delivery's number.")],
     as_json: AsJson = False,
 ) -> None:
-    """Send a delivery once more."""
+    """Send a delivery again."""
     from hora.connection import connect
 
     with connect() as client:
         delivery = client.redeliver(webhook_id, delivery_id)
-    print_json(delivery) if as_json else tell(f"delivery {delivery_id} is on its way")
+    print_json(delivery) if as_json else tell(f"delivery {delivery_id} will be sent again")

@@ -1,7 +1,7 @@
-"""From the service's JSON to its models, and the things that are asked anew. Used by all of `hora.client`."""
+"""From the service's JSON to its models. Used by all of `hora.client`."""
 
 import json
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -11,7 +11,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read(model: type[Model], document: Json) -> Model:
-    """`document` as a `model`. What a newer service has more is kept, in `model_extra`. Raises `UnexpectedAnswer`."""
+    """`document` as a `model`. Fields that only a newer service has are in `model_extra`. Raises `UnexpectedAnswer`."""
     try:
         # Read as JSON, in which a time is a text, whatever the model says of Python values.
         return model.model_validate_json(json.dumps(document), extra="allow")
@@ -22,13 +22,3 @@ def read(model: type[Model], document: Json) -> Model:
             f"The service's {model.__name__} is not one that this client knows ({where}: {wrong['msg']}). "
             "One of the two is older than the other."
         ) from error
-
-
-class Renewed(BaseModel):
-    """A model that is asked anew, and then is in place what it has become."""
-
-    def _become(self, fresh: BaseModel) -> Self:
-        # All fields at once, so that a thread that looks at it never sees half of the change.
-        object.__setattr__(self, "__dict__", fresh.__dict__)
-        object.__setattr__(self, "__pydantic_extra__", fresh.__pydantic_extra__)
-        return self

@@ -1,7 +1,7 @@
-"""`hora doctor`: what this machine and its stack need, checked one by one. Each check says what to do.
+"""`hora doctor`: checks of this machine and of the service. Each says what to do.
 
-hora.doctor.machine     what can be seen without a service
-hora.doctor.cluster     what the service says of its hosts and jobs
+hora.doctor.machine     checks that need no service
+hora.doctor.cluster     checks of what the service says about its hosts and jobs
 """
 
 import time
@@ -16,7 +16,7 @@ from hora.render.jobs import Finding
 from hora.render.text import duration
 from hora.service import HoraError, NotFound, ProblemError, Service
 
-_MOST_JOBS = 1000  # looked at in each status
+_MOST_JOBS = 1000  # checked in each status
 
 
 def examine() -> Iterator[Finding]:
@@ -33,11 +33,11 @@ def examine() -> Iterator[Finding]:
 
 
 def service(home: Path) -> Iterator[Finding]:
-    """The service, and what it says of what it needs, of its hosts and of its jobs."""
+    """The service, its database and broker, its hosts and its jobs."""
     try:
         with connect() as client:
-            yield from _of_the_api(client)
-            yield from _guarded("hosts", lambda: cluster.of_hosts(client.hosts()))
+            yield from _api_findings(client)
+            yield from _guarded("hosts", lambda: cluster.host_findings(client.hosts()))
             yield from _guarded("jobs", lambda: _jobs(client))
             yield from _guarded("clock", lambda: [clock(client)])
             yield from _guarded("processes", lambda: [machine.leftovers(home, _is_live(client))])
@@ -46,8 +46,8 @@ def service(home: Path) -> Iterator[Finding]:
         yield from machine.parts(home)
 
 
-def _of_the_api(client: Service) -> Iterator[Finding]:
-    """Whether the api is ready, and what it needs. Raises `ServiceUnavailable`."""
+def _api_findings(client: Service) -> Iterator[Finding]:
+    """The api, its database and its broker. Raises `ServiceUnavailable`."""
     try:
         ready = client.readiness()
     except ProblemError as error:
@@ -56,7 +56,7 @@ def _of_the_api(client: Service) -> Iterator[Finding]:
         )
         return
     yield Finding("api", "ok", f"{client.url} is ready")
-    yield from cluster.of_needs(ready)
+    yield from cluster.readiness_findings(ready)
 
 
 def _jobs(client: Service) -> Iterator[Finding]:
@@ -78,14 +78,14 @@ def _is_live(client: Service) -> Callable[[str, int], bool]:
 
 
 def clock(client: Service) -> Finding:
-    """This clock and the service's agree: times are compared across machines."""
+    """The clocks of this machine and of the service agree: times are compared across machines."""
     before = time.time()
-    there = client.clock()
-    apart_s = abs(there - datetime.fromtimestamp((before + time.time()) / 2, UTC)).total_seconds()
-    told = f"{duration(max(apart_s - 1, 0))} apart"  # the service tells whole seconds
+    service_time = client.clock()
+    apart_s = abs(service_time - datetime.fromtimestamp((before + time.time()) / 2, UTC)).total_seconds()
+    difference = f"{duration(max(apart_s - 1, 0))} apart"  # the service gives whole seconds
     if apart_s > 6:
-        return Finding("clock", "warn", told, cluster.TIME_SERVER)
-    return Finding("clock", "ok", told)
+        return Finding("clock", "warn", difference, cluster.TIME_SERVER)
+    return Finding("clock", "ok", difference)
 
 
 def _guarded(check: str, run: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

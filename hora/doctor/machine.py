@@ -1,4 +1,4 @@
-"""What `hora doctor` looks at on this machine, whether a stack runs or not."""
+"""The checks of `hora doctor` of this machine. They need no running stack."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def python() -> Finding:
 
 
 def versions() -> Finding:
-    """What is installed, for a report."""
+    """The installed packages, for a bug report."""
     found = []
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -45,7 +45,7 @@ def writable(home: Path) -> Finding:
     probe = home / ".doctor"
     try:
         if not home.exists():
-            return Finding("home", "warn", f"{home} is not there yet", "`hora up -d` makes it.")
+            return Finding("home", "warn", f"{home} does not exist yet", "`hora up -d` makes it.")
         probe.touch()
         probe.unlink()
     except OSError as error:
@@ -54,12 +54,12 @@ def writable(home: Path) -> Finding:
 
 
 def disk_space(home: Path) -> Finding:
-    """Checkpoints, logs and the database fill the home's disk."""
+    """The home's disk has space for checkpoints, logs and the database."""
     there = next(folder for folder in (home, *home.parents) if folder.exists())
     free_gb = shutil.disk_usage(there).free / 1e9
     found = f"{free_gb:.1f} GB free at {there}"
     if free_gb < 1:
-        return Finding("disk space", "fail", found, "Make room, or set HORA_HOME to another disk.")
+        return Finding("disk space", "fail", found, "Free some space, or set HORA_HOME to a folder on another disk.")
     if free_gb < 10:
         return Finding("disk space", "warn", found, "A large job's checkpoints may not fit.")
     return Finding("disk space", "ok", found)
@@ -72,20 +72,20 @@ def data_roots() -> Finding:
     try:
         roots = Settings().data_root_list
     except ValueError as error:
-        return Finding("data roots", "fail", f"the settings are wrong: {error}", "Correct the HORA_* variables.")
+        return Finding("data roots", "fail", f"the settings are not valid: {error}", "Correct the HORA_* variables.")
     folders = [Path(root) for root in roots if "://" not in root]
     missing = [str(folder) for folder in folders if not folder.is_dir()]
     closed = [str(folder) for folder in folders if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)]
     if missing:
-        advice = "Correct HORA_DATA_ROOTS, or mount them."
-        return Finding("data roots", "fail", f"not there: {', '.join(missing)}", advice)
+        advice = "Correct HORA_DATA_ROOTS, or mount these folders."
+        return Finding("data roots", "fail", f"no such folder: {', '.join(missing)}", advice)
     if closed:
         return Finding("data roots", "fail", f"not readable: {', '.join(closed)}", "Let the worker's user read them.")
     return Finding("data roots", "ok", ", ".join(roots) or "HORA_DATA_ROOTS is not set: registered datasets only")
 
 
 def training() -> Finding:
-    """TensorFlow and Horovod can be imported, in a process of their own: neither belongs into this one."""
+    """TensorFlow and Horovod can be imported. A process of their own does so, because this one must not."""
     try:
         tried = subprocess.run(
             [sys.executable, "-c", f"import sys{_IMPORTS}"], capture_output=True, text=True, timeout=120, check=False
@@ -95,11 +95,11 @@ def training() -> Finding:
     if tried.returncode == 0:
         return Finding("training", "ok", tried.stdout.strip())
     last = (tried.stderr.strip() or tried.stdout.strip()).splitlines()[-1:] or ["no message"]
-    return Finding("training", "fail", last[0], "On a machine that trains, install hora[worker] (`make setup`).")
+    return Finding("training", "fail", last[0], "If this machine shall train, install hora[worker] (`make setup`).")
 
 
 def ssh_keys() -> Iterator[Finding]:
-    """The keys that the hosts of a stack share are all there, and closed to other users: sshd refuses others."""
+    """The shared keys of the hosts exist, and no other user can read them, as sshd demands."""
     from jobs.runtime.ssh_keys import SshKeys
 
     folder = os.environ.get("HORA_SSH_DIR")
@@ -109,58 +109,58 @@ def ssh_keys() -> Iterator[Finding]:
     try:
         missing = keys.missing()
         private = [keys.folder, keys.client_key, keys.host_key]
-        open_ones = [path for path in private if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
+        too_open = [path for path in private if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
         closed = [path for path in (keys.client_key, keys.host_key) if path.exists() and not os.access(path, os.R_OK)]
     except OSError as error:
         yield Finding("ssh keys", "fail", f"{folder}: {error.strerror}", "Let the worker's user read HORA_SSH_DIR.")
         return
     if missing:
-        advice = "Make them once with `hora keys`, and give every host the same ones."
+        advice = "Make them once with `hora keys`, and give every host the same keys."
         yield Finding("ssh keys", "fail", f"not in {folder}: {', '.join(missing)}", advice)
     elif closed:
-        yield Finding("ssh keys", "fail", f"not readable: {_listed(closed)}", "Give them to the worker's user.")
-    elif open_ones:
-        yield Finding("ssh keys", "fail", f"open to others: {_listed(open_ones)}", "chmod go= them.")
+        yield Finding("ssh keys", "fail", f"not readable: {_listed(closed)}", "Let the worker's user read them.")
+    elif too_open:
+        yield Finding("ssh keys", "fail", f"open to other users: {_listed(too_open)}", "Run `chmod go=` on them.")
     else:
         yield Finding("ssh keys", "ok", folder)
 
 
 def parts(home: Path) -> Iterator[Finding]:
-    """The processes of the stack that was started here; asked when its api gives no answer."""
+    """The processes of the stack on this machine, when its api does not answer."""
     state = Home.at(home).read_state()
     if state.failure:
-        yield Finding("stack", "fail", state.failure, f"See the logs in {home / 'logs'}.")
+        yield Finding("stack", "fail", state.failure, f"Read the logs in {home / 'logs'}.")
     for name, process in state.parts.items():
         if not process.is_alive and name != "migrations":
-            advice = f"See {home / 'logs' / name}.log; `hora up -d` starts it again."
+            advice = f"Read {home / 'logs' / name}.log. `hora up -d` starts it again."
             yield Finding("stack", "fail", f"{name} does not run", advice)
 
 
 def leftovers(home: Path, is_live: Callable[[str, int], bool]) -> Finding:
-    """No process of an attempt has outlived it, by its mark. `is_live` asks the service for a job and its attempt."""
+    """No process of an ended attempt is left. `is_live` asks the service whether an attempt of a job is live."""
     from hora.stack.processes import attempts_of
 
     pids: dict[str, list[int]] = {}
-    for process, noted in attempts_of(home.resolve()).items():
-        if mark := noted or _supervised(process.pid):
+    for process, own_mark in attempts_of(home.resolve()).items():
+        if mark := own_mark or _supervised(process.pid):
             pids.setdefault(mark, []).append(process.pid)
-    left = {}
-    for mark, found in pids.items():
+    orphans = {}
+    for mark, attempt_pids in pids.items():
         job_id, _, number = mark.rpartition(".")
         if not (number.isdecimal() and is_live(job_id, int(number))):
-            left[mark] = found
-    if not left:
-        return Finding("processes", "ok", f"{len(pids)} attempts run here, and nothing is left of others")
-    told = "; ".join(f"of {mark}: {', '.join(map(str, sorted(found)))}" for mark, found in sorted(left.items()))
-    advice = "They end within a minute; the worker kills them, and quarantines their slots if it cannot. See its log."
-    return Finding("processes", "warn", f"of attempts that are over: {told}", advice)
+            orphans[mark] = attempt_pids
+    if not orphans:
+        return Finding("processes", "ok", f"{len(pids)} attempts run here, and no process of an ended attempt")
+    named = "; ".join(f"of {mark}: {', '.join(map(str, sorted(rest)))}" for mark, rest in sorted(orphans.items()))
+    advice = "The worker kills them within a minute. If it cannot, it quarantines their slots. Read its log."
+    return Finding("processes", "warn", f"left over from ended attempts: {named}", advice)
 
 
 def _supervised(pid: int) -> str:
-    """The mark of the attempt that a supervisor has, by the file that it logs to; "" where that cannot be told."""
+    """The mark of a supervisor's attempt, from the name of its log file; "" where it has none."""
     with suppress(OSError):
-        if told := _ATTEMPT_FOLDER.search(os.readlink(f"/proc/{pid}/fd/2")):
-            return f"{told[1]}.{told[2]}"
+        if folder := _ATTEMPT_FOLDER.search(os.readlink(f"/proc/{pid}/fd/2")):
+            return f"{folder[1]}.{folder[2]}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What a job is named for, where its time went, what to try next: rows for `hora show`, from the API's JSON. Pure."""
+"""Findings, time and advice of a job: rows for `hora show`, from the API's JSON. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -38,15 +38,15 @@ def advice_rows(items: Sequence[Json]) -> Rows:
     """The advice, numbered: what to change, why, and what it is expected to bring."""
     if not items:
         return {}
-    told = Text()
+    text = Text()
     for item in items:
         number = f"{item['number']}. "
         indent = "\n" + " " * len(number)
-        told.append(("\n" if told else "") + number)
-        told.append(plain(item["what"]), style="bold")
-        told.append(indent + plain(item["why"]))
-        told.append(f"{indent}Expected: {inside(plain(item['gain']['text']))}")
-    return {"advice": told}
+        text.append(("\n" if text else "") + number)
+        text.append(plain(item["what"]), style="bold")
+        text.append(indent + plain(item["why"]))
+        text.append(f"{indent}Expected: {inside(plain(item['gain']['text']))}")
+    return {"advice": text}
 
 
 def ledger_line(ledger: Json) -> str | None:

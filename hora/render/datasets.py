@@ -19,18 +19,18 @@ def datasets_table(datasets: Iterable[Json], now: datetime | None = None) -> Tab
     table = table_of(
         "DATASET", "STATUS", "FORMAT", "SAMPLES>", "TEST>", "CLASSES>", "SHAPE", "REGISTERED", "DESCRIPTION"
     )
-    for one in datasets:
-        name = plain(one["name"]) + (f"@{one['version']}" if one.get("version") else "")
+    for dataset in datasets:
+        name = plain(dataset["name"]) + (f"@{dataset['version']}" if dataset.get("version") else "")
         table.add_row(
             name,
-            _status(one["status"]),
-            plain(one["format"] or "-"),
-            count(one["trainable"]),
-            count(one["test"]),
-            count(one["classes"]),
-            _shape(one["shape"]),
-            "built in" if one["builtin"] else ago(one["created_at"], now),
-            plain(one["error"] or one["description"] or "-"),
+            _status(dataset["status"]),
+            plain(dataset["format"] or "-"),
+            count(dataset["trainable"]),
+            count(dataset["test"]),
+            count(dataset["classes"]),
+            _shape(dataset["shape"]),
+            "built in" if dataset["builtin"] else ago(dataset["created_at"], now),
+            plain(dataset["error"] or dataset["description"] or "-"),
         )
     return table
 
@@ -38,25 +38,25 @@ def datasets_table(datasets: Iterable[Json], now: datetime | None = None) -> Tab
 def versions_table(versions: Iterable[Json], now: datetime | None = None) -> Table:
     """One line a version."""
     table = table_of("VERSION", "STATUS", "SAMPLES>", "TEST>", "CLASSES>", "BYTES>", "REGISTERED", "BY", "SOURCE")
-    for one in versions:
-        found = one["facts"] or {}
+    for version in versions:
+        data_facts = version["facts"] or {}
         table.add_row(
-            f"{plain(one['name'])}@{one['version']}",
-            _status(one["status"]),
-            count(found.get("samples")),
-            count(found.get("test")),
-            count(len(found["classes"])) if found else "-",
-            count(found.get("bytes")),
-            ago(one["created_at"], now),
-            plain(one["created_by"]),
-            plain(one["error"] or ("uploaded" if one["upload_id"] else one["source"])),
+            f"{plain(version['name'])}@{version['version']}",
+            _status(version["status"]),
+            count(data_facts.get("samples")),
+            count(data_facts.get("test")),
+            count(len(data_facts["classes"])) if data_facts else "-",
+            count(data_facts.get("bytes")),
+            ago(version["created_at"], now),
+            plain(version["created_by"]),
+            plain(version["error"] or ("uploaded" if version["upload_id"] else version["source"])),
         )
     return table
 
 
 def version_facts(version: Json, now: datetime | None = None) -> Table:
     """All of one version."""
-    found = version["facts"] or {}
+    data_facts = version["facts"] or {}
     rows: dict[str, object] = {
         "dataset": f"{plain(version['name'])}@{version['version']}",
         "description": plain(version["description"]) if version["description"] else None,
@@ -68,13 +68,13 @@ def version_facts(version: Json, now: datetime | None = None) -> Table:
         ),
         "registered": f"{ago(version['created_at'], now)} by {plain(version['created_by'])}",
     }
-    if found:
+    if data_facts:
         rows |= {
-            "format": f"{plain(found['format'])}, samples of {_shape(found['shape'])}",
-            "samples": ", ".join(f"{count(found[part])} {part}" for part in ("train", "validation", "test")),
-            "classes": _classes(found["class_counts"]),
-            "damaged": count(found["damaged"]) if found["damaged"] else None,
-            "files": f"{count(found['files'])} with {count(found['bytes'])} bytes",
+            "format": f"{plain(data_facts['format'])}, samples of {_shape(data_facts['shape'])}",
+            "samples": ", ".join(f"{count(data_facts[part])} {part}" for part in ("train", "validation", "test")),
+            "classes": _classes(data_facts["class_counts"]),
+            "damaged": count(data_facts["damaged"]) if data_facts["damaged"] else None,
+            "files": f"{count(data_facts['files'])} with {count(data_facts['bytes'])} bytes",
             "fingerprint": plain(version["fingerprint"]),
         }
     return facts(rows)

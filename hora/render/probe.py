@@ -1,4 +1,4 @@
-"""What the command line shows of a batch probe, from the API's JSON. Pure; used by `render` and `cli_probe`."""
+"""What the command line shows of a batch probe, from the API's JSON. Pure."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -45,13 +45,13 @@ def points_lines(points: Sequence[Json]) -> list[str]:
 
 
 def _cells(point: Json) -> tuple[str, ...]:
-    batch, whole = str(point["per_gpu_batch"]), str(point["global_batch"])
+    batch, global_batch = str(point["per_gpu_batch"]), str(point["global_batch"])
     step_s, wait_s, memory = point.get("step_time_s"), point.get("data_wait_s") or 0.0, point.get("memory_bytes")
     if not point["fits"] or not step_s:
-        return (batch, whole, "no memory", "", "", "", "")
+        return (batch, global_batch, "no memory", "", "", "", "")
     return (
         batch,
-        whole,
+        global_batch,
         count(point.get("samples_per_s")),
         number(1000 * step_s, 2),
         percent(wait_s / (wait_s + step_s)),

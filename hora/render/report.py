@@ -25,11 +25,11 @@ EXPENDABLE = ("EPOCHS", "SET-UP", "VS BASELINE", "REPEATS", "GPU-HOURS", "TO TAR
 
 @dataclass(frozen=True)
 class _Column:
-    """A figure of a cell: its head, where the best cell for it is named, and how it is told."""
+    """A figure of a cell: its head, where the best cell for it is named, and its text."""
 
     head: str
     best: str | None
-    told: Callable[[Json], str]
+    text: Callable[[Json], str]
 
 
 def report_table(report: Json, without: Collection[str] = ()) -> Table:
@@ -38,14 +38,14 @@ def report_table(report: Json, without: Collection[str] = ()) -> Table:
     columns = [
         column
         for column in _columns(report)
-        if column.head not in without and any(column.told(cell) != "-" for cell in cells)
+        if column.head not in without and any(column.text(cell) != "-" for cell in cells)
     ]
     table = table_of(*(heading(field, figures=True) for field in varied), *(f"{column.head}>" for column in columns))
     for position, cell in enumerate(cells):
         table.add_row(
             *(value(cell["values"].get(field)) for field in varied),
             *(
-                Text(column.told(cell), style="bold" if report["best"].get(column.best) == position else "")
+                Text(column.text(cell), style="bold" if report["best"].get(column.best) == position else "")
                 for column in columns
             ),
         )
@@ -136,21 +136,21 @@ def _repeats(cell: Json, asked: int) -> str:
     return str(asked) if cell["repeats"] == asked else f"{cell['repeats']} of {asked}"
 
 
-def _interval(interval: Json | None, told: Callable[[float], str], half: Callable[[float], str]) -> str:
+def _interval(interval: Json | None, text: Callable[[float], str], half: Callable[[float], str]) -> str:
     """12.3 s ± 0.4: the interval is symmetric."""
     if interval is None:
         return "-"
     if interval["low"] is None or interval["high"] is None:
-        return told(interval["mean"])
-    return f"{told(interval['mean'])} ± {half((interval['high'] - interval['low']) / 2)}"
+        return text(interval["mean"])
+    return f"{text(interval['mean'])} ± {half((interval['high'] - interval['low']) / 2)}"
 
 
 def _seconds(half_s: float) -> str:
     return f"{half_s:.1f}" if half_s < 60 else duration(half_s)
 
 
-def _mean(interval: Json | None, told: Callable[[float], str]) -> str:
-    return "-" if interval is None else told(interval["mean"])
+def _mean(interval: Json | None, text: Callable[[float], str]) -> str:
+    return "-" if interval is None else text(interval["mean"])
 
 
 def _share(share: float | None) -> str:

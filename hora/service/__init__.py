@@ -1,10 +1,10 @@
-"""A Hora service over HTTP, as its own JSON: what the command line stands on, and `hora.client` puts types to.
+"""A Hora service over HTTP, with its own JSON. The command line uses it, and `hora.client` is made of it.
 
     with Service(url, token) as service:
         job = service.submit({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2})
         job = service.wait(job["id"])
 
-Jobs, studies and all other answers are dicts, with whatever a newer service has more. Errors: see `hora.errors`.
+All answers are dicts, with the fields of a newer service too. Errors: see `hora.errors`.
 """
 
 from datetime import datetime
@@ -44,10 +44,10 @@ __all__ = [
 class Service(
     JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LiveCalls, ArtifactCalls, WebhookCalls
 ):  # fmt: skip
-    """A connection to one service. Close it, or use it as a context manager; it may be shared by threads.
+    """A connection to one service. Close it, or use it as a context manager. Threads may share it.
 
-    A request that got no answer is sent again when that is safe: it only reads, or it carries a key by which
-    the service knows it again. Every method raises `ServiceUnavailable` and `ProblemError`.
+    A request without an answer is sent again if that is safe: it only reads, or it carries an idempotency key. Every
+    method raises `ServiceUnavailable` and `ProblemError`.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Service(
         return True
 
     def readiness(self) -> Json:
-        """How the service's database, its schema and the broker are; a `ProblemError` where it is not ready."""
-        return self._wire.document("GET", "/readyz", again=False)
+        """The state of the database, its schema and the broker. Raises `ProblemError` if the service is not ready."""
+        return self._wire.document("GET", "/readyz", repeatable=False)
 
     def clock(self) -> datetime:
         """The service's time, to the second."""

@@ -1,26 +1,26 @@
-"""What jobs left: list it, and fetch it to this machine's disk."""
+"""The files of jobs: list and download."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hora.errors import Json
 from hora.service.calls import Calls
-from hora.service.transport import at
+from hora.service.transport import api_path
 
 
 class ArtifactCalls(Calls):
-    """What is asked of artifacts."""
+    """The requests about artifacts."""
 
     def artifacts(self, job_id: str, *, page_size: int = 500) -> Iterator[Json]:
-        """The files that a job left, by their paths: `{path, bytes, modified_at, media_type}`."""
-        yield from self._wire.pages(at("jobs", job_id, "artifacts"), {"limit": page_size})
+        """The files of a job, sorted by path: `{path, bytes, modified_at, media_type}`."""
+        yield from self._wire.pages(api_path("jobs", job_id, "artifacts"), {"limit": page_size})
 
     def download_artifact(
         self, job_id: str, path: str, into: Path | str, *, on_bytes: Callable[[int], None] | None = None
     ) -> Path:
-        """Fetch a file that a job left to the file `into`. What a broken download left beside it is gone on with.
+        """Download a file of a job to the file `into`. An interrupted download continues where it stopped.
 
-        `on_bytes` is told how many bytes there are so far. Raises `HoraError` where it cannot be written.
+        `on_bytes` gets the number of bytes so far. Raises `HoraError` if `into` cannot be written.
         """
         from hora.service.downloads import fetch_file
 
@@ -29,10 +29,10 @@ class ArtifactCalls(Calls):
     def download_artifacts(
         self, job_id: str, folder: Path | str, *, on_bytes: Callable[[str, int, int], None] | None = None
     ) -> list[Path]:
-        """Fetch all that a job left to below `folder`, but for what is there already; says where each file is.
+        """Download all files of a job into `folder`, except those that are there already. Returns their paths.
 
-        `on_bytes` is told a file's path, how many of its bytes there are, and how many it has. Nothing is written
-        outside of `folder`, whatever the names: `HoraError`.
+        `on_bytes` gets a file's path, its number of bytes so far, and its size. A name that leads out of `folder`
+        raises `HoraError`.
         """
         from hora.service.downloads import fetch_all
 

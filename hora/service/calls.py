@@ -1,4 +1,4 @@
-"""What all groups of calls stand on: the wire, and how a document is sent."""
+"""The base of all groups of requests, and how documents are sent."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,16 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 
 
 class Calls:
-    """Calls of one service."""
+    """Requests to one service."""
 
     _wire: Transport
 
 
 def key_header(given: str | None) -> dict[str, str]:
-    """The header by which the service knows a submission again."""
+    """The header by which the service recognizes a repeated submission."""
     return {"Idempotency-Key": given or uuid4().hex}
 
 
 def document_of(spec: "BaseModel | Mapping[str, Any]") -> Json:
-    """What is sent: of a model only what was set, so that the service's own defaults hold for the rest."""
+    """The document to send. Of a model only the fields that were set: the others get the service's defaults."""
     return dict(spec) if isinstance(spec, Mapping) else spec.model_dump(mode="json", exclude_unset=True)

@@ -1,8 +1,8 @@
-"""Files of a job, fetched to this machine's disk and gone on with where they broke off. Used by `hora.service`.
+"""Downloads of a job's files, which resume where they were interrupted. Used by `hora.service.artifacts`.
 
-A file is written under a hidden name that says which version of it it is, and gets its own when it is whole. Names come
-from the service: each is checked, and folders are entered from the one above them, so that neither a name nor a link
-that lies about leads out of the folder that was given.
+A file is written under a hidden name with its version, and renamed when it is complete. Names come from the service.
+Each is checked, and each folder is opened from the one above it. So neither a name nor a link on this disk leads out of
+the folder that was given.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from typing import BinaryIO
 import httpx2 as httpx
 
 from hora.errors import HoraError, Json, ProblemError, ServiceUnavailable
-from hora.service.transport import PAUSES_S, Transport, at
+from hora.service.transport import PAUSES_S, Transport, api_path
 from jobs.data.artifact_files import ArtifactNotFound, parts_of
 
 _CHUNK_BYTES = 256 * 1024
@@ -29,7 +29,7 @@ _TAG = re.compile(r'"([0-9a-z-]{1,80})"')
 
 
 def fetch_file(wire: Transport, job_id: str, path: str, into: Path, on_bytes: Callable[[int], None]) -> Path:
-    """Fetch one file to the file `into`. Raises `HoraError` where that cannot be written."""
+    """Download one file to the file `into`. Raises `HoraError` if that cannot be written."""
     parts_of_safely(path)
     with _explained(into), _folder_below(into.absolute().parent, []) as folder:
         _Fetch(wire, job_id, path, folder, into.name, on_bytes).run()
@@ -39,27 +39,27 @@ def fetch_file(wire: Transport, job_id: str, path: str, into: Path, on_bytes: Ca
 def fetch_all(
     wire: Transport, job_id: str, files: Sequence[Json], top: Path, on_bytes: Callable[[str, int, int], None]
 ) -> list[Path]:
-    """Fetch those of the files that are not below `top` already. Raises `HoraError`."""
-    found = [(file, parts_of_safely(str(file["path"]))) for file in files]  # all, before anything is written
-    for file, (*folders, name) in found:
+    """Download the files that are not below `top` already. Raises `HoraError`."""
+    files_and_parts = [(file, parts_of_safely(str(file["path"]))) for file in files]  # all, before anything is written
+    for file, (*folders, name) in files_and_parts:
         path, size = str(file["path"]), int(file["bytes"])
         with _explained(top / path), _folder_below(top, folders) as folder:
             if not _is_there(folder, name, size, file["modified_at"]):
 
-                def tell(so_far: int, path: str = path, size: int = size) -> None:
+                def report(so_far: int, path: str = path, size: int = size) -> None:
                     on_bytes(path, so_far, size)
 
-                _Fetch(wire, job_id, path, folder, name, tell).run()
+                _Fetch(wire, job_id, path, folder, name, report).run()
         on_bytes(path, size, size)
-    return [top.joinpath(*parts) for _, parts in found]
+    return [top.joinpath(*parts) for _, parts in files_and_parts]
 
 
 def parts_of_safely(path: str) -> list[str]:
-    """The names along a path that the service tells. Raises `HoraError` for one that might lead elsewhere."""
+    """The names along a path from the service. Raises `HoraError` for a path that might lead elsewhere."""
     try:
         return parts_of(path)
     except ArtifactNotFound:
-        raise HoraError(f"The job has no file {path!r}: this is no path below a folder.") from None
+        raise HoraError(f"The job has no file {path!r}: this is not a path below a folder.") from None
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def _explained(into: Path) -> Iterator[None]:
 
 @contextmanager
 def _folder_below(top: Path, names: Sequence[str]) -> Iterator[int]:
-    """The folder along these names, made where it is not there; a link in its place is an `OSError`."""
+    """The folder along these names, which is made if it does not exist. A link in its place is an `OSError`."""
     top.mkdir(parents=True, exist_ok=True)
     folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -89,20 +89,20 @@ def _folder_below(top: Path, names: Sequence[str]) -> Iterator[int]:
 
 def _is_there(folder: int, name: str, size: int, modified_at: str) -> bool:
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        on_disk = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return found.st_size == size and int(found.st_mtime) == int(datetime.fromisoformat(modified_at).timestamp())
+    return on_disk.st_size == size and int(on_disk.st_mtime) == int(datetime.fromisoformat(modified_at).timestamp())
 
 
 class _Fetch:
-    """One file on its way into a folder."""
+    """The download of one file into a folder."""
 
     def __init__(
         self, wire: Transport, job_id: str, path: str, folder: int, name: str, on_bytes: Callable[[int], None]
     ) -> None:
         self._wire = wire
-        self._url = at("jobs", job_id, "artifacts", *path.split("/"))
+        self._url = api_path("jobs", job_id, "artifacts", *path.split("/"))
         self._folder = folder
         self._name = name
         self._on_bytes = on_bytes
@@ -111,7 +111,7 @@ class _Fetch:
         self._named = f".hora-{mark}.{{}}.part"
 
     def run(self) -> None:
-        """Fetch it, and go on as long as each try brings something."""
+        """Download the file. Tries go on as long as each brings some bytes."""
         pauses = iter(PAUSES_S)
         while True:
             before = self._left_over()
@@ -127,10 +127,12 @@ class _Fetch:
             except ProblemError as error:
                 if error.status != 416 or before is None:
                     raise
-                os.unlink(self._named.format(before[0]), dir_fd=self._folder)  # whole, or of a file that got shorter
+                os.unlink(
+                    self._named.format(before[0]), dir_fd=self._folder
+                )  # it is complete, or of a file that became shorter
 
     def _left_over(self) -> tuple[str, int] | None:
-        """The version of which an earlier try left a part, and how long that is."""
+        """The version and the length of the part that an earlier try left."""
         for name in sorted(os.listdir(self._folder)):
             match = self._partial.fullmatch(name)
             if match is not None:
@@ -144,12 +146,12 @@ class _Fetch:
         with self._wire.download(self._url, headers) as answer:
             tag = _TAG.fullmatch(answer.headers.get("ETag", ""))
             partial = self._named.format("untagged" if tag is None else tag[1])
-            goes_on = answer.status_code == 206
-            if before is not None and not goes_on:  # of another version, or of none that could be gone on with
+            resumes = answer.status_code == 206
+            if before is not None and not resumes:  # another version, or it cannot be resumed
                 os.unlink(self._named.format(before[0]), dir_fd=self._folder)
-            descriptor = os.open(partial, _WRITE | (os.O_APPEND if goes_on else os.O_TRUNC), 0o666, dir_fd=self._folder)
+            descriptor = os.open(partial, _WRITE | (os.O_APPEND if resumes else os.O_TRUNC), 0o666, dir_fd=self._folder)
             with os.fdopen(descriptor, "wb") as file:
-                self._write(answer, file, before[1] if before is not None and goes_on else 0)
+                self._write(answer, file, before[1] if before is not None and resumes else 0)
         os.replace(partial, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         modified_at = answer.headers.get("Last-Modified")
         if modified_at is not None:

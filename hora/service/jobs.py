@@ -1,37 +1,40 @@
-"""Jobs: submit, look up, wait, and read what they wrote."""
+"""Jobs: submit, find, control, wait, and read what they wrote."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hora.errors import Json
 from hora.service.calls import ENDED, Calls, document_of, key_header
-from hora.service.transport import at
+from hora.service.transport import api_path
 from hora.service.waiting import wait_for_end
 
 if TYPE_CHECKING:
     from jobs.model.spec import Spec
 
-_LOOK_AGAIN_S = 0.5  # at a log that has nothing new
+_LOOK_AGAIN_S = 0.5  # for new lines of a log
 
 
 class JobCalls(Calls):
-    """What is asked of jobs."""
+    """The requests about jobs."""
 
     def submit(self, spec: "Spec | Mapping[str, Any]", *, idempotency_key: str | None = None) -> Json:
-        """Submit a spec and return its job. The same key gives the same job again; without one it gets its own."""
+        """Submit a spec and return its job. The same key gives the same job again."""
         return self._wire.document(
-            "POST", at("jobs"), json=document_of(spec), headers=key_header(idempotency_key), again=True
+            "POST", api_path("jobs"), json=document_of(spec), headers=key_header(idempotency_key), repeatable=True
         )
 
     def dry_run(self, spec: "Spec | Mapping[str, Any]") -> Json:
-        """What the spec comes to, with a quote from past jobs and warnings; nothing is stored."""
-        return self._wire.document("POST", at("jobs"), json=document_of(spec), params={"dry_run": "true"}, again=True)
+        """The plan of a spec, with a quote from past jobs and warnings. Nothing is stored."""
+        return self._wire.document(
+            "POST", api_path("jobs"), json=document_of(spec), params={"dry_run": "true"}, repeatable=True
+        )
 
     def job(self, job_id: str) -> Json:
         """One job: spec, plan, status, end_reason, progress, summary."""
-        return self._wire.document("GET", at("jobs", job_id))
+        return self._wire.document("GET", api_path("jobs", job_id))
 
     def jobs(
         self,
@@ -43,54 +46,56 @@ class JobCalls(Calls):
         project: str | None = None,
         paused: bool | None = None,
         study: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
         search: str | None = None,
         sort: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
         """All jobs that match, newest first, fetched page by page as they are consumed. `label` is `key:value`.
 
-        `since` and `until` are times in RFC 3339 between which they were submitted, the latter not included. `search`
-        is a text in their name, id, owner, dataset, model or labels, whatever the case.
+        They were submitted at `since` or later and before `until`; a text is a time in RFC 3339. `search` is a text in
+        their name, id, owner, dataset, model or labels, in any case. `sort` is a field, `-` before it the greatest
+        first.
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "since": since, "until": until, "search": search, "sort": sort, "limit": page_size,
+            "study": study, "since": _time(since), "until": _time(until), "search": search, "sort": sort,
+            "limit": page_size,
         }  # fmt: skip
-        yield from self._wire.pages(at("jobs"), filters)
+        yield from self._wire.pages(api_path("jobs"), filters)
 
     def cancel(self, job_id: str) -> Json:
-        """Ask for the job's end; it comes within seconds. Asking twice does no harm."""
-        return self._wire.document("POST", at("jobs", job_id, "cancel"), again=True)
+        """Cancel the job. It ends within seconds. Safe to repeat."""
+        return self._wire.document("POST", api_path("jobs", job_id, "cancel"), repeatable=True)
 
     def pause(self, job_id: str) -> Json:
-        """Let the job wait in the queue; a running one saves and goes back there. Asking twice does no harm."""
-        return self._wire.document("POST", at("jobs", job_id, "pause"), again=True)
+        """Pause the job. A running job saves first and goes back to the queue. Safe to repeat."""
+        return self._wire.document("POST", api_path("jobs", job_id, "pause"), repeatable=True)
 
     def resume(self, job_id: str) -> Json:
-        """Let a paused job go on. Asking twice does no harm."""
-        return self._wire.document("POST", at("jobs", job_id, "resume"), again=True)
+        """Resume a paused job. Safe to repeat."""
+        return self._wire.document("POST", api_path("jobs", job_id, "resume"), repeatable=True)
 
     def clone(
         self, job_id: str, changes: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> Json:
-        """Submit the job's spec once more with `changes` (nested like the spec) laid over it."""
-        path, key = at("jobs", job_id, "clone"), key_header(idempotency_key)
-        return self._wire.document("POST", path, json=dict(changes or {}), headers=key, again=True)
+        """Submit the job's spec again with `changes`, nested like the spec."""
+        path, key = api_path("jobs", job_id, "clone"), key_header(idempotency_key)
+        return self._wire.document("POST", path, json=dict(changes or {}), headers=key, repeatable=True)
 
     def dry_run_clone(self, job_id: str, changes: Mapping[str, Any] | None = None) -> Json:
-        """What a clone comes to, as `dry_run` says it of a spec; nothing is stored."""
-        path, query = at("jobs", job_id, "clone"), {"dry_run": "true"}
-        return self._wire.document("POST", path, json=dict(changes or {}), params=query, again=True)
+        """The plan of a clone, as `dry_run` gives it for a spec. Nothing is stored."""
+        path, query = api_path("jobs", job_id, "clone"), {"dry_run": "true"}
+        return self._wire.document("POST", path, json=dict(changes or {}), params=query, repeatable=True)
 
     def analysis(self, job_id: str) -> Json:
-        """How the job used what it had: findings, step shares, utilization, stalls, and the ledger of its seconds."""
-        return self._wire.document("GET", at("jobs", job_id, "analysis"))
+        """How the job used its slots: findings, step shares, utilization, stalls, and the ledger of its time."""
+        return self._wire.document("GET", api_path("jobs", job_id, "analysis"))
 
     def advice(self, job_id: str) -> list[Json]:
-        """What to change next, in the order in which to try it; the `change` of each is one for `clone`."""
-        return self._wire.items(at("jobs", job_id, "advice"), "items")
+        """What to change next, the best change first. The `change` of each item fits `clone`."""
+        return self._wire.items(api_path("jobs", job_id, "advice"), "items")
 
     def metrics(
         self,
@@ -103,7 +108,7 @@ class JobCalls(Calls):
     ) -> list[Json]:
         """Series `{name, rank, x, y}`; rank -1 is over all ranks. `axis` is step, epoch or time."""
         query = {"name": name, "rank": rank, "axis": axis, "max_points": max_points}
-        return self._wire.items(at("jobs", job_id, "metrics"), "series", query)
+        return self._wire.items(api_path("jobs", job_id, "metrics"), "series", query)
 
     def metrics_of(
         self,
@@ -114,19 +119,19 @@ class JobCalls(Calls):
         axis: str | None = None,
         max_points: int | None = None,
     ) -> list[Json]:
-        """Some metrics of up to 200 jobs at once: `{id, series}` in this order; a job that there is not is left out.
+        """Some metrics of up to 200 jobs at once: `{id, series}`, sorted like `job_ids`. Unknown jobs are left out.
 
-        Without `rank` those over all ranks.
+        Without `rank`: those over all ranks.
         """
         query = {"job": list(job_ids), "name": name, "rank": rank, "axis": axis, "max_points": max_points}
-        return self._wire.items(at("metrics"), "jobs", query)
+        return self._wire.items(api_path("metrics"), "jobs", query)
 
     def utilization(
         self, job_id: str, *, metric: str | None = None, axis: str | None = None, max_points: int | None = None
     ) -> Json:
-        """The samples of the slots that the job had. `axis` is time, step or epoch."""
+        """The load of the job's slots and hosts, sampled about once a second. `axis` is time, step or epoch."""
         query = {"metric": metric, "axis": axis, "max_points": max_points}
-        return self._wire.document("GET", at("jobs", job_id, "utilization"), params=query)
+        return self._wire.document("GET", api_path("jobs", job_id, "utilization"), params=query)
 
     def logs(
         self,
@@ -141,13 +146,13 @@ class JobCalls(Calls):
     ) -> Json:
         """Log lines `{items: [{id, at, attempt, rank, text}], next_after, previous_before}`; rank -1 is the launcher.
 
-        `after` gives the lines that follow that id, `before` the last ones before it, `tail` only the last ones of all;
-        `search` those that contain a text, whatever the case.
+        `after` gives the lines after that id, `before` the last lines before it, `tail` the last lines of all. `search`
+        gives the lines that contain a text, in any case.
         """
         query = {
             "rank": rank, "search": search, "tail": tail, "after": after, "before": before, "limit": limit,
         }  # fmt: skip
-        return self._wire.document("GET", at("jobs", job_id, "logs"), params=query)
+        return self._wire.document("GET", api_path("jobs", job_id, "logs"), params=query)
 
     def log_lines(
         self,
@@ -158,9 +163,9 @@ class JobCalls(Calls):
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[Json]:
-        """The log lines one by one, oldest first; with `follow` until the job has ended and no line is left.
+        """The log lines one by one, oldest first. Rank -1 is the launcher. With `follow` until the job has ended.
 
-        With `tail` they begin with the last so many that there are now, of those that contain the text `search`.
+        `search` gives the lines that contain a text, in any case. `tail` begins with the last so many of them.
         """
         after = 0
         while True:
@@ -179,11 +184,11 @@ class JobCalls(Calls):
 
     def events(self, job_id: str) -> list[Json]:
         """The job's history, oldest first."""
-        return list(self._wire.pages(at("jobs", job_id, "events")))
+        return list(self._wire.pages(api_path("jobs", job_id, "events")))
 
     def attempts(self, job_id: str) -> list[Json]:
         """The launches of the job, oldest first."""
-        return list(self._wire.pages(at("jobs", job_id, "attempts")))
+        return list(self._wire.pages(api_path("jobs", job_id, "attempts")))
 
     def wait(
         self,
@@ -195,10 +200,15 @@ class JobCalls(Calls):
     ) -> Json:
         """Return the job when it has ended, whatever way. Raises `WaitTimeout`.
 
-        `on_update` gets the job whenever it has changed, its end included. A service that goes away for less
-        than a minute is waited for.
+        `on_update` gets the job after each change, its end included. The wait survives a service that is away for
+        less than a minute.
         """
         return wait_for_end(
-            partial(self._wire.newer, at("jobs", job_id)), job_id, noun="job",
+            partial(self._wire.newer, api_path("jobs", job_id)), job_id, noun="job",
             ended=lambda job: job["status"] in ENDED, on_update=on_update, timeout_s=timeout_s, period_s=period_s,
         )  # fmt: skip
+
+
+def _time(moment: datetime | str | None) -> str | None:
+    """A time as the service reads it. One without a zone is this machine's."""
+    return moment.astimezone().isoformat() if isinstance(moment, datetime) else moment

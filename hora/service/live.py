@@ -1,4 +1,4 @@
-"""Live streams: what a job, or all of them, tell as it happens. They are followed through whatever breaks them."""
+"""Live streams: what happens to one job or to all, as it happens. Broken streams are resumed."""
 
 import json
 import random
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 from hora.errors import HoraError, Json, ProblemError, ServiceUnavailable
 from hora.service.calls import Calls
-from hora.service.transport import at
+from hora.service.transport import api_path
 from hora.service.waiting import AWAY_LIMIT_S
 
-_AGAIN_S = 0.5  # the pause before a stream that broke is asked for again; it doubles
+_AGAIN_S = 0.5  # the pause before a broken stream is resumed; it doubles
 _LONGEST_S = 5.0
 
 
 class LiveEvent(NamedTuple):
-    """An event of a stream. `id` is what goes on behind it; None where none does yet."""
+    """An event of a stream. The stream can be resumed after `id`, if it has one."""
 
     id: str | None
     event: str
@@ -24,21 +24,21 @@ class LiveEvent(NamedTuple):
 
 
 class LiveCalls(Calls):
-    """What is followed live."""
+    """The requests for live streams."""
 
     def follow(
         self, job_id: str, *, include: Sequence[str] | None = None, last_event_id: str | None = None
     ) -> Iterator[LiveEvent]:
-        """What a job tells, from its start or behind an event, until its `end`: each event once.
+        """The events of a job, from its start or after an event, until its `end`. Each event comes once.
 
-        `include` names the kinds: `event` (a line of history), `state`, `progress`, `metrics`, `logs`; the first three
-        unless it is given. A stream that breaks is resumed; a service that goes away for less than a minute is waited
-        for. Raises `UnexpectedAnswer` where the service is older than streams.
+        `include` names the kinds: `event` (a line of history), `state`, `progress`, `metrics`, `logs`. Without it the
+        first three come. A broken stream is resumed, also if the service is away for less than a minute. Raises
+        `UnexpectedAnswer` if the service is too old for streams.
         """
         query = {"include": ",".join(include)} if include is not None else {}
-        for told in self._follow(at("jobs", job_id, "events"), query, last_event_id):
-            yield told
-            if told.event == "end":
+        for event in self._follow(api_path("jobs", job_id, "events"), query, last_event_id):
+            yield event
+            if event.event == "end":
                 return
 
     def follow_jobs(
@@ -49,29 +49,29 @@ class LiveCalls(Calls):
         label: str | None = None,
         last_event_id: str | None = None,
     ) -> Iterator[LiveEvent]:
-        """The `state` of every job that changes, and the `progress` of those that run, for ever.
+        """The `state` of every job that changes, and the `progress` of running jobs, without an end.
 
-        `label` is `key:value`. After a break a job may be told again; `revision` says what is news.
+        `label` is `key:value`. After a break the state of a job may come again; `revision` says which is newer.
         """
         query = {"project": project, "owner": owner, "label": label}
-        yield from self._follow(at("events"), query, last_event_id)
+        yield from self._follow(api_path("events"), query, last_event_id)
 
     def _follow(self, path: str, query: Mapping[str, Any], last_event_id: str | None) -> Iterator[LiveEvent]:
-        heard_at, pause_s = time.monotonic(), _AGAIN_S
+        last_event_at, pause_s = time.monotonic(), _AGAIN_S
         while True:
             try:
                 with self._wire.stream(path, query, last_event_id) as events:
-                    if events is None:  # it was told to its end before
+                    if events is None:  # the last event was the end
                         return
-                    for one in events:
-                        heard_at, pause_s = time.monotonic(), _AGAIN_S
-                        last_event_id = one.id or last_event_id
-                        if one.data:
-                            yield LiveEvent(last_event_id, one.event, json.loads(one.data))
+                    for sent in events:
+                        last_event_at, pause_s = time.monotonic(), _AGAIN_S
+                        last_event_id = sent.id or last_event_id
+                        if sent.data:
+                            yield LiveEvent(last_event_id, sent.event, json.loads(sent.data))
             except HoraError as error:
-                if not _is_away(error) or time.monotonic() - heard_at > AWAY_LIMIT_S:
+                if not _is_away(error) or time.monotonic() - last_event_at > AWAY_LIMIT_S:
                     raise
-            time.sleep(pause_s * random.uniform(1, 1.5))  # noqa: S311 - so that many do not come at once
+            time.sleep(pause_s * random.uniform(1, 1.5))  # noqa: S311 - so that clients spread
             pause_s = min(2 * pause_s, _LONGEST_S)
 
 

@@ -1,19 +1,19 @@
-"""Tokens, users, the audit log, and the way in to the page."""
+"""Tokens, users, the audit log, and login links."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from hora.errors import Json
 from hora.service.calls import Calls
-from hora.service.transport import at
+from hora.service.transport import api_path
 
 
 class PeopleCalls(Calls):
-    """What is asked of people and of their tokens."""
+    """The requests about users and their tokens."""
 
     def me(self) -> Json:
-        """Who the token says one is, and what it lets one do."""
-        return self._wire.document("GET", at("me"))
+        """The user of this token, and what the token allows."""
+        return self._wire.document("GET", api_path("me"))
 
     def create_token(
         self,
@@ -24,32 +24,32 @@ class PeopleCalls(Calls):
         expires_in_s: int | None = None,
         rate_limit_per_s: float | None = None,
     ) -> Json:
-        """Make a token; its text is `token` of this answer, and never told again."""
-        asked = {
+        """Make a token. Its text is `token` of this answer, and cannot be shown again."""
+        document = {
             "name": name, "scope": scope, "user": user, "expires_in_s": expires_in_s,
             "rate_limit_per_s": rate_limit_per_s,
         }  # fmt: skip
-        return self._wire.document("POST", at("tokens"), json=asked)
+        return self._wire.document("POST", api_path("tokens"), json=document)
 
     def tokens(self, *, user: str | None = None, live: bool | None = None, page_size: int = 100) -> Iterator[Json]:
-        """One's own tokens and sessions, or those of `user`, newest first; `live` ones are let in."""
-        yield from self._wire.pages(at("tokens"), {"user": user, "live": live, "limit": page_size})
+        """Your tokens and sessions, or those of `user`, newest first. `live` gives only those that are valid."""
+        yield from self._wire.pages(api_path("tokens"), {"user": user, "live": live, "limit": page_size})
 
     def token(self, token_id: str) -> Json:
         """One token, without its text."""
-        return self._wire.document("GET", at("tokens", token_id))
+        return self._wire.document("GET", api_path("tokens", token_id))
 
     def revoke_token(self, token_id: str) -> None:
-        """Let nobody in with a token any more. Asking twice does no harm."""
-        self._wire.send("DELETE", at("tokens", token_id), again=True)
+        """Revoke a token and its sessions. Safe to repeat."""
+        self._wire.send("DELETE", api_path("tokens", token_id), repeatable=True)
 
     def users(self, *, page_size: int = 100) -> Iterator[Json]:
         """All users, by name."""
-        yield from self._wire.pages(at("users"), {"limit": page_size})
+        yield from self._wire.pages(api_path("users"), {"limit": page_size})
 
     def set_user_disabled(self, name: str, disabled: bool) -> Json:
-        """Shut a user out, or let them in again. Asking twice does no harm."""
-        return self._wire.document("PATCH", at("users", name), json={"disabled": disabled}, again=True)
+        """Disable or enable a user. Safe to repeat."""
+        return self._wire.document("PATCH", api_path("users", name), json={"disabled": disabled}, repeatable=True)
 
     def audit(
         self,
@@ -61,11 +61,11 @@ class PeopleCalls(Calls):
         until: str | None = None,
         page_size: int = 100,
     ) -> Iterator[Json]:
-        """What people did, newest first; times are RFC 3339."""
+        """What people did, newest first. Times are in RFC 3339."""
         filters: dict[str, Any] = {"actor": actor, "action": action, "subject": subject, "since": since, "until": until}
-        yield from self._wire.pages(at("audit"), {**filters, "limit": page_size})
+        yield from self._wire.pages(api_path("audit"), {**filters, "limit": page_size})
 
     def login_link(self) -> Json:
-        """A link to the page that lets its maker in once: `{url, expires_at}`. It holds a secret."""
-        made = self._wire.document("POST", at("login-links"))
-        return {"url": f"{self._wire.url}{made['path']}", "expires_at": made["expires_at"]}
+        """A link that opens the page once, as you: `{url, expires_at}`. It contains a secret."""
+        link = self._wire.document("POST", api_path("login-links"))
+        return {"url": f"{self._wire.url}{link['path']}", "expires_at": link["expires_at"]}

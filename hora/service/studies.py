@@ -1,4 +1,4 @@
-"""Studies: submit, look up, wait, and read their reports."""
+"""Studies: submit, find, control, wait, and read their reports."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hora.errors import Json
 from hora.service.calls import Calls, document_of, key_header
-from hora.service.transport import at
+from hora.service.transport import api_path
 from hora.service.waiting import wait_for_end
 
 if TYPE_CHECKING:
@@ -14,42 +14,48 @@ if TYPE_CHECKING:
 
 
 class StudyCalls(Calls):
-    """What is asked of studies."""
+    """The requests about studies."""
 
     def submit_study(self, document: "StudySpec | Mapping[str, Any]", *, idempotency_key: str | None = None) -> Json:
-        """Submit a study and return it, its jobs in the queue. The same key gives the same study again."""
+        """Submit a study and return it. The same key gives the same study again."""
         return self._wire.document(
-            "POST", at("studies"), json=document_of(document), headers=key_header(idempotency_key), again=True
+            "POST",
+            api_path("studies"),
+            json=document_of(document),
+            headers=key_header(idempotency_key),
+            repeatable=True,
         )
 
     def dry_run_study(self, document: "StudySpec | Mapping[str, Any]") -> Json:
-        """The cells of a study, each with what its jobs come to; nothing is stored."""
+        """The cells of a study, each with the plan of its jobs. Nothing is stored."""
         query = {"dry_run": "true"}
-        return self._wire.document("POST", at("studies"), json=document_of(document), params=query, again=True)
+        return self._wire.document(
+            "POST", api_path("studies"), json=document_of(document), params=query, repeatable=True
+        )
 
     def study(self, study_id: str) -> Json:
-        """One study: its grid, its cells with their jobs, how many of these are in which status, and its notes."""
-        return self._wire.document("GET", at("studies", study_id))
+        """One study: its grid, its cells with their jobs, the number of jobs in each status, and its notes."""
+        return self._wire.document("GET", api_path("studies", study_id))
 
     def studies(self, *, page_size: int = 100) -> Iterator[Json]:
         """All studies, newest first, fetched page by page as they are consumed."""
-        yield from self._wire.pages(at("studies"), {"limit": page_size})
+        yield from self._wire.pages(api_path("studies"), {"limit": page_size})
 
     def cancel_study(self, study_id: str) -> Json:
-        """Ask for the end of all its jobs. Asking twice does no harm."""
-        return self._wire.document("POST", at("studies", study_id, "cancel"), again=True)
+        """Cancel all its jobs. Safe to repeat."""
+        return self._wire.document("POST", api_path("studies", study_id, "cancel"), repeatable=True)
 
     def pause_study(self, study_id: str) -> Json:
-        """Let all its jobs wait; those that run save first. Asking twice does no harm."""
-        return self._wire.document("POST", at("studies", study_id, "pause"), again=True)
+        """Pause all its jobs. Those that run save first. Safe to repeat."""
+        return self._wire.document("POST", api_path("studies", study_id, "pause"), repeatable=True)
 
     def resume_study(self, study_id: str) -> Json:
-        """Let all its paused jobs go on, and run anew what failed or was cancelled. Asking twice does no harm."""
-        return self._wire.document("POST", at("studies", study_id, "resume"), again=True)
+        """Resume its paused jobs, and run those again that failed or were cancelled. Safe to repeat."""
+        return self._wire.document("POST", api_path("studies", study_id, "resume"), repeatable=True)
 
     def note_study(self, study_id: str, text: str) -> Json:
-        """Write a note to the study, and return it."""
-        return self._wire.document("POST", at("studies", study_id, "notes"), json={"text": text})
+        """Add a note to the study, and return the note."""
+        return self._wire.document("POST", api_path("studies", study_id, "notes"), json={"text": text})
 
     @overload
     def report(self, study_id: str, *, target: float | None = None, format: Literal["json"] = "json") -> Json: ...
@@ -64,11 +70,11 @@ class StudyCalls(Calls):
         target: float | None = None,
         format: Literal["json", "markdown", "csv", "png"] = "json",  # noqa: A002 - what the API calls it
     ) -> Json | str | bytes:
-        """How the study came out: a mapping, a text, or the bytes of a picture.
+        """The study's results: a mapping, a text, or the bytes of a picture.
 
         Time and GPU-hours are measured to the validation accuracy `target`.
         """
-        path, query = at("studies", study_id, "report"), {"target": target, "format": format}
+        path, query = api_path("studies", study_id, "report"), {"target": target, "format": format}
         if format == "json":
             return self._wire.document("GET", path, params=query)
         answer = self._wire.send("GET", path, params=query, headers={"Accept": "*/*"})
@@ -82,8 +88,8 @@ class StudyCalls(Calls):
         timeout_s: float | None = None,
         period_s: float = 1.0,
     ) -> Json:
-        """Return the study when all its jobs have ended, whatever way; else as `wait`. Raises `WaitTimeout`."""
+        """Return the study when all its jobs have ended, whatever way. Otherwise like `wait`. Raises `WaitTimeout`."""
         return wait_for_end(
-            partial(self._wire.newer, at("studies", study_id)), study_id, noun="study",
+            partial(self._wire.newer, api_path("studies", study_id)), study_id, noun="study",
             ended=lambda study: bool(study["complete"]), on_update=on_update, timeout_s=timeout_s, period_s=period_s,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Requests to a service and its answers: what is sent again, pages, problems. The ground of `hora.service`."""
+"""Requests to a service and its answers: retries, pages, problems. All of `hora.service` uses it."""
 
 import random
 import time
@@ -13,19 +13,24 @@ import httpx2 as httpx
 
 from hora.errors import HoraError, Json, ServiceUnavailable, UnexpectedAnswer, problem_of
 
-PAUSES_S = (0.1, 0.3, 1.0)  # before a request is sent again; half as much is added by chance, so that many spread
-LONGEST_PAUSE_S = 10.0  # a service that asks for more patience is an error at once
+PAUSES_S = (
+    0.1,
+    0.3,
+    1.0,
+)  # before a request is sent again; up to half as much is added by chance, so that clients spread
+LONGEST_PAUSE_S = 10.0  # a service that asks for a longer pause is an error at once
+_NOT_MODIFIED = 304
 _RATE_LIMITED = 429  # nothing was done: any request may be sent again
 _AWAY = frozenset({502, 503, 504})
 _STREAM = "text/event-stream"
-_QUIET_S = 40.0  # a stream says a word at least every fifteen seconds
+_QUIET_S = 40.0  # the service writes to a stream at least every fifteen seconds
 
 
 class Transport:
-    """Connections to one service; threads may share them. It is never followed to another address.
+    """Connections to one service. Threads may share them. Redirects are not followed.
 
-    A request that got no answer, or the word that the service is away, is sent again when that is safe: it only
-    reads, or `again` says so. One that came too early is sent again in any case, when the service says.
+    A request without an answer, or with 502, 503 or 504, is sent again if that is safe: it only reads, or it is
+    `repeatable`. A request that was answered with 429 is always sent again, when the service says.
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float, transport: httpx.BaseTransport | None) -> None:
@@ -33,14 +38,16 @@ class Transport:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self.url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s, transport=transport)
+        self._http = httpx.Client(
+            base_url=self.url, headers=headers, timeout=timeout_s, transport=transport, verify=_needs_certificates(url)
+        )
 
-    def document(self, method: str, path: str, *, again: bool | None = None, **request: Any) -> Json:
-        """The JSON object that a request is answered with."""
-        return _object(self.send(method, path, again=again, **request))
+    def document(self, method: str, path: str, *, repeatable: bool | None = None, **request: Any) -> Json:
+        """The JSON object in the answer to a request."""
+        return _object(self.send(method, path, repeatable=repeatable, **request))
 
     def items(self, path: str, key: str, query: Mapping[str, Any] | None = None) -> list[Json]:
-        """A list that an answer has below `key`."""
+        """The list that an answer has below `key`."""
         return cast("list[Json]", self.document("GET", path, params=query).get(key, []))
 
     def pages(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[Json]:
@@ -54,56 +61,57 @@ class Transport:
                 return
 
     def newer(self, path: str, etag: str | None) -> tuple[Json | None, str | None]:
-        """The object at `path` and its tag; None for the object that has the tag already."""
+        """The object at `path` and its tag. None instead of the object if it still has the given tag."""
         answer = self.send("GET", path, headers={"If-None-Match": etag} if etag else {})
-        return (None, etag) if answer.status_code == 304 else (_object(answer), answer.headers.get("ETag"))
+        return (None, etag) if answer.status_code == _NOT_MODIFIED else (_object(answer), answer.headers.get("ETag"))
 
     def send(
         self,
         method: str,
         path: str,
         *,
-        again: bool | None = None,
+        repeatable: bool | None = None,
         params: Mapping[str, Any] | None = None,
         **request: Any,
     ) -> httpx.Response:
-        """The answer to a request; of its parameters those that are not None are sent."""
+        """The answer to a request. Parameters that are None are not sent."""
         query = {name: value for name, value in (params or {}).items() if value is not None}
-        safe = method == "GET" if again is None else again
+        safe = method == "GET" if repeatable is None else repeatable
         for pause in (*PAUSES_S, None):
             answer = self._attempt(method, path, last=pause is None or not safe, params=query, **request)
-            wanted = None if answer is None else _retry_after_s(answer)
+            retry_after_s = None if answer is None else _retry_after_s(answer)
             if answer is not None:
-                early = answer.status_code == _RATE_LIMITED or (safe and answer.status_code in _AWAY)
-                if pause is None or not early or (wanted or 0) > LONGEST_PAUSE_S:
+                try_later = answer.status_code == _RATE_LIMITED or (safe and answer.status_code in _AWAY)
+                if pause is None or not try_later or (retry_after_s or 0) > LONGEST_PAUSE_S:
                     break
             if pause is not None:
-                time.sleep(max(pause, wanted or 0) + random.uniform(0, pause / 2))  # noqa: S311 - no secret
+                time.sleep(max(pause, retry_after_s or 0) + random.uniform(0, pause / 2))  # noqa: S311 - no secret
         assert answer is not None
-        if answer.is_redirect:  # not followed, and the token with it
-            raise ServiceUnavailable(f"{answer.url} sends on to {answer.headers.get('Location')}; give that address")
+        # Following a redirect would take the token to another address. 304 counts as one for httpx.
+        if answer.is_redirect and answer.status_code != _NOT_MODIFIED:
+            raise ServiceUnavailable(f"{answer.url} redirects to {answer.headers.get('Location')}: use that address")
         if answer.status_code >= 400:
-            raise problem_of(answer, wanted)
+            raise problem_of(answer, retry_after_s)
         return answer
 
     def _attempt(self, method: str, path: str, *, last: bool, **request: Any) -> httpx.Response | None:
-        """The answer to one sending of a request; None for none, which is an error where it was the last."""
+        """The answer to one try of a request. Without an answer: None, or an error if it was the last try."""
         try:
             return self._http.request(method, path, **request)
         except (httpx.TransportError, httpx.InvalidURL) as error:
             if last or not isinstance(error, httpx.TransportError):
                 raise ServiceUnavailable(f"{self.url} gives no answer ({_reason(error)})") from error
             return None
-        except UnicodeError as error:  # a name from the command line whose bytes are no text
-            raise HoraError("What was asked is not text in UTF-8.") from error
+        except UnicodeError as error:  # a name from the command line that is not text
+            raise HoraError("The request contains a name that is not text in UTF-8.") from error
 
     @contextmanager
     def stream(
         self, path: str, params: Mapping[str, Any], last_event_id: str | None
     ) -> Iterator[Iterator[httpx.ServerSentEvent] | None]:
-        """The events of a live stream, from its start or behind one of them; None where that was the last.
+        """The events of a live stream, from its start or after one of them. None if that one was the last.
 
-        Nothing is sent again: an answer that breaks off is `ServiceUnavailable`, and the caller knows where to go on.
+        Nothing is sent again: a broken stream is `ServiceUnavailable`, and the caller knows where to continue.
         """
         headers = {"Accept": _STREAM} | ({"Last-Event-ID": last_event_id} if last_event_id else {})
         query = {name: value for name, value in params.items() if value is not None}
@@ -114,17 +122,17 @@ class Transport:
                     answer.read()
                     raise problem_of(answer, _retry_after_s(answer))
                 if answer.status_code != 204 and not answer.headers.get("Content-Type", "").startswith(_STREAM):
-                    raise UnexpectedAnswer(f"{self.url} has no live streams: it is older than this client")
+                    raise UnexpectedAnswer(f"{self.url} has no live streams: the service is older than this client")
                 yield None if answer.status_code == 204 else iter(httpx.EventSource(answer))
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise ServiceUnavailable(f"{self.url} gives no answer ({_reason(error)})") from error
 
     @contextmanager
     def download(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
-        """An answer whose body is still to be read. One that breaks off is `ServiceUnavailable`."""
-        asked = {"Accept": "*/*", "Accept-Encoding": "identity", **headers}
+        """An answer whose body the caller reads. A body that breaks off is `ServiceUnavailable`."""
+        all_headers = {"Accept": "*/*", "Accept-Encoding": "identity", **headers}
         try:
-            with self._http.stream("GET", path, headers=asked) as answer:
+            with self._http.stream("GET", path, headers=all_headers) as answer:
                 if answer.status_code >= 400:
                     answer.read()
                     raise problem_of(answer, _retry_after_s(answer))
@@ -137,9 +145,14 @@ class Transport:
         self._http.close()
 
 
-def at(*parts: str) -> str:
-    """The path of a thing below /v1; whatever a part holds, it stays one part."""
+def api_path(*parts: str) -> str:
+    """A path below /v1. Each part is quoted, so it stays one part."""
     return "/v1/" + "/".join(quote(part, safe="", errors="replace") for part in parts)
+
+
+def _needs_certificates(url: str) -> bool:
+    """Whether the certificates that are trusted have to be loaded, which takes 50 ms; http:// has no use for them."""
+    return not url.lower().startswith("http://")
 
 
 def _object(answer: httpx.Response) -> Json:
@@ -148,17 +161,17 @@ def _object(answer: httpx.Response) -> Json:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise UnexpectedAnswer(f"{answer.url} is not a Hora service: it answers with no JSON object")
+        raise UnexpectedAnswer(f"{answer.url} is not a Hora service: its answer is not a JSON object")
     return document
 
 
 def _retry_after_s(answer: httpx.Response) -> float | None:
-    """When to ask again: RFC 9110 has it in seconds, or as a date."""
-    told = answer.headers.get("Retry-After", "")
-    if told.isdecimal():
-        return float(told)
+    """When to send again. RFC 9110 allows seconds, or a date."""
+    header = answer.headers.get("Retry-After", "")
+    if header.isdecimal():
+        return float(header)
     try:
-        return max((parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds(), 0)
+        return max((parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds(), 0)
     except (TypeError, ValueError):  # none, or nonsense
         return None
 

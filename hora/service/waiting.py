@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from hora.errors import HoraError, Json, ProblemError, ServiceUnavailable, WaitTimeout
 
-AWAY_LIMIT_S = 60.0  # for how long a service that gives no answer is borne
+AWAY_LIMIT_S = 60.0  # how long a service may give no answer
 
-# Asked with the tag of what was seen last: what it is now, or None where that is the same; and its tag.
+# Gets the tag of the last document. Returns the present one, or None if that is the same; and its tag.
 Look = Callable[[str | None], tuple[Json | None, str | None]]
 
 
@@ -21,29 +21,29 @@ def wait_for_end(
     timeout_s: float | None,
     period_s: float,
 ) -> Json:
-    """What `look` gives once it has `ended`; `on_update` gets each change. Raises `WaitTimeout`.
+    """The document of `look` once it has `ended`. `on_update` gets each change. Raises `WaitTimeout`.
 
-    `name` is its id, and `noun` says what it is.
+    `name` is the id of the thing, and `noun` says what it is.
     """
-    begun = last_seen = time.monotonic()
+    started_at = last_answer_at = time.monotonic()
     etag: str | None = None
-    seen: Json = {"id": name}
+    latest: Json = {"id": name}
     while True:
         try:
             newer, etag = look(etag)
-            last_seen = time.monotonic()
+            last_answer_at = time.monotonic()
         except HoraError as error:
-            if not _is_away(error) or time.monotonic() - last_seen > AWAY_LIMIT_S:
+            if not _is_away(error) or time.monotonic() - last_answer_at > AWAY_LIMIT_S:
                 raise
         else:
             if newer is not None:
-                seen = newer
+                latest = newer
                 if on_update is not None:
-                    on_update(seen)
-                if ended(seen):
-                    return seen
-        if timeout_s is not None and time.monotonic() - begun > timeout_s:
-            raise WaitTimeout(seen, noun)
+                    on_update(latest)
+                if ended(latest):
+                    return latest
+        if timeout_s is not None and time.monotonic() - started_at > timeout_s:
+            raise WaitTimeout(latest, noun)
         time.sleep(period_s)
 
 

@@ -52,13 +52,13 @@ class Stack:
 
     @property
     def state(self) -> State:
-        """What the keeper last told."""
+        """The state that the keeper last wrote."""
         return self._home.read_state()
 
     @property
     def url(self) -> str:
         """The API's address."""
-        return _known(self.state.url, "api")
+        return _required(self.state.url, "api")
 
     @property
     def token(self) -> str:
@@ -68,12 +68,12 @@ class Stack:
     @property
     def database_url(self) -> str:
         """The database's address, without a driver's name."""
-        return _known(self.state.database_url, "database")
+        return _required(self.state.database_url, "database")
 
     @property
     def broker_url(self) -> str:
         """The broker's address, as Celery wants it."""
-        return _known(self.state.broker_url, "broker")
+        return _required(self.state.broker_url, "broker")
 
     def pid_of(self, part: str) -> int:
         """The process of a part now; a part that was started again has another."""
@@ -100,34 +100,34 @@ class Stack:
             try:
                 return self._wait_ready(deadline, on_phase)
             except _Ended:
-                continue  # the one that was there was about to stop; now it is our turn
+                continue  # the other keeper was about to stop; now it is our turn
             except StackError:
                 self._reap(only_ended=True)
                 raise
 
     def stop(self) -> list[str]:
-        """Stop everything of this stack, whoever started it; returns what was done, a line each."""
+        """Stop everything of this stack, whoever started it. Returns what was stopped, a line each."""
         home = self._home
         if not home.path.exists():
             return []
         deadline = time.monotonic() + STOPPED_WITHIN_S
-        asked = None
+        signalled = None
         while time.monotonic() < deadline:
-            with home.lock() as ours:
-                if ours:
+            with home.lock() as is_ours:
+                if is_ours:
                     self._reap()
-                    return list(home.read_state().stopped) if asked else self._clear(home)
+                    return list(home.read_state().stopped) if signalled else self._clear(home)
             keeper = home.read_state().keeper
-            if keeper is not None and keeper != asked and keeper.is_alive:
+            if keeper is not None and keeper != signalled and keeper.is_alive:
                 keeper.signal(signal.SIGTERM)
-                asked = keeper
+                signalled = keeper
             time.sleep(POLL_S)
-        if asked is not None:
-            asked.signal(signal.SIGKILL)
-            wait_ended([asked], 5)
+        if signalled is not None:
+            signalled.signal(signal.SIGKILL)
+            wait_ended([signalled], 5)
             self._reap()
-        with home.lock() as ours:
-            return self._clear(home) if ours else ["another process holds the stack's lock; nothing was stopped"]
+        with home.lock() as is_ours:
+            return self._clear(home) if is_ours else ["another process holds the stack's lock; nothing was stopped"]
 
     def __enter__(self) -> Self:
         self.start(stays=False)
@@ -163,7 +163,7 @@ class Stack:
 
     def _wait_ready(self, deadline: float, on_phase: Callable[[str], None]) -> bool:
         """Wait until the stack is ready; True when our own keeper made it so. Raises `StackError`."""
-        keeper, told = self._keeper, ""
+        keeper, last_phase = self._keeper, ""
         while time.monotonic() < deadline:
             state = self.state
             code = None if keeper is None else keeper.poll()
@@ -176,9 +176,9 @@ class Stack:
             elif state.keeper is not None and state.keeper.is_alive and (not keeper or state.keeper.pid == keeper.pid):
                 if state.phase == "ready":
                     return keeper is not None
-                if state.phase != told:
-                    told = state.phase
-                    on_phase(told)
+                if state.phase != last_phase:
+                    last_phase = state.phase
+                    on_phase(last_phase)
             time.sleep(POLL_S)
         raise StackError(f"The stack is not ready yet; its logs are in {self._home.path / 'logs'}.")
 
@@ -186,16 +186,16 @@ class Stack:
         if code == 0:
             return "The stack was stopped while it was starting."
         state = self.state
-        ours = keeper is not None and state.keeper is not None and state.keeper.pid == keeper.pid
-        return (ours and state.failure) or "\n".join(last_lines(self._home.log_file("keeper")))
+        is_its_state = keeper is not None and state.keeper is not None and state.keeper.pid == keeper.pid
+        return (is_its_state and state.failure) or "\n".join(last_lines(self._home.log_file("keeper")))
 
     def _clear(self, home: Home) -> list[str]:
-        """Stop what a keeper that was killed has left. The lock is ours."""
+        """Stop the processes that a killed keeper left. The caller holds the lock."""
         state = home.read_state()
-        done = teardown(home, state.parts)
-        home.write_state(State(phase="stopped", stopped=tuple(done)))
+        stopped = teardown(home, state.parts)
+        home.write_state(State(phase="stopped", stopped=tuple(stopped)))
         home.url_file.unlink(missing_ok=True)
-        return done
+        return stopped
 
     def _reap(self, *, only_ended: bool = False) -> None:
         """Forget the keeper that this process started; it has ended, or is about to."""
@@ -206,7 +206,7 @@ class Stack:
             self._keeper = None
 
 
-def _known(value: str | None, part: str) -> str:
+def _required(value: str | None, part: str) -> str:
     if value is None:
         raise StackError(f"This stack has no {part}.")
     return value

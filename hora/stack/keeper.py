@@ -1,7 +1,7 @@
 """The keeper: the process that starts the parts of one stack, keeps them alive, and stops them.
 
 `hora up` runs it in the foreground; `hora up -d` and the tests run it as `python -m hora.stack.keeper`. It owns the
-home's lock for as long as it lives, and tells what it does in the home's state file.
+home's lock for as long as it lives, and writes what it does to the home's state file.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from pathlib import Path
 
 from hora.home import StackError, State
 from hora.stack import parts, postgres
-from hora.stack.composition import Order, order_from_environment
 from hora.stack.parts import LOOPBACK, PARTS, Part, Wiring, teardown
+from hora.stack.settings import StackSettings, stack_settings
 from jobs.runtime.processes import ProcessId
 
 ALREADY_RUNNING = 3  # exit code: another keeper has the home
@@ -33,7 +33,7 @@ LOG_LIMIT_BYTES = 16 * 1024 * 1024
 
 
 class _StopRequested(Exception):
-    """A stop signal, or the end of the process that this one was told to go with."""
+    """A stop signal came, or the process ended with which this one shall end."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Running:
 class Keeper:
     """Keeps one stack. `say` gets a line for everything that happens."""
 
-    order: Order
+    settings: StackSettings
     say: Callable[[str], None]
     goes_with: int | None = None  # a descriptor; the stack stops when it ends
     when_ready: Callable[[], None] = lambda: None
@@ -59,9 +59,9 @@ class Keeper:
 
     def run(self) -> int:
         """Start the stack and keep it until told to stop; returns 0 or `ALREADY_RUNNING`. Raises `StackError`."""
-        self.order.home.create()
+        self.settings.home.create()
         self.wake = _wake_on_signals()
-        with self.order.home.lock(patience_s=0.5) as ours:
+        with self.settings.home.lock(patience_s=0.5) as ours:
             if not ours:
                 return ALREADY_RUNNING
             failure = None
@@ -80,40 +80,47 @@ class Keeper:
 
     def _clear_leftovers(self) -> None:
         """Stop what a keeper that was killed has left; then this one is the only keeper of these parts."""
-        left = self.order.home.read_state()
-        self._tell(keeper=ProcessId.of(os.getpid()), phase="starting", parts=left.parts)
+        left = self.settings.home.read_state()
+        self._note(keeper=ProcessId.of(os.getpid()), phase="starting", parts=left.parts)
         if any(process.is_alive for process in left.parts.values()):
-            self.say("an earlier stack was not stopped; stopping what is left of it")
-        teardown(self.order.home, left.parts, self.say)
-        self._tell(parts={})
+            self.say("an earlier stack was not stopped; stopping its processes")
+        teardown(self.settings.home, left.parts, self.say)
+        self._note(parts={})
 
     def _start_all(self) -> None:
-        order, deadline = self.order, time.monotonic() + READY_WITHIN_S
-        port = _free_port(order.port) if "api" in order.parts else order.port
-        runtime = order.home.runtime_folder()
-        first, database_url, broker_url = [], order.database_url, order.broker_url
-        if database_url is None and "database" in order.parts:
-            self._tell(phase="preparing the database")
-            server = postgres.prepare(order.home, runtime / "postgres")
+        settings, deadline = self.settings, time.monotonic() + READY_WITHIN_S
+        port = _free_port(settings.port) if "api" in settings.parts else settings.port
+        runtime = settings.home.runtime_folder()
+        first, database_url, broker_url = [], settings.database_url, settings.broker_url
+        if database_url is None and "database" in settings.parts:
+            self._note(phase="preparing the database")
+            server = postgres.prepare(settings.home, runtime / "postgres")
             database_url = server.url
             first.append(parts.database(server))
-        if broker_url is None and "broker" in order.parts:
+        if broker_url is None and "broker" in settings.parts:
             broker_url = f"redis+socket://{runtime}/broker.sock"
             first.append(parts.broker(runtime / "broker.sock"))
         wiring = Wiring(
-            order.home, port, order.slots, order.home.token(order.token), database_url or "", broker_url or ""
+            settings.home,
+            port,
+            settings.slots,
+            settings.home.token(settings.token),
+            database_url or "",
+            broker_url or "",
         )
-        self._tell(database_url=database_url, broker_url=broker_url, url=wiring.url if "api" in order.parts else None)
+        self._note(
+            database_url=database_url, broker_url=broker_url, url=wiring.url if "api" in settings.parts else None
+        )
         self._start(first, deadline)
-        if "migrations" in order.parts:
+        if "migrations" in settings.parts:
             self._start([parts.migrations(wiring)], deadline)
-        last = [parts.api(wiring)] if "api" in order.parts else []
-        last += [parts.worker(wiring, with_api=bool(last))] if "worker" in order.parts else []
+        last = [parts.api(wiring)] if "api" in settings.parts else []
+        last += [parts.worker(wiring, with_api=bool(last))] if "worker" in settings.parts else []
         self._start(last, deadline)
-        if "api" in order.parts:
-            order.home.url_file.write_text(wiring.url + "\n")
-        self._tell(phase="ready")
-        self.say(f"ready at {wiring.url}" if "api" in order.parts else "ready")
+        if "api" in settings.parts:
+            settings.home.url_file.write_text(wiring.url + "\n")
+        self._note(phase="ready")
+        self.say(f"ready at {wiring.url}" if "api" in settings.parts else "ready")
         self.when_ready()
 
     def _start(self, group: Sequence[Part], deadline: float) -> None:
@@ -121,12 +128,12 @@ class Keeper:
         for part in group:
             self._spawn(part)
         for part in group:
-            self._tell(phase=f"starting {part.name}")
+            self._note(phase=f"starting {part.name}")
             while True:
                 code = self.running[part.name].process.poll()
                 if part.ends and code == 0:
                     del self.running[part.name]
-                    self._tell(parts={name: one for name, one in self.state.parts.items() if name != part.name})
+                    self._note(parts={name: process for name, process in self.state.parts.items() if name != part.name})
                     break
                 if code is not None:
                     raise StackError(self._report(part, f"ended with code {code}"))
@@ -156,7 +163,7 @@ class Keeper:
             self._pause(min(pauses))
 
     def _spawn(self, part: Part, failures: int = 0) -> None:
-        log = self.order.home.log_file(part.name)
+        log = self.settings.home.log_file(part.name)
         if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
             log.rename(log.with_suffix(".log.1"))
         with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
@@ -173,22 +180,22 @@ class Keeper:
                 start_new_session=True,
             )
         self.running[part.name] = _Running(part, process, time.monotonic(), failures)
-        named = ProcessId.of(process.pid)
-        if named is not None:
-            self._tell(parts=self.state.parts | {part.name: named})
+        process_id = ProcessId.of(process.pid)
+        if process_id is not None:
+            self._note(parts=self.state.parts | {part.name: process_id})
         self.say(f"{part.name} started, pid {process.pid}")
 
     def _stop_all(self, failure: str | None) -> None:
-        self._tell(phase="stopping")
-        done = teardown(self.order.home, self.state.parts, self.say)
+        self._note(phase="stopping")
+        done = teardown(self.settings.home, self.state.parts, self.say)
         for running in self.running.values():
             running.process.wait(5)
-        self.order.home.url_file.unlink(missing_ok=True)
-        self._tell(phase="failed" if failure else "stopped", failure=failure, stopped=tuple(done), parts={})
+        self.settings.home.url_file.unlink(missing_ok=True)
+        self._note(phase="failed" if failure else "stopped", failure=failure, stopped=tuple(done), parts={})
 
-    def _tell(self, **changes: object) -> None:
+    def _note(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
-        self.order.home.write_state(self.state)
+        self.settings.home.write_state(self.state)
 
     def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until a signal comes (a part's end is one)."""
@@ -199,9 +206,9 @@ class Keeper:
         if self.wake in ready and STOP_SIGNALS & set(os.read(self.wake, 1024)):
             raise _StopRequested
 
-    def _report(self, part: Part, what: str) -> str:
-        log = self.order.home.log_file(part.name)
-        return "\n".join([f"{part.name} {what}. The end of {log}:", *last_lines(log)])
+    def _report(self, part: Part, problem: str) -> str:
+        log = self.settings.home.log_file(part.name)
+        return "\n".join([f"{part.name} {problem}. The end of {log}:", *last_lines(log)])
 
 
 def _pause_before(running: _Running, *, lived_s: float) -> float:
@@ -210,16 +217,16 @@ def _pause_before(running: _Running, *, lived_s: float) -> float:
     return min(first * 2.0 ** max(running.failures - 1, 0), longest)
 
 
-def _free_port(wanted: int) -> int:
-    """`wanted`, or any free port for 0. Raises `StackError` when it is taken."""
+def _free_port(port: int) -> int:
+    """`port` itself, or any free port for 0. Raises `StackError` when it is taken."""
     with closing(socket.socket()) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the api's server does
         try:
-            probe.bind((LOOPBACK, wanted))
+            probe.bind((LOOPBACK, port))
         except OSError as error:
-            raise StackError(f"Port {wanted} on {LOOPBACK} is taken ({error.strerror}); set HORA_PORT.") from error
-        port: int = probe.getsockname()[1]
-        return port
+            raise StackError(f"Port {port} on {LOOPBACK} is taken ({error.strerror}); set HORA_PORT.") from error
+        bound_port: int = probe.getsockname()[1]
+        return bound_port
 
 
 def last_lines(path: Path, count: int = 15) -> list[str]:
@@ -251,8 +258,8 @@ def main() -> int:
         print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}", flush=True)
 
     try:
-        order = order_from_environment(parts=tuple(arguments.parts.split(",")))
-        return Keeper(order, say, goes_with=0 if arguments.goes_with_stdin else None).run()
+        settings = stack_settings(parts=tuple(arguments.parts.split(",")))
+        return Keeper(settings, say, goes_with=0 if arguments.goes_with_stdin else None).run()
     except StackError as error:
         say(str(error))
         return 1

@@ -10,16 +10,16 @@ from jobs.runtime.ssh_keys import SshKeys
 
 
 def make_keys(folder: Path) -> list[Path]:
-    """Make both pairs in `folder` and return their files. Raises `StackError`, also where one is there already."""
+    """Make both pairs in `folder` and return their files. Raises `StackError`, also if one exists already."""
     keygen = shutil.which("ssh-keygen")
     if keygen is None:
         raise StackError("ssh-keygen is not installed (Debian: openssh-client).")
     keys = SshKeys(folder)
     pairs = {keys.client_key: keys.client_public_key, keys.host_key: keys.host_public_key}
     files = [file for pair in pairs.items() for file in pair]
-    if there := [file for file in files if file.exists()]:
+    if existing := [file for file in files if file.exists()]:
         raise StackError(
-            f"{there[0]} is there already; hosts that have the old keys would be shut out. Remove it first."
+            f"{existing[0]} is there already. Hosts with the old keys could not connect any more. Remove it first."
         )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

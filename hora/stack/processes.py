@@ -38,26 +38,26 @@ def attempts_of(home: Path) -> dict[ProcessId, str]:
     """Every live process that runs for a job of the stack at `home`, with its attempt's mark.
 
     The launcher puts `HORA_HOME` and `HORA_ATTEMPT` into the environment of an attempt's processes; a child
-    keeps them whatever session it moves to. A supervisor is told by its command, and has no mark ("").
+    keeps them whatever session it moves to. A supervisor is recognized by its command, and has no mark ("").
     """
-    wanted, marking = f"HORA_HOME={home}".encode(), f"{MARK}=".encode()
-    found = {}
+    home_variable, mark_prefix = f"HORA_HOME={home}".encode(), f"{MARK}=".encode()
+    marks = {}
     for pid in pids():
         variables = environment(pid)
-        if pid == os.getpid() or wanted not in variables:
+        if pid == os.getpid() or home_variable not in variables:
             continue
-        mark = next((item.removeprefix(marking).decode() for item in variables if item.startswith(marking)), "")
+        mark = next((item.removeprefix(mark_prefix).decode() for item in variables if item.startswith(mark_prefix)), "")
         process = ProcessId.of(pid)
         if process is not None and (mark or _is_supervisor(pid)):
-            found[process] = mark
-    return found
+            marks[process] = mark
+    return marks
 
 
 def end_attempts(home: Path, *, grace_s: float) -> str | None:
-    """End every attempt of the stack at `home`; returns what was done, None when none was running.
+    """End every attempt of the stack at `home`. Returns what was stopped, None when none was running.
 
-    The supervisors are asked: each then lets its ranks save, and puts its job back into the queue. What still
-    runs after `grace_s` is killed, again and again until a sweep finds nothing.
+    SIGTERM lets each supervisor save and put its job back into the queue. Processes that still run after `grace_s` are
+    killed, again and again until a sweep finds none.
     """
     running = attempts_of(home)
     if not running:
@@ -79,10 +79,10 @@ def end_attempts(home: Path, *, grace_s: float) -> str | None:
     )
 
 
-def _with_descendants(found: Collection[ProcessId]) -> set[ProcessId]:
-    """And what lives below them, whatever environment it has: a supervisor is the parent of its attempt's orphans."""
-    below = (ProcessId.of(pid) for process in found for pid in descendants(process.pid))
-    return {*found, *(process for process in below if process is not None)}
+def _with_descendants(processes: Collection[ProcessId]) -> set[ProcessId]:
+    """These and their descendants, whatever their environment. A supervisor adopts its attempt's orphans."""
+    below = (ProcessId.of(pid) for process in processes for pid in descendants(process.pid))
+    return {*processes, *(process for process in below if process is not None)}
 
 
 def _is_supervisor(pid: int) -> bool:

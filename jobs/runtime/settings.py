@@ -16,13 +16,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from jobs.runtime.default_home import default_home
 from jobs.runtime.outbound_addresses import Allowed, allowed_from
-
-
-def default_home() -> Path:
-    """Where a stack keeps its state unless `HORA_HOME` says otherwise."""
-    return Path("/var/lib/hora") if os.geteuid() == 0 else Path.home() / ".local/share/hora"
-
 
 # Between two roots, and not the colon of s3:// or of a port.
 _BETWEEN_ROOTS = re.compile(r":(?!//|[0-9])")

@@ -10,7 +10,7 @@ import pytest
 from hora.cli import completion
 from hora.service import Service
 from tests.commands import hora
-from tests.unit.hora.played import job, page, told
+from tests.unit.hora.played import job, json_answer, page
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -34,7 +34,7 @@ def proposed(home: Path, line: str, shell: str = "bash") -> list[str]:
 
 def jobs(_: httpx.Request) -> httpx.Response:
     names = {"0aaa": "[/]", "0abb": "digits", "1xyz": "digits", "0a \x1b[2J": "no word for a shell"}
-    return told(page(*(job(id=name, name=about) for name, about in names.items())))
+    return json_answer(page(*(job(id=name, name=about) for name, about in names.items())))
 
 
 def test_ids_come_from_the_service(short_folder: Path, played: Callable[[Answer], None]) -> None:
@@ -51,7 +51,7 @@ def test_ids_come_from_the_service(short_folder: Path, played: Callable[[Answer]
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_no_name_is_a_command_to_a_shell(short_folder: Path, played: Callable[[Answer], None], shell: str) -> None:
     names = [r"\$(touch x)", r"\`touch x\`", r"\" ; touch x ; ", "it's", "訓練 ok"]
-    played(lambda _: told(page(*(job(id=f"0a{at}", name=name) for at, name in enumerate(names)))))
+    played(lambda _: json_answer(page(*(job(id=f"0a{at}", name=name) for at, name in enumerate(names)))))
     told_more = "\n".join(proposed(short_folder, "hora show 0a", shell))
     assert "訓練 ok, queued" in told_more
     assert "it_s, queued" in told_more
@@ -81,7 +81,7 @@ def test_a_service_that_is_slow_is_not_waited_for(
         return jobs(request)
 
     played(slowly)
-    monkeypatch.setattr(completion, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(completion, "TIMEOUT_S", 0.05)
     try:
         assert proposed(short_folder, "hora show 0a") == []
     finally:

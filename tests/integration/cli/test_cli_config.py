@@ -63,7 +63,7 @@ def test_a_token_goes_only_where_it_is_meant_for(
 
 def test_the_file_is_asked_before_the_stack_here(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     home = Path(environ.pop("HORA_HOME"))
-    monkeypatch.setattr("jobs.runtime.settings.default_home", lambda: home)
+    monkeypatch.setattr("hora.connection.default_home", lambda: home)
     assert (found := find_target(environ)).url == "https://team.test"
     assert found.token == "s-team"
     assert (found := find_target({**environ, "HORA_TOKEN": "s-mine"})).url == LOCAL  # not to the file's service
@@ -115,7 +115,7 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
     assert "hora_secret" not in asked.stderr + shown.stdout + json.dumps(told)
     assert "http://127.0.0.1:9 gives no answer" in hora(short_folder, "--profile", "default", "ls", **more).stderr
     moved = hora(short_folder, "config", "set", "url", "http://other.test", **more)
-    assert "Its token was for the address before" in moved.stderr
+    assert "Its token was for the old address" in moved.stderr
     assert read_profiles(short_folder / "hora" / "config.toml")["default"] == Profile("http://other.test", None)
     hora(short_folder, "--profile", "lab", "config", "unset", "url", **more)
     assert [*read_profiles(short_folder / "hora" / "config.toml")] == ["default"]
@@ -124,11 +124,11 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "given", "code", "told"),
     [
-        (("set", "token", "hora_secret"), "", 2, "seen by every process"),
+        (("set", "token", "hora_secret"), "", 2, "every process can read a token"),
         (("set", "url"), "", 2, "give the address"),
-        (("set", "url", "lab.test"), "", 1, "is no address"),
-        (("set", "url", "http://ada:secret@lab.test"), "", 1, "is no address"),
-        (("set", "token"), "a b\n", 1, "is no token"),
+        (("set", "url", "lab.test"), "", 1, "is not the address of a service"),
+        (("set", "url", "http://ada:secret@lab.test"), "", 1, "is not the address of a service"),
+        (("set", "token"), "a b\n", 1, "is not a token"),
         (("set", "token"), "\n", 1, "No token was given"),
         (("set", "token"), "hora_secret\n", 1, "Set the url first"),
         (("set", "colour", "red"), "", 2, "colour"),
@@ -146,7 +146,7 @@ def test_a_profile_that_is_none(short_folder: Path, name: str) -> None:
     more = {"XDG_CONFIG_HOME": str(short_folder)}
     if name != "nothing":
         done = hora(short_folder, "--profile", name, "config", "set", "url", "http://x.test", **more)
-        assert (done.returncode, "is no name for a profile" in done.stderr) == (1, True)
+        assert (done.returncode, "is not a valid name for a profile" in done.stderr) == (1, True)
     if name != "local":
         done = hora(short_folder, "--profile", name, "ls", **more)
         assert (done.returncode, f"There is no profile {name}" in done.stderr) == (1, True)

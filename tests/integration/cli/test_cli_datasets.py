@@ -43,4 +43,4 @@ def test_what_is_misspelt_is_a_matter_of_usage(stack: Stack) -> None:
     assert hora(stack.home, "dataset", "add", "No/Name", "x").returncode == USAGE
     nowhere = hora(stack.home, "dataset", "add", "slip", "/nowhere", "--upload")
     assert (nowhere.returncode, nowhere.stdout) == (1, "")
-    assert "no /nowhere on this machine" in nowhere.stderr
+    assert "/nowhere does not exist on this machine" in nowhere.stderr

@@ -16,7 +16,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from tests.command_table import PAGE, table, with_table
 from tests.commands import HORA, LONG, environment, hora
-from tests.unit.hora.played import ended, job, page, study, told
+from tests.unit.hora.played import ended, job, json_answer, page, study
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -35,7 +35,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
 
 def of_job(document: dict[str, object]) -> Answer:
     """A service with one job and no events."""
-    return lambda request: told(page() if request.url.path.endswith("events") else document)
+    return lambda request: json_answer(page() if request.url.path.endswith("events") else document)
 
 
 def interrupted(_: httpx.Request) -> httpx.Response:
@@ -45,9 +45,17 @@ def interrupted(_: httpx.Request) -> httpx.Response:
 STUDY_OVER = study(complete=True, counts={"cancelled": 1}, cancel_requested_at="2030-01-02T03:04:05Z")
 CODES = [
     (0, ("show", "x", "--wait", "--json"), of_job(ended())),
-    (1, ("show", "x"), lambda _: told({"title": "Not allowed"}, 403)),
-    (1, ("submit", "--dataset", "digits"), lambda _: told({"type": "urn:x:quota-exceeded", "title": "Full"}, 409)),
-    (2, ("show", "x"), lambda _: told({"title": "Invalid", "errors": [{"field": "limit", "message": "no"}]}, 422)),
+    (1, ("show", "x"), lambda _: json_answer({"title": "Not allowed"}, 403)),
+    (
+        1,
+        ("submit", "--dataset", "digits"),
+        lambda _: json_answer({"type": "urn:x:quota-exceeded", "title": "Full"}, 409),
+    ),
+    (
+        2,
+        ("show", "x"),
+        lambda _: json_answer({"title": "Invalid", "errors": [{"field": "limit", "message": "no"}]}, 422),
+    ),
     (2, ("ls", "--since", "yesterday"), of_job(job())),
     (2, ("ls", "--watch"), of_job(job())),
     (100, ("show", "x", "--wait", "--json"), of_job(ended("failed", "stalled"))),
@@ -55,7 +63,7 @@ CODES = [
     (101, ("show", "x", "--wait"), interrupted),
     (101, ("studies", "show", "x", "--wait"), interrupted),
     (101, ("logs", "x", "-f"), interrupted),
-    (102, ("show", "x"), lambda _: told({"title": "Job not found"}, 404)),
+    (102, ("show", "x"), lambda _: json_answer({"title": "Job not found"}, 404)),
     (103, ("show", "x", "--wait", "--json"), of_job(ended("cancelled", "cancelled"))),
     (103, ("studies", "show", "x", "--wait", "--json"), of_job(STUDY_OVER)),
     (130, ("ls",), interrupted),
@@ -74,7 +82,7 @@ def test_the_exit_code_says_how_it_ended(
     done = hora(short_folder, *arguments)
     assert done.returncode == code, done.stderr
     if code == 101 and answer is interrupted:
-        assert re.search(r"goes on. Come back with `hora (studies show|show|logs) x", done.stderr)
+        assert re.search(r"continues. Come back with `hora (studies show|show|logs) x", done.stderr)
 
 
 def test_the_page_has_every_exit_code_and_every_command() -> None:
@@ -86,7 +94,7 @@ def test_the_page_has_every_exit_code_and_every_command() -> None:
 
 def test_waiting_as_json_prints_an_object_a_line(short_folder: Path, played: Callable[[Answer], None]) -> None:
     states: Iterator[dict[str, object]] = iter([job(), job(status="running", revision=2), ended()])
-    played(lambda _: told(next(states)))
+    played(lambda _: json_answer(next(states)))
     done = hora(short_folder, "submit", "--dataset", "digits", "--wait", "--json")
     assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["running", "succeeded"]
     assert done.stderr == ""
@@ -109,7 +117,7 @@ def test_ls_asks_for_what_it_is_told(short_folder: Path, played: Callable[[Answe
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(request)
-        return told(page(job()))
+        return json_answer(page(job()))
 
     played(answer)
     filters = {
@@ -155,7 +163,7 @@ def test_ctrl_c_on_a_terminal_leaves_the_job(stack: Stack, client: Service) -> N
             os.close(ours)
     (left,) = client.jobs(name="left alone")
     assert process.returncode == 101
-    assert f"The job goes on. Come back with `hora show {left['id']} --wait`" in drawn
+    assert f"The job continues. Come back with `hora show {left['id']} --wait`" in drawn
     assert drawn.rindex("\x1b[?25h") > drawn.index("\x1b[?25l")  # the cursor is there again
     assert left["ended_at"] is None
     client.cancel(left["id"])

@@ -143,7 +143,7 @@ def test_clone_applies_an_advice_and_then_what_it_is_told(
     wrong = hora(stack.home, "clone", job["id"], "--advice", "1")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.splitlines() == [
-        f"Job {job['id']} has no advice 1. There is:",
+        f"Job {job['id']} has no advice 1. It has:",
         "  2  Turn early stopping on.",
     ]
 
@@ -154,7 +154,7 @@ def test_clone_says_so_where_there_is_no_advice(
     monkeypatch.setattr(Service, "advice", lambda *_: [])
     none = hora(stack.home, "clone", job["id"], "--advice", "1")
     assert (none.returncode, none.stdout) == (2, "")
-    assert none.stderr.startswith(f"There is no advice for job {job['id']}: ")
+    assert none.stderr.startswith(f"Job {job['id']} has no advice: ")
 
 
 def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(
@@ -211,7 +211,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
             process.kill()
     (left,) = client.jobs(name="detached")
     assert process.returncode == 101
-    assert f"The job goes on. Come back with `hora show {left['id']} --wait`" in told
+    assert f"The job continues. Come back with `hora show {left['id']} --wait`" in told
     client.cancel(left["id"])
     client.wait(left["id"], timeout_s=240)
 

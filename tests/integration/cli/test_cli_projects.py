@@ -14,6 +14,9 @@ def test_projects(stack: Stack, client: Service) -> None:
     assert "GPU-hours" in hora(stack.home, "project", "set", "vision", "--max-queued", "3").stdout
     assert hora(stack.home, "project", "add", "vision", "admin").stdout == "admin is a member of vision\n"
     assert client.project("vision")["members"] == ["admin"]
+    unknown = hora(stack.home, "project", "add", "vision", "ada")
+    hint = "A user exists as soon as they have a token: `hora token create NAME --user ada`."
+    assert (unknown.returncode, unknown.stderr) == (102, f"There is no user ada. {hint}\n")
     assert hora(stack.home, "project", "remove", "vision", "admin").stdout == "admin is no member of vision\n"
     listed = hora(stack.home, "project", "ls").stdout
     assert "0 of 2" in listed

@@ -13,7 +13,7 @@ from hora.home import Home
 from hora.service import Service
 from hora.stack.control import Stack
 from hora.stack.processes import attempts_of
-from tests.commands import LONG, hora_process
+from tests.commands import LONG, environment, hora_process
 from tests.waiting import until
 
 
@@ -49,6 +49,15 @@ def test_the_command_line_starts_without_what_it_does_not_use() -> None:
     code = f"import sys, hora.cli.app; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_command_starts_without_what_others_use(stack: Stack) -> None:
+    others = {"hora.cli.studies", "hora.cli.people", "hora.stack.local", "jobs.model.spec", "pydantic_settings"}
+    code = f"import sys, hora.cli.app as app; print(app.main(['ls', '--json']), sorted({others} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(stack.home), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_up_and_down_with_a_job_between(short_folder: Path) -> None:

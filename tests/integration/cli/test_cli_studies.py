@@ -90,7 +90,7 @@ def test_a_report_in_every_format(stack: Stack, client: Service, study_id: str, 
 def test_a_picture_is_kept_from_a_terminal(stack: Stack, study_id: str) -> None:
     code, drawn = in_terminal(stack.home, "report", study_id, "--format", "png")
     assert code == 2
-    assert "a picture needs" in drawn
+    assert "a terminal cannot show a PNG picture" in drawn
 
 
 def test_a_report_that_cannot_be_written_is_a_sentence(stack: Stack, study_id: str) -> None:
@@ -125,7 +125,7 @@ def test_a_note_ends_the_report(stack: Stack, study_id: str) -> None:
 
 def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(stack: Stack, client: Service, waiting: str) -> None:
     assert hora(stack.home, "studies", "pause", waiting).stdout == (
-        f"{waiting} is paused; jobs that run save first: 0 of 2 jobs ended, 2 queued\n"
+        f"{waiting} is paused; running jobs save first: 0 of 2 jobs ended, 2 queued\n"
     )
     assert "queued (paused)" in hora(stack.home, "studies", "show", waiting).stdout
     assert json.loads(hora(stack.home, "studies", "resume", waiting, "--json").stdout)["paused"] == 0
@@ -161,7 +161,7 @@ def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client:
         watching.send_signal(signal.SIGINT)
         _, told = watching.communicate(timeout=120)
     assert watching.returncode == 101
-    assert f"The study goes on. Come back with `hora studies show {waiting} --wait`" in told
+    assert f"The study continues. Come back with `hora studies show {waiting} --wait`" in told
     assert client.study(waiting)["counts"]["queued"] == 1
 
 

@@ -49,6 +49,6 @@ def test_the_page_names_what_there_is() -> None:
 
 def test_whatever_a_service_can_be_asked_has_a_type() -> None:
     sources = "".join(path.read_text() for path in Path(next(iter(client_package.__path__))).glob("*.py"))
-    asked = {*re.findall(r"\bself\._service\.(\w+)", sources)}
+    asked = {*re.findall(r"\b(?:self\._service|Service)\.(\w+)", sources)}
     calls = {name for name in dir(Service) if not name.startswith("_") and callable(getattr(Service, name))}
     assert calls - asked == ASKED_OTHERWISE

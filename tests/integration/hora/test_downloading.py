@@ -147,7 +147,7 @@ def test_whatever_names_come_nothing_is_written_outside(
 ) -> None:
     played.files = {"first": b"good", name: b"evil"}
     top = tmp_path / "below/out"
-    with pytest.raises(HoraError, match="no path below a folder"):
+    with pytest.raises(HoraError, match="not a path below a folder"):
         service.download_artifacts("j", top)
     assert there(tmp_path) == []
 

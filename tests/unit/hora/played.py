@@ -1,4 +1,4 @@
-"""A service that is played: what it answers, and what it was asked."""
+"""A service that is played: what it answers, and what it was requests."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -52,19 +52,19 @@ def page(*items: Any, next_cursor: str | None = None) -> dict[str, Any]:
 
 def in_turn(*answers: httpx.Response | Exception) -> tuple[httpx.MockTransport, list[httpx.Request]]:
     """A transport that gives these answers one after the other, and the requests that came."""
-    asked: list[httpx.Request] = []
-    left: Iterator[httpx.Response | Exception] = iter(answers)
+    requests: list[httpx.Request] = []
+    remaining: Iterator[httpx.Response | Exception] = iter(answers)
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
-        following = next(left)
-        if isinstance(following, Exception):
-            raise following
-        return following
+        requests.append(request)
+        answer_or_error = next(remaining)
+        if isinstance(answer_or_error, Exception):
+            raise answer_or_error
+        return answer_or_error
 
-    return httpx.MockTransport(answer), asked
+    return httpx.MockTransport(answer), requests
 
 
-def told(document: Any, status: int = 200, **headers: str) -> httpx.Response:
+def json_answer(document: Any, status: int = 200, **headers: str) -> httpx.Response:
     """An answer in JSON."""
     return httpx.Response(status, json=document, headers=headers)

@@ -1,4 +1,4 @@
-"""The typed client on a service that is played."""
+"""The typed client against a simulated service."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ import hora
 from hora import Client, HoraError, JobFailed, NotFound, UnexpectedAnswer, WaitTimeout
 from jobs.model.spec import parse_spec
 from jobs.model.states import EndReason, Status
-from tests.unit.hora.played import PLAN, SPEC, Answer, ended, in_turn, job, page, study, told
+from tests.unit.hora.played import PLAN, SPEC, Answer, ended, in_turn, job, json_answer, page, study
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +26,8 @@ def playing(answer: Answer) -> Client:
 
 
 def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
-    transport, asked = in_turn(*answers)
-    return Client("http://hora.test", "secret", transport=transport), asked
+    transport, requests = in_turn(*answers)
+    return Client("http://hora.test", "secret", transport=transport), requests
 
 
 def test_all_that_is_promised_can_be_imported() -> None:
@@ -48,19 +48,21 @@ def test_all_that_is_promised_can_be_imported() -> None:
     ids=["a mapping", "fields", "both", "a spec", "a spec and fields"],
 )
 def test_a_spec_is_submitted_however_it_is_given(given: Any, fields: dict[str, Any], sent: dict[str, Any]) -> None:
-    client, asked = answering(told(job(), 201), told({"spec": json.loads(SPEC.model_dump_json()), "plan": PLAN}))
+    client, requests = answering(
+        json_answer(job(), 201), json_answer({"spec": json.loads(SPEC.model_dump_json()), "plan": PLAN})
+    )
     made = client.jobs.submit(given, **fields)
     assert (made.id, made.status, made.created_at.year) == ("0job", Status.QUEUED, 2030)
     assert client.jobs.dry_run(given, **fields).plan.epochs == 3
-    assert [json.loads(request.content) for request in asked] == [sent, sent]
-    assert asked[0].headers["Idempotency-Key"]
+    assert [json.loads(request.content) for request in requests] == [sent, sent]
+    assert requests[0].headers["Idempotency-Key"]
 
 
 def test_a_submission_without_an_answer_is_sent_again_under_its_key() -> None:
-    client, asked = answering(httpx.ReadTimeout("late"), told({}, 503), told(job(), 201))
+    client, requests = answering(httpx.ReadTimeout("late"), json_answer({}, 503), json_answer(job(), 201))
     client.jobs.submit(dataset="digits")
-    assert len({request.headers["Idempotency-Key"] for request in asked}) == 1
-    assert len(asked) == 3
+    assert len({request.headers["Idempotency-Key"] for request in requests}) == 1
+    assert len(requests) == 3
 
 
 def test_what_a_newer_service_has_more_is_kept() -> None:
@@ -72,7 +74,7 @@ def test_what_a_newer_service_has_more_is_kept() -> None:
     }  # fmt: skip
     wide = study(budget=4)
     wide["cells"][0]["jobs"][0]["host"] = "ha"
-    client, _ = answering(told(newer), told(preview), told(page(advice)), told(wide))
+    client, _ = answering(json_answer(newer), json_answer(preview), json_answer(page(advice)), json_answer(wide))
     found = client.jobs.get("0job")
     assert found.model_extra == {"colour": "red"}
     assert found.waiting is not None
@@ -87,7 +89,7 @@ def test_what_a_newer_service_has_more_is_kept() -> None:
 def test_what_cannot_be_read_names_the_field() -> None:
     short = job()
     del short["owner"]
-    client, _ = answering(told(short), told(job(status="dreaming")))
+    client, _ = answering(json_answer(short), json_answer(job(status="dreaming")))
     with pytest.raises(UnexpectedAnswer, match=r"Job .*\(owner: Field required\)"):
         client.jobs.get("0job")
     with pytest.raises(UnexpectedAnswer, match="status"):
@@ -96,8 +98,12 @@ def test_what_cannot_be_read_names_the_field() -> None:
 
 def test_a_job_is_what_it_has_become() -> None:
     running = job(status="running", started_at="2030-01-02T03:04:06Z", revision=2, attempt=1)
-    client, asked = answering(
-        told(job(), 201), told(running, ETag='"2"'), told(running, ETag='"2"'), told(ended(), ETag='"9"'), told(ended())
+    client, requests = answering(
+        json_answer(job(), 201),
+        json_answer(running, ETag='"2"'),
+        json_answer(running, ETag='"2"'),
+        json_answer(ended(), ETag='"9"'),
+        json_answer(ended()),
     )
     mine = client.jobs.submit(dataset="digits")
     assert mine.refresh() is mine
@@ -107,12 +113,14 @@ def test_a_job_is_what_it_has_become() -> None:
     assert seen == ["running", "succeeded"]
     assert (mine.status, mine.end_reason, mine.revision) == (Status.SUCCEEDED, EndReason.COMPLETED, 9)
     assert mine.cancel().status == Status.SUCCEEDED
-    assert asked[-1].url.path == "/v1/jobs/0job/cancel"
+    assert requests[-1].url.path == "/v1/jobs/0job/cancel"
 
 
 def test_waiting_can_check_how_it_ended() -> None:
     failed = ended("failed", "out_of_memory", error="the GPU is full")
-    client, _ = answering(told(job()), told(failed), told(failed), told(ended("cancelled", "cancelled")))
+    client, _ = answering(
+        json_answer(job()), json_answer(failed), json_answer(failed), json_answer(ended("cancelled", "cancelled"))
+    )
     mine = client.jobs.get("0job")
     with pytest.raises(JobFailed, match=r"^job 0job failed \(out_of_memory\): the GPU is full$") as caught:
         mine.wait(check=True)
@@ -124,19 +132,21 @@ def test_waiting_can_check_how_it_ended() -> None:
 
 
 def test_waiting_has_an_end() -> None:
-    client = playing(lambda _: told(job()))
+    client = playing(lambda _: json_answer(job()))
     with pytest.raises(WaitTimeout, match="job 0job is still queued"):
         client.jobs.get("0job").wait(timeout_s=0)
 
 
 def test_lists_are_fetched_as_they_are_consumed() -> None:
-    client, asked = answering(told(page(job(id="a"), job(id="b"), next_cursor="more")), told(page(job(id="c"))))
+    client, requests = answering(
+        json_answer(page(job(id="a"), job(id="b"), next_cursor="more")), json_answer(page(job(id="c")))
+    )
     found = client.jobs.list(status=Status.QUEUED, owner="ada", sort="-priority")
-    assert not asked
+    assert not requests
     assert next(found).id == "a"
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert [one.id for one in found] == ["b", "c"]
-    assert dict(asked[1].url.params) == {
+    assert dict(requests[1].url.params) == {
         "status": "queued", "owner": "ada", "sort": "-priority", "limit": "100", "cursor": "more",
     }  # fmt: skip
 
@@ -147,9 +157,11 @@ def series(name: str, rank: int, y: list[float | None]) -> dict[str, Any]:
 
 def test_metrics_are_series_arrays_and_a_table() -> None:
     pytest.importorskip("pandas")
-    client, asked = answering(told({"series": [series("loss", -1, [0.5, None]), series("loss", 0, [1.0, 2.0])]}))
+    client, requests = answering(
+        json_answer({"series": [series("loss", -1, [0.5, None]), series("loss", 0, [1.0, 2.0])]})
+    )
     found = client.jobs.metrics("0job", name=["loss", "accuracy"], axis="epoch")
-    assert asked[0].url.query == b"name=loss&name=accuracy&axis=epoch"
+    assert requests[0].url.query == b"name=loss&name=accuracy&axis=epoch"
     assert [(one.name, one.rank) for one in found] == [("loss", -1), ("loss", 0)]
     assert found[0].y == [0.5, None]
     arrays = found.to_numpy()
@@ -165,7 +177,7 @@ def test_metrics_are_series_arrays_and_a_table() -> None:
 @pytest.mark.parametrize("package", ["numpy", "pandas"])
 def test_a_package_that_is_not_there_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    client, _ = answering(told({"series": []}))
+    client, _ = answering(json_answer({"series": []}))
     with pytest.raises(ImportError, match=f"needs {package}, which is not installed"):
         getattr(client.jobs.metrics("0job"), f"to_{package}")()
 
@@ -175,25 +187,29 @@ def line(number: int) -> dict[str, Any]:
 
 
 def test_logs_are_followed_to_the_end() -> None:
-    client, asked = answering(
-        told(job(status="running")), told({"items": [line(7)], "next_after": 7}),
-        told(job(status="running")), told({"items": [], "next_after": 7}),
-        told(ended()), told({"items": [line(8)], "next_after": 8}),
-        told(ended()), told({"items": [], "next_after": 8}),
+    client, requests = answering(
+        json_answer(job(status="running")), json_answer({"items": [line(7)], "next_after": 7}),
+        json_answer(job(status="running")), json_answer({"items": [], "next_after": 7}),
+        json_answer(ended()), json_answer({"items": [line(8)], "next_after": 8}),
+        json_answer(ended()), json_answer({"items": [], "next_after": 8}),
     )  # fmt: skip
     assert [one.text for one in client.jobs.logs("0job", tail=1, follow=True)] == ["line 7", "line 8"]
-    assert [dict(request.url.params) for request in asked if request.url.path.endswith("logs")] == [
+    assert [dict(request.url.params) for request in requests if request.url.path.endswith("logs")] == [
         {"tail": "1"}, *2 * [{"after": "7", "limit": "1000"}], {"after": "8", "limit": "1000"},
     ]  # fmt: skip
 
 
 def test_a_study_is_what_it_has_become() -> None:
     over = study(complete=True, counts={"succeeded": 1})
-    client, asked = answering(
-        told(study(), 201), told(study(), ETag='"1"'), told(over, ETag='"2"'), told(over), told(page(study()))
+    client, requests = answering(
+        json_answer(study(), 201),
+        json_answer(study(), ETag='"1"'),
+        json_answer(over, ETag='"2"'),
+        json_answer(over),
+        json_answer(page(study())),
     )
     mine = client.studies.submit(base={"dataset": "digits"}, grid={"gpus": [2]})
-    assert json.loads(asked[0].content) == {"base": {"dataset": "digits"}, "grid": {"gpus": [2]}}
+    assert json.loads(requests[0].content) == {"base": {"dataset": "digits"}, "grid": {"gpus": [2]}}
     assert mine.wait() is mine
     assert (mine.complete, mine.counts) == (True, {Status.SUCCEEDED: 1})
     assert mine.refresh().cells[0].gpus == 2
@@ -202,7 +218,7 @@ def test_a_study_is_what_it_has_become() -> None:
 
 def test_threads_share_a_client() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        return told(job(id=request.url.path.rpartition("/")[2]))
+        return json_answer(job(id=request.url.path.rpartition("/")[2]))
 
     with playing(answer) as client, ThreadPoolExecutor(8) as pool:
         wanted = [f"job{number}" for number in range(64)]
@@ -210,7 +226,7 @@ def test_threads_share_a_client() -> None:
 
 
 def test_a_closed_client_asks_nothing_any_more() -> None:
-    with playing(lambda _: told(job())) as client:
+    with playing(lambda _: json_answer(job())) as client:
         assert client.jobs.get("0job").name == "job"
     with pytest.raises(RuntimeError, match="closed"):
         client.jobs.get("0job")
@@ -222,6 +238,6 @@ def test_a_token_without_an_address_is_not_sent_anywhere() -> None:
 
 
 def test_what_is_not_there_is_not_found() -> None:
-    client, _ = answering(told({"title": "Job not found", "detail": "there is no job x"}, 404))
+    client, _ = answering(json_answer({"title": "Job not found", "detail": "there is no job x"}, 404))
     with pytest.raises(NotFound, match="there is no job x"):
         client.jobs.get("x")

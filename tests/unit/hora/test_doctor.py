@@ -23,7 +23,7 @@ def test_a_data_root_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("HORA_DATA_ROOTS", f"{tmp_path}:{tmp_path / 'gone'}:{tmp_path / 'file'}")
     finding = data_roots()
     assert finding.level == "fail"
-    assert finding.found == f"not there: {tmp_path / 'gone'}, {tmp_path / 'file'}"
+    assert finding.found == f"no such folder: {tmp_path / 'gone'}, {tmp_path / 'file'}"
     assert "HORA_DATA_ROOTS" in finding.advice
 
 
@@ -61,11 +61,11 @@ def test_keys_are_looked_at_where_there_are_any(keys: SshKeys, monkeypatch: pyte
 def test_keys_that_others_can_read_are_named(keys: SshKeys) -> None:
     keys.client_key.chmod(0o640)
     (finding,) = ssh_keys()
-    assert (finding.level, finding.found) == ("fail", f"open to others: {keys.client_key}")
+    assert (finding.level, finding.found) == ("fail", f"open to other users: {keys.client_key}")
     keys.client_key.chmod(0o600)
     keys.folder.chmod(0o755)
     (finding,) = ssh_keys()
-    assert (finding.level, finding.found) == ("fail", f"open to others: {keys.folder}")
+    assert (finding.level, finding.found) == ("fail", f"open to other users: {keys.folder}")
 
 
 def test_keys_that_are_missing_are_named(keys: SshKeys) -> None:

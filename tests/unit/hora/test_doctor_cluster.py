@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hora.doctor.cluster import advice_on, of_hosts, of_needs, restarted, stuck
+from hora.doctor.cluster import advice_on, host_findings, readiness_findings, restarted, stuck
 from hora.service import NotAuthorized, ProblemError
 
 Json = dict[str, Any]
@@ -29,17 +29,17 @@ def a_job(gpus: int = 1, *, attempt: int = 0, **changes: Any) -> Json:
     return {"id": "0abc", "gpus": gpus, "attempt": attempt, "spec": spec, "losses": 0, "restarts": 0, **changes}
 
 
-def told(*hosts: Json) -> dict[str, tuple[str, str]]:
+def findings_of(*hosts: Json) -> dict[str, tuple[str, str]]:
     """Of each check but the first (that jobs can be placed): its level and what it found."""
-    return {one.check: (one.level, one.found) for one in of_hosts(hosts)}
+    return {one.check: (one.level, one.found) for one in host_findings(hosts)}
 
 
 def test_a_service_that_has_all_it_needs() -> None:
-    assert [one.level for one in of_needs(READY)] == ["ok", "ok"]
+    assert [one.level for one in readiness_findings(READY)] == ["ok", "ok"]
 
 
 def test_what_a_service_lacks_is_a_warning_since_it_works() -> None:
-    database, broker = of_needs(READY | {"schema": "0009; this version was made for 0003", "broker": "away"})
+    database, broker = readiness_findings(READY | {"schema": "0009; this version was made for 0003", "broker": "away"})
     assert (database.level, broker.level) == ("warn", "warn")
     assert "0009" in database.found
 
@@ -49,7 +49,7 @@ def test_what_a_service_lacks_is_a_warning_since_it_works() -> None:
     [
         (NotAuthorized(401, "Not authenticated"), "HORA_TOKEN"),
         (ProblemError(503, "Unavailable", "the database is not migrated: it is at 0002"), "migrations upgrade"),
-        (ProblemError(503, "Unavailable", "the database does not answer"), "database's log"),
+        (ProblemError(503, "Unavailable", "the database does not answer"), "logs of the database and the api"),
         (ProblemError(500, "Internal error"), "api's log"),
     ],
 )
@@ -58,46 +58,48 @@ def test_a_service_that_says_no_has_its_advice(error: ProblemError, advice: str)
 
 
 def test_healthy_hosts_are_one_line() -> None:
-    assert told(a_host(), a_host("hbb")) == {"hosts": ("ok", "2 of 2 alive, 4 of 4 slots free")}
+    assert findings_of(a_host(), a_host("hbb")) == {"hosts": ("ok", "2 of 2 alive, 4 of 4 slots free")}
 
 
 def test_without_a_slot_no_job_can_start() -> None:
     for hosts in ([], [a_host(alive=False)], [a_host(drained_at="2030-01-01T00:00:00Z")]):
-        (finding,) = of_hosts(hosts)
+        (finding,) = host_findings(hosts)
         assert (finding.level, "No job can start" in finding.advice) == ("fail", True)
     assert "undrain" in finding.advice
 
 
 def test_a_lost_host_and_a_drained_one_are_named() -> None:
-    (finding,) = of_hosts([a_host(), a_host("hb", alive=False), a_host("hc", drained_at="2030-01-01T00:00:00Z")])
+    (finding,) = host_findings([a_host(), a_host("hb", alive=False), a_host("hc", drained_at="2030-01-01T00:00:00Z")])
     assert (finding.level, finding.found) == ("warn", "2 of 3 alive, 2 of 2 slots free; drained: hc")
     assert "hora hosts forget" in finding.advice
 
 
 def test_quarantined_slots_name_the_process_to_look_for() -> None:
-    _, finding = of_hosts([a_host(states="fqlq")])
-    assert (finding.level, finding.found) == ("warn", "ha: 1, 3, by a process of 0abc.2 that does not end")
+    _, finding = host_findings([a_host(states="fqlq")])
+    assert (finding.level, finding.found) == ("warn", "ha: 1, 3 quarantined: a process of 0abc.2 does not end")
     assert "HORA_ATTEMPT=0abc.2" in finding.advice
 
 
 def test_versions_and_clocks_that_differ_are_named() -> None:
     info = INFO | {"versions": {"hora": "0.2.0"}, "clock_offset_s": -75.0}
-    found = told(a_host(), a_host("hb", info=info), a_host("hc", info={**info, "clock_offset_s": 1.5}, alive=False))
+    found = findings_of(
+        a_host(), a_host("hb", info=info), a_host("hc", info={**info, "clock_offset_s": 1.5}, alive=False)
+    )
     assert found["host versions"] == ("warn", "ha 0.1.0, hb 0.2.0")
     assert found["host clocks"] == ("warn", "hb is 1 min 15 s behind the database")
 
 
 def test_hosts_that_cannot_work_together_are_named_with_the_reason() -> None:
     alone = a_host("hb", address=None)
-    assert told(a_host(), alone)["several hosts"] == ("warn", "run only jobs of their own: hb")
+    assert findings_of(a_host(), alone)["several hosts"] == ("warn", "take no part in jobs on several hosts: hb")
     other = a_host("hc", info=INFO | {"peers": "k2", "interface": "ib0"})
     third = a_host("hd", info=INFO | {"peers": "k3"})
-    assert told(a_host(), a_host("hb"), other, third)["several hosts"] == (
+    assert findings_of(a_host(), a_host("hb"), other, third)["several hosts"] == (
         "warn",
-        "cannot work together with ha: hc (interface ib0 for eth0), hd (another setting differs)",
+        "cannot share jobs with ha: hc (interface ib0, not eth0), hd (another setting differs)",
     )
-    assert "several hosts" not in told(alone)  # one host needs no other
-    assert told(alone, a_host("hc", address=None))["several hosts"][0] == "ok"  # nobody asked for it
+    assert "several hosts" not in findings_of(alone)  # one host needs no other
+    assert findings_of(alone, a_host("hc", address=None))["several hosts"][0] == "ok"  # nobody asked for it
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hora.cli.exit_codes import explain
+from hora.cli.explain import explain
 from hora.home import StackError
 from hora.service import NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
 from jobs.model.spec import FieldProblem, InvalidSpec

@@ -18,7 +18,7 @@ def study(*jobs: tuple[str, str | None], repeats: int = 2) -> dict[str, Any]:
     return {"name": "grid", "repeats": repeats, "jobs": len(made), "cells": cells}
 
 
-def told(*seen: dict[str, Any]) -> list[str]:
+def printed_lines(*seen: dict[str, Any]) -> list[str]:
     written = io.StringIO()
     with plain_lines(Console(file=written, width=40)) as watch:
         for one in seen:
@@ -28,7 +28,7 @@ def told(*seen: dict[str, Any]) -> list[str]:
 
 def test_each_job_that_ends_is_told_once() -> None:
     waits, done = ("queued", None), ("succeeded", "completed")
-    assert told(
+    assert printed_lines(
         study(waits, waits, waits, waits),
         study(done, ("running", None), waits, waits),
         study(done, ("succeeded", "early_stopped"), ("failed", "out_of_memory"), ("cancelled", "cancelled")),
@@ -43,4 +43,4 @@ def test_each_job_that_ends_is_told_once() -> None:
 def test_a_single_job_is_called_by_the_study() -> None:
     alone = study(("succeeded", "completed"), repeats=1)
     alone["cells"][0]["values"] = {}
-    assert told(alone) == ["grid: succeeded job0  (1 of 1)"]
+    assert printed_lines(alone) == ["grid: succeeded job0  (1 of 1)"]

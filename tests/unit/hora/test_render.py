@@ -150,14 +150,14 @@ def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
 
 
 def test_the_best_epoch_is_shown_with_what_came_after_it() -> None:
-    def told(share: float | None) -> str:
+    def best_epoch_row(share: float | None) -> str:
         summary = {**JOB["summary"], "after_best_share": share}  # type: ignore[dict-item]
         (line,) = [line for line in shown(job_details({**JOB, "summary": summary}, NOW)).splitlines() if "best" in line]
         return line.split(maxsplit=2)[2]
 
-    assert told(0.4286) == "4, with 43 % of the time after it"
-    assert told(0.0) == "4"
-    assert told(None) == "4"
+    assert best_epoch_row(0.4286) == "4, with 43 % of the time after it"
+    assert best_epoch_row(0.0) == "4"
+    assert best_epoch_row(None) == "4"
 
 
 def test_progress_says_only_what_is_known() -> None:

@@ -27,7 +27,7 @@ EMPTY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def told(**known: Any) -> dict[str, str]:
+def analysis_facts(**known: Any) -> dict[str, str]:
     """The rows that an analysis with this in it gives; its form is that of the API."""
     analysis = Analysis.model_validate({**EMPTY, **known}).model_dump(mode="json")
     rows = {name: row for name, row in analysis_rows(analysis).items() if row is not None}
@@ -35,7 +35,7 @@ def told(**known: Any) -> dict[str, str]:
 
 
 def test_a_job_without_evidence_gets_no_rows() -> None:
-    assert told() == {}
+    assert analysis_facts() == {}
     assert analysis_rows(None) == {}
     assert advice_rows([]) == {}
 
@@ -45,19 +45,19 @@ def test_a_job_is_named_for_what_it_is() -> None:
         {"kind": "input_bound", "text": "The ranks wait for data 63 % of the time.", "evidence": {"data_wait": 0.63}},
         {"kind": "overfits", "text": "Loss rises\x1b[2J.", "evidence": {}},
     ]
-    assert told(findings=findings)["findings"] == (
+    assert analysis_facts(findings=findings)["findings"] == (
         "input bound: The ranks wait for data 63 % of the time.\noverfits: Loss rises\\x1b[2J."
     )
 
 
 def test_the_step_time_is_that_of_all_ranks() -> None:
     expected = "18.2 ms, of which 60 % computing, 12 % waiting for data, 28 % in allreduce"
-    assert told(steps=STEPS)["step time"] == expected
+    assert analysis_facts(steps=STEPS)["step time"] == expected
 
 
 def test_utilization_is_a_line_for_each_rank_of_the_newest_attempt() -> None:
     cpu = {**USE, "rank": 1, "attempt": 2, "slot": 4, "metric": "cpu_percent", "period_s": None}
-    assert told(utilization=[USE, {**USE, "attempt": 2}, cpu])["utilization"] == (
+    assert analysis_facts(utilization=[USE, {**USE, "attempt": 2}, cpu])["utilization"] == (
         "rank 0 (ha 3): GPU busy 95 %, mean 81 %, 12-99 % (p5-p95), spikiness 0.62, every 4.0 s\n"
         "rank 1 (ha 4): CPU busy 95 %, mean 81 %, 12-99 % (p5-p95), spikiness 0.62"
     )
@@ -65,14 +65,14 @@ def test_utilization_is_a_line_for_each_rank_of_the_newest_attempt() -> None:
 
 def test_of_many_ranks_the_first_are_listed() -> None:
     uses = [SlotUse.model_validate({**USE, "rank": rank}).model_dump() for rank in range(20)]
-    lines = told(utilization=uses)["utilization"].splitlines()
+    lines = analysis_facts(utilization=uses)["utilization"].splitlines()
     assert len(lines) == 17
     assert lines[-1] == "and 4 ranks more"
 
 
 def test_stalls_say_when_for_how_long_and_for_what() -> None:
     now = {**STALL, "length_s": 75.0, "ongoing": True, "use_percent": None, "cause": "data", "rank": None}
-    lines = told(stalls=[STALL, now, {**now, "cause": "unknown"}, *3 * [STALL]])["stalls"].splitlines()
+    lines = analysis_facts(stalls=[STALL, now, {**now, "cause": "unknown"}, *3 * [STALL]])["stalls"].splitlines()
     assert lines == [
         "30.2 s after step 120 of attempt 2, at 03:04:05 UTC, waiting for rank 1; a step takes 20 ms; slots at 1 %",
         "1 min 15 s so far after step 120 of attempt 2, at 03:04:05 UTC, waiting for data; a step takes 20 ms",
@@ -84,13 +84,13 @@ def test_stalls_say_when_for_how_long_and_for_what() -> None:
 def test_the_ledger_is_a_line_of_shares_the_largest_first() -> None:
     items = {"launch": 5.0, "set_up": 20.0, "useful": 60.0, "data_wait": 14.7, "saving": 0.3, "idle": 0.0}
     expected = "1 min 40 s: useful 60 %, set-up 20 %, waiting for data 15 %, launch 5 %"
-    assert told(ledger={"leased_s": 100.0, "items": items})["slot time"] == expected
+    assert analysis_facts(ledger={"leased_s": 100.0, "items": items})["slot time"] == expected
     assert ledger_line({"leased_s": 0.0, "items": {}}) is None
 
 
 def test_imbalances_are_told_as_they_are() -> None:
     uneven = {"figure": "memory_bytes", "by_rank": {0: 2.0, 1: 1.0}, "ratio": 2.0, "text": "Rank 0 holds twice."}
-    assert told(imbalances=[uneven])["uneven"] == "Rank 0 holds twice."
+    assert analysis_facts(imbalances=[uneven])["uneven"] == "Rank 0 holds twice."
 
 
 def test_advice_is_numbered_with_why_and_what_it_brings() -> None:

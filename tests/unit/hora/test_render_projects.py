@@ -46,10 +46,10 @@ def test_only_options_that_were_given_are_sent() -> None:
 
 @pytest.mark.parametrize("text", ["four", "1.5", "", "inf"])
 def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="none lifts the limit"):
+    with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
         _document(None, None, text, None, None)
 
 
 def test_hours_that_are_not_finite_are_refused() -> None:
-    with pytest.raises(typer.BadParameter, match="is no number"):
+    with pytest.raises(typer.BadParameter, match="is not a number; `none` removes the limit"):
         _document(None, None, None, None, "inf")

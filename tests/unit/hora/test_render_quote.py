@@ -16,14 +16,14 @@ NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def told(quote: dict[str, Any] | None) -> dict[str, str]:
+def preview_facts(quote: dict[str, Any] | None) -> dict[str, str]:
     preview = {"spec": SPEC.model_dump(mode="json"), "plan": resolve_plan(SPEC, None).model_dump(mode="json")}
     known = None if quote is None else Quote.model_validate({**NOTHING, **quote}).model_dump(mode="json")
     return facts_of(preview_table({**preview, "quote": known, "warnings": []}))
 
 
 def test_a_plan_without_a_quote_says_so() -> None:
-    rows = told(None)
+    rows = preview_facts(None)
     assert rows["batch"] == "64 per GPU, 128 in all"
     assert rows["samples"] == "known once the data is open"
     assert rows["steps"] == "5 epochs at most"
@@ -31,7 +31,7 @@ def test_a_plan_without_a_quote_says_so() -> None:
 
 
 def test_a_quote_gives_ranges_and_what_it_rests_on() -> None:
-    rows = told(
+    rows = preview_facts(
         {
             "basis": "same_spec",
             "jobs": [f"job{n}" for n in range(7)],

@@ -110,7 +110,7 @@ def test_on_a_narrow_page_the_less_telling_columns_are_left_out_and_named() -> N
     assert "Left out" not in wide
     assert max(map(len, narrow.splitlines())) <= 80
     assert narrow.splitlines()[0].split()[-2:] == ["SPEED-UP", "EFFICIENCY"]
-    assert "Left out for want of width: EPOCHS, SET-UP, VS BASELINE" in narrow
+    assert "Left out because the terminal is too narrow: EPOCHS, SET-UP, VS BASELINE" in narrow
 
 
 def test_a_study_without_a_grid_has_a_table_too() -> None:

@@ -31,54 +31,54 @@ def playing(answer: Answer) -> Service:
 
 
 def in_turn(*answers: httpx.Response | Exception) -> tuple[Service, list[httpx.Request]]:
-    asked: list[httpx.Request] = []
+    requests: list[httpx.Request] = []
     left: Iterator[httpx.Response | Exception] = iter(answers)
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+        requests.append(request)
         following = next(left)
         if isinstance(following, Exception):
             raise following
         return following
 
-    return playing(answer), asked
+    return playing(answer), requests
 
 
 def test_the_token_goes_along() -> None:
-    client, asked = in_turn(httpx.Response(200, json={"id": "a"}))
+    client, requests = in_turn(httpx.Response(200, json={"id": "a"}))
     assert client.job("a/b") == {"id": "a"}
-    assert asked[0].headers["Authorization"] == "Bearer secret"
-    assert asked[0].url.raw_path == b"/v1/jobs/a%2Fb"
+    assert requests[0].headers["Authorization"] == "Bearer secret"
+    assert requests[0].url.raw_path == b"/v1/jobs/a%2Fb"
 
 
 def test_a_submission_that_got_no_answer_is_sent_again_with_the_same_key() -> None:
-    client, asked = in_turn(
+    client, requests = in_turn(
         httpx.ReadTimeout("late"), httpx.ConnectError("gone"), httpx.Response(201, json={"id": "a"})
     )
     assert client.submit({"dataset": "digits"})["id"] == "a"
-    assert len({request.headers["Idempotency-Key"] for request in asked}) == 1
-    assert [json.loads(request.content) for request in asked] == 3 * [{"dataset": "digits"}]
+    assert len({request.headers["Idempotency-Key"] for request in requests}) == 1
+    assert [json.loads(request.content) for request in requests] == 3 * [{"dataset": "digits"}]
 
 
 def test_two_submissions_have_two_keys() -> None:
-    client, asked = in_turn(httpx.Response(201, json={"id": "a"}), httpx.Response(201, json={"id": "b"}))
+    client, requests = in_turn(httpx.Response(201, json={"id": "a"}), httpx.Response(201, json={"id": "b"}))
     client.submit({})
     client.submit({})
-    assert asked[0].headers["Idempotency-Key"] != asked[1].headers["Idempotency-Key"]
+    assert requests[0].headers["Idempotency-Key"] != requests[1].headers["Idempotency-Key"]
 
 
 def test_of_a_spec_only_what_was_set_is_sent() -> None:
-    client, asked = in_turn(httpx.Response(201, json={}))
+    client, requests = in_turn(httpx.Response(201, json={}))
     client.submit(parse_spec('{"dataset": "digits", "gpus": 2}'), idempotency_key="k")
-    assert json.loads(asked[0].content) == {"dataset": {"source": "digits"}, "gpus": 2}
-    assert asked[0].headers["Idempotency-Key"] == "k"
+    assert json.loads(requests[0].content) == {"dataset": {"source": "digits"}, "gpus": 2}
+    assert requests[0].headers["Idempotency-Key"] == "k"
 
 
 def test_a_service_that_is_not_there() -> None:
-    client, asked = in_turn(*[httpx.ConnectError("Connection refused") for _ in range(4)])
+    client, requests = in_turn(*[httpx.ConnectError("Connection refused") for _ in range(4)])
     with pytest.raises(ServiceUnavailable, match=r"http://hora\.test gives no answer \(Connection refused\)"):
         client.job("a")
-    assert len(asked) == 4
+    assert len(requests) == 4
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def test_something_else_listens_there() -> None:
 
 
 def test_the_metrics_of_many_jobs_are_asked_for_at_once() -> None:
-    client, asked = in_turn(httpx.Response(200, json={"jobs": [{"id": "b", "series": []}]}))
+    client, requests = in_turn(httpx.Response(200, json={"jobs": [{"id": "b", "series": []}]}))
     assert client.metrics_of(["b", "a"], name=["loss", "accuracy"], max_points=40) == [{"id": "b", "series": []}]
-    assert asked[0].url.raw_path == b"/v1/metrics?job=b&job=a&name=loss&name=accuracy&max_points=40"
+    assert requests[0].url.raw_path == b"/v1/metrics?job=b&job=a&name=loss&name=accuracy&max_points=40"
 
 
 def test_lines_are_asked_for_from_any_place() -> None:
     page = {"items": [], "next_after": 6, "previous_before": None}
-    client, asked = in_turn(httpx.Response(200, json=page))
+    client, requests = in_turn(httpx.Response(200, json=page))
     assert client.logs("a", search="100 %", before=7, limit=5) == page
-    assert dict(asked[0].url.params) == {"search": "100 %", "before": "7", "limit": "5"}
+    assert dict(requests[0].url.params) == {"search": "100 %", "before": "7", "limit": "5"}
 
 
 def test_lists_are_fetched_page_by_page() -> None:
@@ -135,7 +135,7 @@ def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
     def job(status: str, etag: str) -> httpx.Response:
         return httpx.Response(200, json={"id": "a", "status": status}, headers={"ETag": etag})
 
-    client, asked = in_turn(
+    client, requests = in_turn(
         job("queued", "1"),
         httpx.Response(304),
         httpx.Response(503, json={"title": "Unavailable"}),
@@ -146,26 +146,37 @@ def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
     told: list[str] = []
     assert client.wait("a", on_update=lambda seen: told.append(seen["status"]))["status"] == "succeeded"
     assert told == ["queued", "running", "succeeded"]
-    assert asked[1].headers["If-None-Match"] == "1"
+    assert requests[1].headers["If-None-Match"] == "1"
+
+
+def test_a_service_that_says_that_nothing_has_changed_is_not_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hora.service.waiting.AWAY_LIMIT_S", -1.0)  # an error is raised at once
+    unchanged = [httpx.Response(304) for _ in range(3)]
+    client, _ = in_turn(
+        httpx.Response(200, json={"id": "a", "status": "queued"}, headers={"ETag": "1"}),
+        *unchanged,
+        httpx.Response(200, json={"id": "a", "status": "succeeded"}),
+    )
+    assert client.wait("a")["status"] == "succeeded"
 
 
 def test_waiting_for_a_study_ends_when_it_is_complete() -> None:
     def study(ended: int, *, complete: bool) -> httpx.Response:
         return httpx.Response(200, json={"id": "s", "complete": complete, "ended": ended}, headers={"ETag": str(ended)})
 
-    client, asked = in_turn(
+    client, requests = in_turn(
         study(0, complete=False), httpx.Response(304), study(1, complete=False), study(2, complete=True)
     )
     told: list[int] = []
     assert client.wait_study("s", on_update=lambda seen: told.append(seen["ended"]))["ended"] == 2
     assert told == [0, 1, 2]
-    assert [request.headers.get("If-None-Match") for request in asked] == [None, "0", "0", "1"]
+    assert [request.headers.get("If-None-Match") for request in requests] == [None, "0", "0", "1"]
     with pytest.raises(WaitTimeout, match="study s is still running"):
         playing(lambda _: study(0, complete=False)).wait_study("s", timeout_s=0)
 
 
 def test_what_is_asked_of_studies() -> None:
-    client, asked = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(12)])
+    client, requests = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(12)])
     client.submit_study({"base": {}}, idempotency_key="k")
     client.dry_run_study({"base": {}})
     client.study("s")
@@ -178,7 +189,7 @@ def test_what_is_asked_of_studies() -> None:
     client.analysis("x")
     assert client.advice("x") == [{"number": 1}]
     client.host_utilization("a b", metric="cpu_percent")
-    assert [f"{request.method} {request.url.raw_path.decode()}" for request in asked] == [
+    assert [f"{request.method} {request.url.raw_path.decode()}" for request in requests] == [
         "POST /v1/studies",
         "POST /v1/studies?dry_run=true",
         "GET /v1/studies/s",
@@ -192,19 +203,19 @@ def test_what_is_asked_of_studies() -> None:
         "GET /v1/jobs/x/advice",
         "GET /v1/hosts/a%20b/utilization?metric=cpu_percent",
     ]
-    assert asked[0].headers["Idempotency-Key"] == "k"
-    assert json.loads(asked[7].content) == {"text": "again"}
+    assert requests[0].headers["Idempotency-Key"] == "k"
+    assert json.loads(requests[7].content) == {"text": "again"}
 
 
 def test_a_note_that_got_no_answer_is_not_written_twice() -> None:
-    client, asked = in_turn(httpx.ReadTimeout("late"))
+    client, requests = in_turn(httpx.ReadTimeout("late"))
     with pytest.raises(ServiceUnavailable):
         client.note_study("s", "again")
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_a_report_is_a_mapping_a_text_or_a_picture() -> None:
-    client, asked = in_turn(
+    client, requests = in_turn(
         httpx.Response(200, json={"cells": []}),
         httpx.Response(200, text="gpus,time\n", headers={"Content-Type": "text/csv; charset=utf-8"}),
         httpx.Response(200, content=b"\x89PNG"),
@@ -212,29 +223,29 @@ def test_a_report_is_a_mapping_a_text_or_a_picture() -> None:
     assert client.report("s", target=0.9) == {"cells": []}
     assert client.report("s", format="csv") == "gpus,time\n"
     assert client.report("s", format="png") == b"\x89PNG"
-    assert [request.url.query for request in asked] == [b"target=0.9&format=json", b"format=csv", b"format=png"]
+    assert [request.url.query for request in requests] == [b"target=0.9&format=json", b"format=csv", b"format=png"]
 
 
 def test_a_name_that_is_no_text_is_an_error_of_ours() -> None:
-    client, asked = in_turn(httpx.Response(404, json={"title": "Job not found"}))
+    client, requests = in_turn(httpx.Response(404, json={"title": "Job not found"}))
     with pytest.raises(NotFound):
         client.job("\udcff")
     with pytest.raises(HoraError, match="not text"):
         list(client.jobs(name="\udcff"))
     with pytest.raises(HoraError, match="not text"):
         client.note_study("s", "\udcff")
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_what_is_asked_of_jobs_and_hosts() -> None:
-    client, asked = in_turn(*[httpx.Response(200, json={"name": "a"}) for _ in range(5)], httpx.Response(204))
+    client, requests = in_turn(*[httpx.Response(200, json={"name": "a"}) for _ in range(5)], httpx.Response(204))
     client.pause("x")
     client.resume("x")
     client.host("a b")
     client.drain("a", requeue=True)
     client.undrain("a")
     client.forget_host("a")
-    assert [(request.method, request.url.raw_path) for request in asked] == [
+    assert [(request.method, request.url.raw_path) for request in requests] == [
         ("POST", b"/v1/jobs/x/pause"),
         ("POST", b"/v1/jobs/x/resume"),
         ("GET", b"/v1/hosts/a%20b"),
@@ -242,7 +253,7 @@ def test_what_is_asked_of_jobs_and_hosts() -> None:
         ("POST", b"/v1/hosts/a/undrain"),
         ("DELETE", b"/v1/hosts/a"),
     ]
-    assert json.loads(asked[3].content) == {"requeue": True}
+    assert json.loads(requests[3].content) == {"requeue": True}
 
 
 def test_waiting_for_a_job_that_is_not_there_ends_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Sending cargo in pieces to a service that forgets, breaks off and comes back. Nothing is sent anywhere."""
+"""Uploading in pieces to a service that forgets, breaks off and comes back. Nothing is sent anywhere."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -6,13 +6,13 @@ from typing import Any, cast
 import pytest
 
 from hora.errors import Json, ServiceUnavailable
-from hora.service import Service, sending
-from hora.service.sending import send
+from hora.service import Service, uploads
+from hora.service.uploads import send_source
 
 BYTES = bytes(range(100))
 
 
-class Cargo:
+class UploadSource:
     filename = "abc-chips.tar"
     size_bytes = len(BYTES)
 
@@ -52,12 +52,12 @@ class Played:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending.time, "sleep", lambda _: None)
+    monkeypatch.setattr(uploads.time, "sleep", lambda _: None)
 
 
 def sent(service: Played) -> list[int]:
     told: list[int] = []
-    send(cast("Service", service), Cargo(), told.append)
+    send_source(cast("Service", service), UploadSource(), told.append)
     return told
 
 
@@ -74,7 +74,12 @@ def test_what_got_no_answer_is_gone_on_with_where_the_service_is() -> None:
 
 
 def test_an_upload_that_was_begun_before_is_gone_on_with() -> None:
-    same: dict[str, Any] = {"filename": Cargo.filename, "size_bytes": 100, "received_bytes": 40, "chunk_bytes": 30}
+    same: dict[str, Any] = {
+        "filename": UploadSource.filename,
+        "size_bytes": 100,
+        "received_bytes": 40,
+        "chunk_bytes": 30,
+    }
     others = [same | {"id": "x", "size_bytes": 99}, same | {"id": "y", "filename": "other"}]
     service = Played(open_uploads=[*others, same | {"id": "old"}], kept=bytearray(BYTES[:40]))
     assert sent(service)[0] == 40

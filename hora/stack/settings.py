@@ -1,4 +1,4 @@
-"""What a stack is to consist of, as the person who starts it asks: read by `hora up` and by the keeper."""
+"""The settings of a local stack, from `HORA_*`. Read by `hora up` and by the keeper."""
 
 import os
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from jobs.runtime.settings import Settings
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a keeper is to run. A served component has its address here and is not started."""
+class StackSettings:
+    """What a keeper runs. A database or a broker whose address is given here is not started."""
 
     home: Home
     port: int  # 0: any free one
@@ -24,23 +24,23 @@ class Order:
     parts: tuple[str, ...] = PARTS
 
 
-def order_from_environment(*, parts: Iterable[str] = PARTS) -> Order:
-    """What `hora up` is asked for by `HORA_*`. An address given there names a served component."""
+def stack_settings(*, parts: Iterable[str] = PARTS) -> StackSettings:
+    """The settings from the environment. Raises `StackError` where one is not valid."""
     try:
         settings = Settings()
     except ValidationError as error:
         wrong = error.errors()[0]
         raise StackError(f"HORA_{str(wrong['loc'][0]).upper()} is not valid: {wrong['msg']}.") from error
-    given = settings.model_fields_set
+    fields_set = settings.model_fields_set
     home = Home.at(settings.home)
-    if os.geteuid() == 0 and "database_url" not in given and "database" in parts:
+    if os.geteuid() == 0 and "database_url" not in fields_set and "database" in parts:
         home.refuse_home_folder()
-    return Order(
+    return StackSettings(
         home=home,
         port=settings.port,
         slots=settings.slots,
         token=settings.token,
-        database_url=settings.database_url if "database_url" in given else None,
-        broker_url=settings.broker_url if "broker_url" in given else None,
+        database_url=settings.database_url if "database_url" in fields_set else None,
+        broker_url=settings.broker_url if "broker_url" in fields_set else None,
         parts=tuple(parts),
     )

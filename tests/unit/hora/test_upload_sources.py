@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hora.errors import HoraError
-from hora.service.cargo import FileCargo, FolderCargo, cargo_of
+from hora.service.upload_sources import FileSource, FolderSource, upload_source
 
 FILES = {"b/2.png": b"x" * 700, "a/1.png": b"", "a/" + "ä" * 90 + ".png": b"y" * 512, "z.txt": b"last"}
 
@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_whole_is_a_tar_of_the_files(folder: Path) -> None:
-    cargo = FolderCargo(folder)
-    whole = cargo.read(0, cargo.size_bytes)
-    assert len(whole) == cargo.size_bytes
+    source = FolderSource(folder)
+    whole = source.read(0, source.size_bytes)
+    assert len(whole) == source.size_bytes
     with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
         found = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
     assert found == FILES
@@ -37,37 +37,37 @@ def test_the_whole_is_a_tar_of_the_files(folder: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 512, 513, 5000])
 def test_pieces_of_any_size_make_up_the_whole(folder: Path, size: int) -> None:
-    cargo = FolderCargo(folder)
-    pieces = [cargo.read(offset, size) for offset in range(0, cargo.size_bytes, size)]
-    assert b"".join(pieces) == cargo.read(0, cargo.size_bytes)
+    source = FolderSource(folder)
+    pieces = [source.read(offset, size) for offset in range(0, source.size_bytes, size)]
+    assert b"".join(pieces) == source.read(0, source.size_bytes)
 
 
 def test_the_same_folder_has_the_same_name_and_a_changed_one_another(folder: Path) -> None:
-    before = FolderCargo(folder).filename
-    assert FolderCargo(folder).filename == before
+    before = FolderSource(folder).filename
+    assert FolderSource(folder).filename == before
     os.utime(folder / "z.txt", (1, 1))
-    assert FolderCargo(folder).filename != before
+    assert FolderSource(folder).filename != before
 
 
 def test_a_file_that_became_shorter_is_told(folder: Path) -> None:
-    cargo = FolderCargo(folder)
+    source = FolderSource(folder)
     (folder / "b/2.png").write_bytes(b"short")
     with pytest.raises(HoraError, match="shorter"):
-        cargo.read(0, cargo.size_bytes)
+        source.read(0, source.size_bytes)
 
 
 def test_links_to_folders_are_not_followed(folder: Path) -> None:
     (folder / "loop").symlink_to(folder)
     (folder / "gone.png").symlink_to("nowhere")
-    assert FolderCargo(folder).files == len(FILES)
+    assert FolderSource(folder).files == len(FILES)
 
 
 def test_a_file_is_sent_as_it_is(folder: Path) -> None:
-    cargo = cargo_of(folder / "b/2.png")
-    assert isinstance(cargo, FileCargo)
-    assert (cargo.size_bytes, cargo.read(690, 100), cargo.filename.endswith("-2.png")) == (700, b"x" * 10, True)
+    source = upload_source(folder / "b/2.png")
+    assert isinstance(source, FileSource)
+    assert (source.size_bytes, source.read(690, 100), source.filename.endswith("-2.png")) == (700, b"x" * 10, True)
 
 
 def test_an_empty_folder_is_nothing_to_send(tmp_path: Path) -> None:
     with pytest.raises(HoraError, match="no files"):
-        cargo_of(tmp_path)
+        upload_source(tmp_path)

@@ -1,7 +1,7 @@
-"""What is uploaded, as bytes at any place of it: a file as it is, or a folder as a .tar that is never written anywhere.
+"""The bytes to upload, at any offset: of a file, or of a folder as a .tar, which is never written to the disk.
 
-The same folder gives the same bytes each time, so an upload that was cut off goes on where it stopped. Used by
-`hora.service.sending`.
+The same folder gives the same bytes each time, so an interrupted upload continues where it stopped. Used by
+`hora.service.uploads`.
 """
 
 import hashlib
@@ -19,19 +19,19 @@ _BLOCK = tarfile.BLOCKSIZE
 _END = bytes(2 * _BLOCK)
 
 
-class Cargo(Protocol):
+class UploadSource(Protocol):
     """Bytes to upload."""
 
     @property
     def filename(self) -> str:
-        """What the upload is called. Cargo of another content, or of another place, has another name."""
+        """The name of the upload. It differs for another content and for another path."""
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """The bytes from `offset` on, `size` of them but at the end. Raises `HoraError`."""
+        """The `size` bytes from `offset` on, fewer at the end. Raises `HoraError`."""
 
 
 @dataclass(frozen=True)
@@ -44,43 +44,43 @@ class _Piece:
     path: Path | None
 
 
-class FileCargo:
+class FileSource:
     """One file: an archive, or a file of arrays."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        found = path.stat()
-        self.size_bytes = found.st_size
-        self.filename = f"{_digest([(str(path.resolve()), found.st_size, found.st_mtime_ns)])}-{_plain(path.name)}"
+        status = path.stat()
+        self.size_bytes = status.st_size
+        self.filename = f"{_digest([(str(path.resolve()), status.st_size, status.st_mtime_ns)])}-{_plain(path.name)}"
 
     def read(self, offset: int, size: int) -> bytes:
-        """See `Cargo.read`."""
+        """See `UploadSource.read`."""
         return _read(self._path, offset, min(size, self.size_bytes - offset))
 
 
-class FolderCargo:
-    """A folder with all that is not hidden in it, as a .tar. Links to files are followed, links to folders are not."""
+class FolderSource:
+    """A folder as a .tar, without hidden files. Links to files are followed, links to folders are not."""
 
     def __init__(self, folder: Path) -> None:
         self._pieces: list[_Piece] = []
-        seen, end = [(str(folder.resolve()), 0, 0)], 0
+        identities, end = [(str(folder.resolve()), 0, 0)], 0
         for path in _files(folder):
-            found = path.stat()
+            status = path.stat()
             name = path.relative_to(folder).as_posix()
-            seen.append((name, found.st_size, found.st_mtime_ns))
-            header = _header(name, found.st_size)
+            identities.append((name, status.st_size, status.st_mtime_ns))
+            header = _header(name, status.st_size)
             self._pieces.append(_Piece(end, len(header), header, None))
             end += len(header)
-            self._pieces.append(_Piece(end, found.st_size, None, path))
-            end += -(-found.st_size // _BLOCK) * _BLOCK
+            self._pieces.append(_Piece(end, status.st_size, None, path))
+            end += -(-status.st_size // _BLOCK) * _BLOCK
         self._pieces.append(_Piece(end, len(_END), _END, None))
         self._starts = [piece.start for piece in self._pieces]
-        self.files = len(seen) - 1
+        self.files = len(identities) - 1
         self.size_bytes = end + len(_END)
-        self.filename = f"{_digest(seen)}-{_plain(folder.resolve().name)}.tar"
+        self.filename = f"{_digest(identities)}-{_plain(folder.resolve().name)}.tar"
 
     def read(self, offset: int, size: int) -> bytes:
-        """See `Cargo.read`."""
+        """See `UploadSource.read`."""
         stop = min(offset + size, self.size_bytes)
         read = bytearray()
         number = bisect_right(self._starts, offset) - 1
@@ -94,15 +94,15 @@ class FolderCargo:
         return bytes(read)
 
 
-def cargo_of(path: Path) -> Cargo:
-    """What is sent of a path of this machine. Raises `HoraError` where there is nothing to send."""
+def upload_source(path: Path) -> UploadSource:
+    """The bytes to upload for a path on this machine. Raises `HoraError` if there are none."""
     try:
         if path.is_dir():
-            folder = FolderCargo(path)
+            folder = FolderSource(path)
             if not folder.files:
                 raise HoraError(f"{path} has no files to upload.")
             return folder
-        return FileCargo(path)
+        return FileSource(path)
     except OSError as error:
         raise HoraError(f"{path} cannot be read: {error.strerror}.") from None
 
@@ -123,12 +123,12 @@ def _read(path: Path, offset: int, size: int) -> bytes:
     except OSError as error:
         raise HoraError(f"{path} cannot be read: {error.strerror}.") from None
     if len(content) != size:
-        raise HoraError(f"{path} became shorter while it was uploaded: start again.")
+        raise HoraError(f"{path} became shorter during the upload. Start again.")
     return content
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files below a folder, in an order that is the same each time; hidden ones are not read by any job."""
+    """The files below a folder, sorted. Hidden files are left out: no job reads them."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         for name in sorted(files):
@@ -143,13 +143,13 @@ def _header(name: str, size: int) -> bytes:
     try:
         return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
     except UnicodeError:
-        raise HoraError(f"{name!a} is a name that is not UTF-8: rename the file.") from None
+        raise HoraError(f"The file name {name!a} is not UTF-8. Rename the file.") from None
 
 
-def _digest(seen: list[tuple[str, int, int]]) -> str:
-    return hashlib.sha256(repr(seen).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+def _digest(identities: list[tuple[str, int, int]]) -> str:
+    return hashlib.sha256(repr(identities).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _plain(name: str) -> str:
-    """A name as an upload may have it, with its ending."""
+    """A name with only the characters that an upload's name may have."""
     return "".join(character if character.isalnum() or character in "._- " else "_" for character in name)[-200:]

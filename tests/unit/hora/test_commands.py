@@ -1,0 +1,27 @@
+"""The table of commands against the modules that have them."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.main import get_group
+
+import hora.cli
+from hora.cli.app import main
+from hora.cli.commands import MODULES
+
+
+def commands_of(module: str) -> set[str]:
+    """The commands that a module of the command line has."""
+    app = getattr(import_module(f"hora.cli.{module}"), "app", None)
+    return set() if app is None else set(get_group(app).commands)
+
+
+def test_each_command_is_in_the_module_that_the_table_names() -> None:
+    modules = {path.stem for path in Path(next(iter(hora.cli.__path__))).glob("*.py")} - {"__init__", "app"}
+    assert {command: module for module in modules for command in commands_of(module)} == MODULES
+
+
+def test_a_command_that_is_not_there_is_refused_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sumbit"]) == 2
+    assert "Did you mean 'submit'?" in capsys.readouterr().err
