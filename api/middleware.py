@@ -15,7 +15,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.page import ASSETS
+from api import help_pages, page
 from api.problem_answers import answer
 from api.problems import BodyTooLarge
 
@@ -24,6 +24,7 @@ _PIECE_OF_UPLOAD = re.compile(r"/v1/uploads/[0-9a-z]{1,32}/content")
 _FILE = re.compile(r"/v1/jobs/[0-9a-z]{1,32}/artifacts/.")
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})  # asked every few seconds by machines
+_PARTS_OF_PAGES = (f"{page.ASSETS}/", f"{help_pages.ASSETS}/")
 
 _SECURITY = (
     (b"x-content-type-options", b"nosniff"),
@@ -81,7 +82,7 @@ class Requests:
 
 def _says_nothing(path: str, status: int | None) -> bool:
     """Whether a line for this request would be noise: polls of what has not changed come thousands a second."""
-    is_quiet = path in _QUIET or path.startswith(f"{ASSETS}/")  # and a page has a dozen of these
+    is_quiet = path in _QUIET or path.startswith(_PARTS_OF_PAGES)  # and a page has a dozen of these
     return status == 304 or (status == 200 and is_quiet)
 
 

@@ -38,6 +38,7 @@ from hora.home import StackError
 
 app = typer.Typer(
     help="Train deep-learning models with Horovod: submit a spec, watch it, see whether it scaled.",
+    epilog="The documentation is at /help of every service, such as http://127.0.0.1:8400/help.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
