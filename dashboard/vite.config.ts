@@ -18,7 +18,7 @@ export default defineConfig(({ command }) => ({
   server: {
     host: "127.0.0.1",
     proxy: Object.fromEntries(
-      ["/v1", "/login", "/logout", "/docs", "/openapi.json", "/readyz"].map((path) => [path, { target: api }]),
+      ["/v1", "/login", "/logout", "/docs", "/help", "/openapi.json", "/readyz"].map((path) => [path, { target: api }]),
     ),
   },
 }));

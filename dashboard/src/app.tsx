@@ -39,6 +39,7 @@ export function App() {
             New job
           </a>
           <ThemeSwitch />
+          <a href="/help">Help</a>
           <a href="/docs">API</a>
           {!isSignedOut && <Me />}
         </div>

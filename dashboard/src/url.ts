@@ -57,5 +57,5 @@ export function followLinks(): void {
 
 /** Whether the api itself answers at a path, and not the page. */
 function isServed(pathname: string): boolean {
-  return /^\/(v1|docs|login|openapi\.json|metrics|healthz|readyz)(\/|$)/.test(pathname);
+  return /^\/(v1|docs|help|login|openapi\.json|metrics|healthz|readyz)(\/|$)/.test(pathname);
 }

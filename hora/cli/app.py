@@ -24,6 +24,7 @@ from hora.connection import use_profile
 app = typer.Typer(
     cls=CommandGroup,
     help="Train deep-learning models with Horovod: submit jobs, watch them, see how they scale.",
+    epilog="The documentation is at /help of every service, such as http://127.0.0.1:8400/help.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -115,12 +115,18 @@ def test_a_registry_that_cannot_be_reached_is_told_with_what_to_do(
 def test_the_wheel_carries_the_page_and_the_source_distribution_what_it_is_built_from(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", tmp_path], cwd=ROOT, check=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        built = {name for name in wheel.namelist() if "dashboard/" in name}
+        names = set(wheel.namelist())
+    built = {name for name in names if "dashboard/" in name}
+    help_pages = {name for name in names if name.startswith("api/help/")}
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         sources = {name.partition("/")[2] for name in archive.getnames()}
 
     assert "api/dashboard/index.html" in built
     assert any(name.startswith("api/dashboard/assets/") and name.endswith(".js") for name in built)
     assert all(name.startswith("api/dashboard/") and not Path(name).name.startswith(".") for name in built)
+    assert {"api/help/docs/index.html", "api/help/searchindex.js", "api/help/_static/site.css"} <= help_pages
+    assert all(not Path(name).name.startswith(".") for name in help_pages)
+    assert {"hatch_build.py", "docs/site/conf.py", "docs/index.md"} <= sources
+    assert not [name for name in sources if name.startswith("api/help/")]
     assert {"hatch_build.py", "dashboard/package-lock.json", "dashboard/index.html"} <= sources
     assert not [name for name in sources if "node_modules" in name or name.startswith("api/dashboard")]

@@ -1,4 +1,4 @@
-"""The tables in docs/ against the code that they describe, and the links between the pages."""
+"""The tables in docs/ against the code that they describe, the code that pages name, and the links between them."""
 
 import json
 import re
@@ -15,6 +15,7 @@ from jobs.model.spec import Spec, load_yaml, parse_spec, spec_from
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings
 from jobs.views.studies import StudySpec
+from tests.code_paths import missing_code
 from tests.command_table import commands
 from tests.field_tables import default_of, fields_of, pages
 
@@ -85,6 +86,22 @@ def test_the_environment_is_that_of_the_settings() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_that_a_page_names_is_there(page: Path) -> None:
+    assert missing_code(page.read_text()) == []
+
+
+def test_code_that_is_gone_is_found() -> None:
+    there = (
+        "`jobs.lifecycle.store.transition` `worker/attempt/verdict.py` `trainer.checkpoint` `hora.Client` `jobs.model`"
+    )
+    methods = "`jobs.model.states.EndReason.outcome` `jobs.lifecycle.leases.fence()` `jobs/scheduling/` `digits.yaml`"
+    assert missing_code(f"{there} {methods}\n```\n`jobs.no.more`\n```\n") == []
+    gone = ["jobs.lifecycle.store.nothing", "worker/attempt/end.py", "trainer.save", "hora.Server",
+            "jobs.model.states.No.x", "jobs.model.states.EndReason.no"]  # fmt: skip
+    assert missing_code(" ".join(f"`{path}`" for path in gone)) == gone
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

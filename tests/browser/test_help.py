@@ -1,0 +1,80 @@
+"""The documentation in a real Chromium, under its own policy: searched and read, by somebody without a session."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from hora.stack.control import Stack
+from tests.browser.axe import serious_issues
+from tests.browser.conftest import WIDE, Troubles
+
+API_ALONE = ("database", "broker", "migrations", "api")
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with Stack(session_folder / "help", port=0, parts=API_ALONE) as stack:
+        yield stack
+
+
+@pytest.fixture
+def reader(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page]:
+    """A page of somebody who never signed in."""
+    context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme="dark")
+    page = context.new_page()
+    troubles.watch(page)
+    yield page
+    page.evaluate("0")  # what it told before has come then
+    context.close()
+    assert troubles.unexpected() == []
+
+
+def test_a_reader_searches_and_follows_a_result(reader: Page) -> None:
+    reader.goto("/help")
+    expect(reader.get_by_role("heading", name="Documentation", level=1)).to_be_visible()
+    search = reader.get_by_role("search").get_by_role("textbox")
+    search.fill("learning rate")
+    search.press("Enter")
+    results = reader.locator("#search-results")
+    expect(results).to_contain_text(re.compile(r"Search finished, found \d+ pages"))
+    summary = results.locator("p.context").first
+    expect(summary).to_contain_text(re.compile("rate", re.IGNORECASE))
+    result = results.get_by_role("link", name="Batch probe", exact=True).first
+    result.click()
+    expect(reader).to_have_url(re.compile("/help/docs/probe.html"))
+    expect(reader.get_by_role("heading", name="Batch probe", level=1)).to_be_visible()
+
+
+def test_a_reader_chooses_light_or_dark_for_all_pages(reader: Page) -> None:
+    reader.goto("/help/docs/spec.html")
+    background = "getComputedStyle(document.body).backgroundColor"
+    dark = reader.evaluate(background)
+    chosen = reader.locator("body").get_attribute("data-theme")
+    assert chosen == "auto"
+    reader.locator("button.theme-toggle:visible").click()
+    expect(reader.locator("body")).to_have_attribute("data-theme", "light")
+    assert reader.evaluate(background) != dark
+    reader.get_by_role("link", name="Studies", exact=True).first.click()
+    expect(reader.get_by_role("heading", name="Studies", level=1)).to_be_visible()
+    expect(reader.locator("body")).to_have_attribute("data-theme", "light")
+
+
+def test_the_dashboard_leads_to_it(reader: Page, troubles: Troubles) -> None:
+    troubles.allowed.append("401")
+    reader.goto("/")
+    reader.get_by_role("link", name="Help", exact=True).click()
+    expect(reader).to_have_url(re.compile("/help/docs/index.html$"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
+def test_nothing_keeps_people_from_reading_it(browser: Browser, site: Stack, path: str, scheme: str) -> None:
+    context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(f"/help/{path}")
+    expect(page.get_by_role("main")).to_be_visible()
+    assert serious_issues(page) == []
+    context.close()

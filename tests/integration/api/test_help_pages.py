@@ -1,0 +1,96 @@
+"""The documentation at /help: files for everybody, under the policy of the page, and a readable answer for the rest."""
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api import help_pages
+from api.main import app_for
+from api.page import CONTENT_SECURITY_POLICY
+from jobs.runtime.settings import Settings
+
+START = "<!doctype html><title>Hora</title>"
+STYLE = "body { margin: 0; }\n"
+
+
+def serve(folder: Path) -> TestClient:
+    """A client of the service with the documentation of a folder; it has no database, as these files need none."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(help_pages, "FOLDER", folder)
+        app = app_for(Settings(database_url="postgresql://hora@/hora", broker_url="memory://"))
+    return TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+    """A client of the service with a documentation of two files, beside which lies one that is nobody's business."""
+    folder = tmp_path_factory.mktemp("site") / "help"
+    for name, text in (("docs/index.html", START), ("_static/site.css", STYLE), ("../secret.txt", "secret")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return serve(folder)
+
+
+@pytest.mark.parametrize("path", ["/help", "/help/"])
+def test_help_leads_to_the_start_page(reader: TestClient, path: str) -> None:
+    answer = reader.get(path)
+
+    assert (answer.status_code, answer.headers["location"]) == (307, "/help/docs/index.html")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [("/help/docs/index.html", START, "text/html"), ("/help/_static/site.css", STYLE, "text/css")],
+)
+def test_a_file_needs_no_token_and_is_asked_for_by_its_tag(reader: TestClient, path: str, text: str, kind: str) -> None:
+    answer = reader.get(path)
+
+    assert (answer.status_code, answer.text) == (200, text)
+    assert answer.headers["content-type"] == f"{kind}; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+    assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+    again = reader.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
+    head = reader.head(path)
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(text)))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/help/nowhere.html", "/help/docs", "/help/docs/", "/help/..%2fsecret.txt", "/help/%2e%2e/%2e%2e/secret.txt",
+     "/help/%2fetc%2fpasswd", "/help//etc/passwd", "/help/%00", "/help/" + "a" * 300],
+)  # fmt: skip
+def test_an_address_without_a_page_says_so_and_leads_on(reader: TestClient, path: str) -> None:
+    answer = reader.get(path)
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "no page at this address" in answer.text
+    assert 'href="/help/docs/index.html"' in answer.text
+    assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+    assert reader.head(path).status_code == 404
+
+
+def test_nothing_is_sent_to_a_page(reader: TestClient) -> None:
+    answer = reader.post("/help/docs/index.html")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
+def test_a_visit_is_one_line_of_the_log(reader: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in ("/help/docs/index.html", "/help/_static/site.css"):
+        reader.get(path)
+    logged = capsys.readouterr().out
+
+    assert "path=/help/docs/index.html" in logged
+    assert "site.css" not in logged
+
+
+def test_a_checkout_without_the_documentation_says_what_to_do(tmp_path: Path) -> None:
+    client = serve(tmp_path)
+    answer = client.get("/help")
+
+    assert answer.status_code == 404
+    assert "make setup" in answer.text
+    assert client.get("/help/docs/index.html").status_code == 404

@@ -1,0 +1,68 @@
+"""The documentation is built with the wheel: when something changed, and only if its pages hold together."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hatch_build import DocsNotBuilt, build_docs
+
+ROOT = Path(__file__).parents[2]
+INDEX = "# Start\n\n## Reference\n\n- [The top](../README.md): Of all.\n- [A spec](spec.md): Its fields.\n"
+SPEC = "# A spec\n\n## Batch size\n\n{}\n\n[Batch](#batch-size), [its page](index.md#reference), [all](../examples)\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with three pages."""
+    for path in ("api", "docs", "examples"):
+        (tmp_path / path).mkdir()
+    shutil.copytree(ROOT / "docs" / "site", tmp_path / "docs" / "site")
+    shutil.copytree(ROOT / "dashboard" / "public", tmp_path / "dashboard" / "public")
+    (tmp_path / "README.md").write_text("# The top\n\n[A spec](docs/spec.md#batch-size)\n")
+    (tmp_path / "docs" / "index.md").write_text(INDEX)
+    (tmp_path / "docs" / "spec.md").write_text(SPEC.format("Samples."))
+    return tmp_path
+
+
+def test_the_site_is_built_once_from_the_same_pages(checkout: Path) -> None:
+    page = checkout / "api/help/docs/spec.html"
+    build_docs(checkout)
+    assert "Samples." in page.read_text()
+    assert 'href="docs/spec.html#batch-size"' in (checkout / "api/help/README.html").read_text()
+
+    page.write_text("as it is")
+    build_docs(checkout)
+    assert page.read_text() == "as it is"
+
+    (checkout / "docs/spec.md").rename(checkout / "docs/fields.md")
+    for source in ("README.md", "docs/index.md"):
+        (checkout / source).write_text((checkout / source).read_text().replace("spec.md", "fields.md"))
+    build_docs(checkout)
+    assert (checkout / "api/help/docs/fields.html").is_file()
+    assert not page.exists()
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "told"),
+    [
+        ("spec.md", SPEC.format("[x](nowhere.md)"), r"spec\.md:5.*nowhere\.md"),
+        ("spec.md", SPEC.format("[x](index.md#nowhere)"), r"spec\.md:5.*nowhere"),
+        ("spec.md", SPEC.format("[x](#nowhere)"), r"spec\.md:5.*nowhere"),
+        ("index.md", INDEX + "- [Nothing](nothing.md): At all.\n", r"index\.md.*nothing"),
+        ("more.md", "# More\n", r"more\.md.*toctree"),
+    ],
+    ids=["no page", "no anchor", "no anchor of its own", "no page of a list", "in no list"],
+)
+def test_what_does_not_hold_together_is_told_and_tried_again(checkout: Path, page: str, text: str, told: str) -> None:
+    build_docs(checkout)
+    before = {path: path.read_text() for path in checkout.glob("docs/*.md")}
+    (checkout / "docs" / page).write_text(text)
+    for _ in range(2):
+        with pytest.raises(DocsNotBuilt, match=told):
+            build_docs(checkout)
+    (checkout / "docs" / page).unlink()
+    for path, old in before.items():
+        path.write_text(old)
+    build_docs(checkout)
+    assert (checkout / "api/help/docs/index.html").is_file()
