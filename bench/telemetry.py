@@ -92,7 +92,7 @@ class Cluster:
                 )  # fmt: skip
                 rows = sample_rows(host, reading, leased)
                 store_samples(session, rows)
-                store_host_samples(session, [HostSampleRow(host, at, *reading.host)])
+                store_host_samples(session, [HostSampleRow(host, at, reading.host._asdict())])
                 count += len(rows)
         return count
 

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
 from jobs.telemetry.ingest import ALL_RANKS
+from jobs.telemetry.sampled_metrics import HOST_METRICS
 
 _PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, tells nothing of now
 
@@ -51,7 +52,7 @@ class HostFigures:
     is_drained: bool
     heartbeat_age_s: float
     memory_bytes: int | None  # that it has
-    sample: Mapping[str, float | None]  # by the columns of `HostSample`
+    sample: Mapping[str, float | None]  # of `HOST_METRICS`, by name
 
 
 def running_jobs(session: Session) -> list[RunningJob]:
@@ -89,15 +90,11 @@ def leased_gpus(session: Session, *, host_timeout_s: float) -> list[LeasedGpu]:
     return [LeasedGpu(host, slot, job_id, memory, reading or {}) for host, slot, job_id, memory, reading in rows]
 
 
-_SAMPLED = ("cpu_percent", "memory_bytes", "network_received_bytes_per_s", "network_sent_bytes_per_s",
-            "disk_read_bytes_per_s", "disk_written_bytes_per_s")  # fmt: skip
-
-
 def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
     """Every host that is known, by name."""
     age_s = func.extract("epoch", func.now() - Host.heartbeat_at)
     newest = (
-        select(*(getattr(HostSample, name) for name in _SAMPLED))
+        select(*(getattr(HostSample, name) for name in HOST_METRICS))
         .where(HostSample.host == Host.name, HostSample.at > func.now() - _PRESENT)
         .order_by(HostSample.at.desc())
         .limit(1)
@@ -112,7 +109,7 @@ def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
     found = []
     for name, age, drained, memory_bytes, *sample in rows:
         alive = float(age) <= host_timeout_s
-        figures: Sequence[float | None] = sample if alive else [None] * len(_SAMPLED)
-        by_column = dict(zip(_SAMPLED, figures, strict=True))
+        figures: Sequence[float | None] = sample if alive else [None] * len(HOST_METRICS)
+        by_column = dict(zip(HOST_METRICS, figures, strict=True))
         found.append(HostFigures(name, alive, drained, max(0.0, float(age)), memory_bytes, by_column))
     return found

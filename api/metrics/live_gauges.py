@@ -7,7 +7,7 @@ All are gauges, which are the same text in both of Prometheus's forms. They are 
 prometheus_client, which takes five times as long for a thousand hosts, because it looks at each label of each sample.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +21,7 @@ from jobs.outward.webhooks.outbox import Counts
 from jobs.people import projects
 from jobs.people.projects import ProjectState
 from jobs.runtime.settings import Settings
+from jobs.telemetry.sampled_metrics import GPU_METRICS, HOST_METRICS, SampledMetric
 
 _Row = TypeVar("_Row")
 
@@ -39,16 +40,30 @@ def _metric(name: str) -> Callable[[RunningJob], float | None]:
     return lambda job: (job.progress.get("metrics") or {}).get(name)
 
 
-def _reading(name: str) -> Callable[[LeasedGpu], float | None]:
-    return lambda gpu: gpu.reading.get(name)
+def _value_in_reading(metric: SampledMetric) -> Callable[[LeasedGpu], float | None]:
+    return lambda gpu: gpu.reading.get(metric.reading_name)
 
 
-def _sample(name: str) -> Callable[[HostFigures], float | None]:
-    return lambda host: host.sample[name]
+def _value_in_sample(metric: SampledMetric) -> Callable[[HostFigures], float | None]:
+    return lambda host: host.sample[metric.name]
 
 
-def _ratio(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100
+def _sampled(
+    metrics: Mapping[str, SampledMetric], value_in: Callable[[SampledMetric], Callable[..., float | None]]
+) -> Iterator[_Gauge]:
+    """The gauges of sampled metrics."""
+    for metric in metrics.values():
+        if metric.gauge is not None:
+            value = _divided(value_in(metric), metric.gauge.divisor)
+            yield _Gauge(metric.gauge.name, metric.meaning, value)
+
+
+def _divided(value_of: Callable[[_Row], float | None], divisor: float) -> Callable[[_Row], float | None]:
+    def quotient(row: _Row) -> float | None:
+        value = value_of(row)
+        return None if value is None else value / divisor
+
+    return quotient
 
 
 _OF_JOBS = (
@@ -79,26 +94,16 @@ _OF_PROJECTS = (
     _Gauge("hora_project_slot_seconds_limit", "Time that they may hold slots in a calendar month",
            lambda project: None if project.max_gpu_hours is None else 3600 * project.max_gpu_hours),
 )  # fmt: skip
-_OF_GPUS = (
-    _Gauge("hora_gpu_utilization_ratio", "Share of the last window in which a kernel ran on a leased GPU",
-           lambda gpu: _ratio(gpu.reading.get("percent"))),
-    _Gauge("hora_gpu_memory_used_bytes", "Memory in use of a leased GPU", _reading("memory_bytes")),
-    _Gauge("hora_gpu_memory_bytes", "Memory that a leased GPU has", lambda gpu: gpu.memory_bytes),
-    _Gauge("hora_gpu_power_watts", "Power that a leased GPU draws", _reading("power_w")),
-    _Gauge("hora_gpu_temperature_celsius", "Temperature of a leased GPU", _reading("temperature_c")),
-)  # fmt: skip
+_OF_GPUS = (  # that are leased
+    _Gauge("hora_gpu_memory_bytes", "Memory that the GPU has", lambda gpu: gpu.memory_bytes),
+    *_sampled(GPU_METRICS, _value_in_reading),
+)
 _OF_HOSTS = (
     _Gauge("hora_host_up", "Whether the host's worker is heard of", lambda host: host.is_alive),
     _Gauge("hora_host_drained", "Whether nothing new is placed on the host", lambda host: host.is_drained),
-    _Gauge("hora_host_cpu_ratio", "Share of the host's processors in use",
-           lambda host: _ratio(host.sample["cpu_percent"])),
-    _Gauge("hora_host_memory_used_bytes", "Memory of the host that no new process could have", _sample("memory_bytes")),
     _Gauge("hora_host_memory_bytes", "Memory that the host has", lambda host: host.memory_bytes),
-    _Gauge("hora_host_network_received_bytes_per_second", "Bytes received", _sample("network_received_bytes_per_s")),
-    _Gauge("hora_host_network_sent_bytes_per_second", "Bytes sent", _sample("network_sent_bytes_per_s")),
-    _Gauge("hora_host_disk_read_bytes_per_second", "Bytes read from disks", _sample("disk_read_bytes_per_s")),
-    _Gauge("hora_host_disk_written_bytes_per_second", "Bytes written to disks", _sample("disk_written_bytes_per_s")),
-)  # fmt: skip
+    *_sampled(HOST_METRICS, _value_in_sample),
+)
 
 
 _OF_WEBHOOKS = _Gauge("hora_webhook_deliveries", "Messages of webhooks by state", lambda count: count)

@@ -1,6 +1,6 @@
 """What a job has written: metrics, utilization, logs and attempts."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Query, Request, Response
 from pydantic import Field
@@ -18,11 +18,17 @@ from jobs.telemetry import samples, series
 from jobs.telemetry.axes import Axis, Stretch
 from jobs.telemetry.downsampling import FEWEST_POINTS
 from jobs.telemetry.ingest import ALL_RANKS
+from jobs.telemetry.sampled_metrics import METRIC_NAMES
 from jobs.views.base import Listed
 from jobs.views.jobs import AttemptView
 from jobs.views.series import LogView, ManyMetricsView, MetricsView, UtilizationView
 
 routes = router("series")
+
+if TYPE_CHECKING:
+    SampleMetric = str
+else:
+    SampleMetric = Literal[METRIC_NAMES]
 
 _READ = UNCHANGED | NO_SUCH_JOB
 
@@ -44,21 +50,6 @@ Search = Annotated[
     SearchText | None, Query(description="Lines that contain this text, whatever the case; no sign stands for others")
 ]
 SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
-SampleMetric = Literal[
-    "gpu_percent",
-    "gpu_memory_bytes",
-    "gpu_power_w",
-    "gpu_temperature_c",
-    "gpu_sm_clock_mhz",
-    "gpu_throttle",
-    "gpu_processes",
-    "cpu_percent",
-    "memory_bytes",
-    "network_received_bytes_per_s",
-    "network_sent_bytes_per_s",
-    "disk_read_bytes_per_s",
-    "disk_written_bytes_per_s",
-]
 
 
 @routes.get("/jobs/{job_id}/metrics", response_model=MetricsView, responses=_READ)
@@ -157,7 +148,7 @@ def get_utilization(
 
     On the axes of steps and epochs a sample lies where its rank was then; what came before the first step is left out.
     """
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or samples.EVERY_METRIC
+    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or METRIC_NAMES
     with services.sessions() as session:
         tag = tag_of(versions.of_samples(session, job_id), request.url.query)
         if is_known(tag, if_none_match):

@@ -19,15 +19,8 @@ from jobs.db.tables import Host, HostSample
 from jobs.scheduling.hosts import HostNotFound
 from jobs.telemetry.blocks import at_ticks, finite_or_none, floats, integers, seconds_since, ticks_of
 from jobs.telemetry.downsampling import kept
+from jobs.telemetry.sampled_metrics import HOST_METRICS
 
-HOST_UNITS = {
-    "cpu_percent": "percent",
-    "memory_bytes": "bytes",
-    "network_received_bytes_per_s": "bytes per second",
-    "network_sent_bytes_per_s": "bytes per second",
-    "disk_read_bytes_per_s": "bytes per second",
-    "disk_written_bytes_per_s": "bytes per second",
-}
 _BATCH_ROWS = 5000
 
 
@@ -50,7 +43,7 @@ class HostUtilization:
 
 
 def host_utilization(
-    session: Session, name: str, *, wanted: Sequence[str] = tuple(HOST_UNITS), minutes: float, max_points: int = 1000
+    session: Session, name: str, *, wanted: Sequence[str] = tuple(HOST_METRICS), minutes: float, max_points: int = 1000
 ) -> HostUtilization:
     """The last minutes of a host, in the order of `wanted`; a metric that no sample has is left out.
 
@@ -65,7 +58,7 @@ def host_utilization(
         if np.isfinite(numbers.values).any():
             keep = kept(numbers.values, max_points)
             x, y = seconds_since(start, numbers.ticks[keep]).tolist(), numbers.values[keep]
-            found.append(HostSeries(metric, HOST_UNITS[metric], x, finite_or_none(y)))
+            found.append(HostSeries(metric, HOST_METRICS[metric].unit, x, finite_or_none(y)))
     return HostUtilization(start, found)
 
 
@@ -94,8 +87,8 @@ class HostNumbers:
 
 
 def host_numbers(session: Session, name: str, metric: str, *, first: int, last: int | None = None) -> HostNumbers:
-    """All samples of a metric of `HOST_UNITS` from one time to another, in ticks; both included."""
-    assert metric in HOST_UNITS
+    """All samples of a metric of `HOST_METRICS` from one time to another, in ticks; both included."""
+    assert metric in HOST_METRICS
     query = f"""
         SELECT string_agg(timestamptz_send(at), '' ORDER BY at),
             string_agg(float8send(coalesce({metric}::float8, 'NaN')), '' ORDER BY at)

@@ -3,7 +3,7 @@
 Called by the supervisor's intake and the host's agent, in their fenced transactions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from jobs.db.storable import storable
 from jobs.model.states import EventKind
 from jobs.telemetry.blocks import BlockRow, Point, pack, split
+from jobs.telemetry.sampled_metrics import HOST_METRICS, SLOT_METRICS, SampledMetric
 
 ALL_RANKS = -1  # the rank of a value over all ranks: one an epoch
 # What each rank says of an epoch, so one an epoch too.
@@ -49,7 +50,7 @@ class LogRow(NamedTuple):
 
 
 class SampleRow(NamedTuple):
-    """A row of samples, in the order of its columns."""
+    """A row of samples. `values` are those of `SLOT_METRICS`, by name; a metric that is left out is null."""
 
     job_id: str
     attempt: int
@@ -59,28 +60,15 @@ class SampleRow(NamedTuple):
     slot: int
     step: int | None
     epoch: int | None
-    gpu_percent: float | None
-    gpu_memory_bytes: int | None
-    gpu_power_w: float | None
-    gpu_temperature_c: float | None
-    gpu_sm_clock_mhz: float | None
-    gpu_throttle: int | None
-    gpu_processes: int | None
-    cpu_percent: float | None
-    memory_bytes: int | None
+    values: Mapping[str, float | None]
 
 
 class HostSampleRow(NamedTuple):
-    """A row of host_samples, in the order of its columns."""
+    """A row of host_samples. `values` are those of `HOST_METRICS`, by name; a metric that is left out is null."""
 
     host: str
     at: datetime
-    cpu_percent: float | None
-    memory_bytes: int | None
-    network_received_bytes_per_s: float | None
-    network_sent_bytes_per_s: float | None
-    disk_read_bytes_per_s: float | None
-    disk_written_bytes_per_s: float | None
+    values: Mapping[str, float | None]
 
 
 class EventRow(NamedTuple):
@@ -132,12 +120,20 @@ def store_logs(session: Session, rows: Sequence[LogRow]) -> None:
 
 def store_samples(session: Session, rows: Sequence[SampleRow]) -> None:
     """Store samples; one that is there already stays as it is."""
-    _copy(session, "samples", SampleRow._fields, rows)
+    columns = (*SampleRow._fields[:-1], *SLOT_METRICS)
+    _copy(session, "samples", columns, [(*row[:-1], *_in_columns(row.values, SLOT_METRICS)) for row in rows])
 
 
 def store_host_samples(session: Session, rows: Sequence[HostSampleRow]) -> None:
     """Store what hosts did; a sample that is there already stays as it is."""
-    _copy(session, "host_samples", HostSampleRow._fields, rows)
+    columns = (*HostSampleRow._fields[:-1], *HOST_METRICS)
+    _copy(session, "host_samples", columns, [(*row[:-1], *_in_columns(row.values, HOST_METRICS)) for row in rows])
+
+
+def _in_columns(values: Mapping[str, float | None], metrics: Mapping[str, SampledMetric]) -> Iterator[float | None]:
+    if not values.keys() <= metrics.keys():
+        raise ValueError(f"no such sampled metric: {', '.join(sorted(values.keys() - metrics.keys()))}")
+    return (values.get(name) for name in metrics)
 
 
 def _copy(session: Session, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:

@@ -19,21 +19,10 @@ from jobs.telemetry.axes import EVERYTHING, Axis, EpochScale, Stretch, epoch_sca
 from jobs.telemetry.bands import Band
 from jobs.telemetry.blocks import finite_or_none, floats, integers, seconds_since
 from jobs.telemetry.downsampling import kept
-from jobs.telemetry.host_samples import HOST_UNITS, HostNumbers, host_numbers
+from jobs.telemetry.host_samples import HostNumbers, host_numbers
 from jobs.telemetry.rollups import NOT_ROLLED, Rolled, Series, rolled_up
+from jobs.telemetry.sampled_metrics import HOST_METRICS, METRIC_NAMES, SLOT_METRICS
 
-UNITS = {
-    "gpu_percent": "percent",
-    "gpu_memory_bytes": "bytes",
-    "gpu_power_w": "watts",
-    "gpu_temperature_c": "celsius",
-    "gpu_sm_clock_mhz": "megahertz",
-    "gpu_throttle": "bits",
-    "gpu_processes": "processes",
-    "cpu_percent": "percent",
-    "memory_bytes": "bytes",
-}
-EVERY_METRIC = tuple(dict.fromkeys((*UNITS, *HOST_UNITS)))
 _NO_STEP = -1
 _ROUNDED = timedelta(milliseconds=1)
 _CENTURY_S = 100 * 365.25 * 86_400
@@ -120,7 +109,7 @@ def utilization(
     session: Session,
     job: Job,
     *,
-    wanted: Sequence[str] = EVERY_METRIC,
+    wanted: Sequence[str] = METRIC_NAMES,
     axis: Axis = "time",
     stretch: Stretch = EVERYTHING,
     max_points: int = 1000,
@@ -134,7 +123,7 @@ def utilization(
     view = _View(job, axis, scale, stretch, max_points, bands)
     rolled = rolled_up(session, job, "sample", axis=axis, scale=scale, stretch=stretch) if bands else {}
     limits = _limits(session, job)
-    of_slots = [metric for metric in wanted if metric in UNITS]
+    of_slots = [metric for metric in wanted if metric in SLOT_METRICS]
     found: list[SampleSeries] = []
     steps_on: dict[str, list[_Samples]] = {}
     for samples, values in _read(session, view, of_slots):
@@ -142,7 +131,7 @@ def utilization(
         if all(other.attempt != samples.attempt for other in on_host):
             on_host.append(samples)
         found += _series_of(view, samples, dict(zip(of_slots, values, strict=True)), rolled, limits)
-    of_hosts = [metric for metric in wanted if metric in HOST_UNITS]
+    of_hosts = [metric for metric in wanted if metric in HOST_METRICS]
     return Utilization(found, list(_of_hosts(session, view, of_hosts, steps_on, limits)))
 
 
@@ -193,7 +182,7 @@ def _series_of(
         old = rolled.get((metric, samples.rank, samples.attempt), NOT_ROLLED)
         yield SampleSeries(
             metric=metric,
-            unit=UNITS[metric],
+            unit=SLOT_METRICS[metric].unit,
             host=samples.host,
             slot=samples.slot,
             rank=samples.rank,
@@ -226,7 +215,7 @@ def _of_hosts(
                 told = NOT_ROLLED.bands(ticks[inside], x, y, stretch=view.stretch, count=view.bands)
                 limit = limits.get((metric, host))
                 yield JobHostSeries(
-                    metric, HOST_UNITS[metric], host, limit, x[keep].tolist(), finite_or_none(y[keep]), told
+                    metric, HOST_METRICS[metric].unit, host, limit, x[keep].tolist(), finite_or_none(y[keep]), told
                 )
 
 

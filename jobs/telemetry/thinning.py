@@ -26,12 +26,12 @@ from jobs.telemetry.blocks import BLOCK, unpacked
 from jobs.telemetry.ingest import is_one_an_epoch, store_unpacked
 from jobs.telemetry.outline import bin_of, bin_start, most_of_outline, outline
 from jobs.telemetry.rollups import StoredPoint, figures_of
-from jobs.telemetry.samples import UNITS
+from jobs.telemetry.sampled_metrics import SLOT_METRICS
 
 BINS = 125  # of a metric 500 points stay at most
 _BATCH_ROWS = 5000
 _BATCH_S = 0.25  # a batch of many short series ends after about so long
-_SAMPLED: tuple[InstrumentedAttribute[Any], ...] = tuple(getattr(Sample, metric) for metric in UNITS)
+_SAMPLED: tuple[InstrumentedAttribute[Any], ...] = tuple(getattr(Sample, metric) for metric in SLOT_METRICS)
 _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
 _TICK = timedelta(microseconds=1)  # what the database tells times apart by
 

@@ -12,20 +12,13 @@ from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
 from jobs.telemetry.axes import start_of, valid_until
 from jobs.telemetry.blocks import at_ticks, floats, integers, steps_of
 from jobs.telemetry.ingest import ALL_RANKS
+from jobs.telemetry.sampled_metrics import SLOT_METRICS
 
 # One an epoch of all ranks together; and of rank 0 at each so many-th step.
 _EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy", "learning_rate", "samples_per_s", "epoch_s",
                   "data_wait_s", "allreduce_s")  # fmt: skip
 _STEP_METRICS = ("loss", "accuracy", "step_time_s", "data_wait_s", "allreduce_s", "samples_per_s")
-_MEGA = 1e6
-# By the names and in the units of MLflow's own system metrics.
-_SAMPLED = (
-    ("gpu_percent", "system/gpu_{rank}_utilization_percentage", 1.0),
-    ("gpu_memory_bytes", "system/gpu_{rank}_memory_usage_megabytes", _MEGA),
-    ("gpu_power_w", "system/gpu_{rank}_power_usage_watts", 1.0),
-    ("cpu_percent", "system/rank_{rank}_cpu_utilization_percentage", 1.0),
-    ("memory_bytes", "system/rank_{rank}_memory_usage_megabytes", _MEGA),
-)
+_SAMPLED = {name: metric.mirrored for name, metric in SLOT_METRICS.items() if metric.mirrored is not None}
 _SETTLING = timedelta(seconds=15)  # until the samples of all hosts are stored
 _EACH_S = 512.0
 
@@ -104,16 +97,16 @@ def samples(
     # All columns of the key are named, so that of a long job only what is new is looked at.
     where += [Sample.job_id == job.id, Sample.attempt.in_(session.scalars(attempts).all())]
     second = cast(func.extract("epoch", Sample.at - start_of(job)), Float(53))
-    columns = [getattr(Sample, name) for name, _, _ in _SAMPLED]
+    columns = [getattr(Sample, name) for name in _SAMPLED]
     rows = session.execute(
         select(Sample.rank, Sample.at, second, *columns)
         .where(*where, _is_taken(second, period_s))
         .order_by(Sample.at, Sample.rank)
     ).all()
     found = [
-        Point(key.format(rank=rank), value / unit, _ms(at), max(0, round(since_start)))
+        Point(mirrored.name.format(rank=rank), value / mirrored.divisor, _ms(at), max(0, round(since_start)))
         for rank, at, since_start, *values in rows
-        for (_, key, unit), value in zip(_SAMPLED, values, strict=True)
+        for mirrored, value in zip(_SAMPLED.values(), values, strict=True)
         if value is not None
     ]
     return found, rows[-1].at if rows else after

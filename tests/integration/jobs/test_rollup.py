@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
@@ -61,11 +60,9 @@ def store_points(
 
 
 def store_samples(sessions: Sessions, job_id: str, count: int, cpu: Callable[[int], float], *, rank: int = 0) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(SampleRow._fields)
-    always = {"job_id": job_id, "attempt": 1, "rank": rank, "host": "ha", "slot": rank}
     with sessions.begin() as session:
         rows = [
-            SampleRow(**nothing | always | {"at": seconds(i), "step": i, "cpu_percent": cpu(i), "memory_bytes": 10 * i})
+            SampleRow(job_id, 1, rank, seconds(i), "ha", rank, i, None, {"cpu_percent": cpu(i), "memory_bytes": 10 * i})
             for i in range(count)
         ]
         ingest.store_samples(session, rows)
