@@ -31,7 +31,7 @@ from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, ta
 from api.routes.jobs import Key
 from jobs.data.resolving import Registry
 from jobs.insight.studies import control, formats, store
-from jobs.insight.studies.grid import Cell, Mistakes, cells_of
+from jobs.insight.studies.grid import Cell, CellProblems, cells_of
 from jobs.insight.studies.plots import plot_of
 from jobs.insight.studies.report import report_on
 from jobs.lifecycle.submission import Idempotency
@@ -134,14 +134,14 @@ def _study_of(body: bytes) -> StudySpec:
 
 
 def _drafts(asked: StudySpec, cells: list[Cell], services: Services) -> list[Draft]:
-    drafts, mistakes = [], Mistakes(asked)
+    drafts, cell_problems = [], CellProblems(asked)
     site, registry = services.site, Registry(services.sessions)
     for cell in cells:
         try:
             drafts.append(draft_of(cell.spec, site, registry))
         except InvalidSpec as error:
-            mistakes.add(cell.positions, error.problems)
-    if found := mistakes.problems():
+            cell_problems.add(cell.positions, error.problems)
+    if found := cell_problems.problems():
         raise InvalidSpec(found)
     return drafts
 
@@ -153,10 +153,10 @@ def _accepted(
 
     Raises `InvalidSpec`, and what `jobs.people.project_admission.admit` raises.
     """
-    objections, mistakes = Objections(session, applicant), Mistakes(asked)
+    objections, cell_problems = Objections(session, applicant), CellProblems(asked)
     for cell, draft in zip(cells, drafts, strict=True):
-        mistakes.add(cell.positions, objections.to(draft))
-    if found := mistakes.problems():
+        cell_problems.add(cell.positions, objections.to(draft))
+    if found := cell_problems.problems():
         raise InvalidSpec(found)
     admit(session, cells[0].spec.project, applicant, jobs=len(cells) * asked.repeats)
     return _planned(cells, drafts)
