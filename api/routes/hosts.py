@@ -66,12 +66,12 @@ def get_host_utilization(
 
     With `If-None-Match` it is answered with 304 until there is a newer sample, however much time went by.
     """
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(HOST_METRICS)
+    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(HOST_METRICS)
     with services.sessions() as session:
         tag = tag_of(host_samples.version_of(session, name), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = host_samples.host_utilization(session, name, wanted=wanted, minutes=minutes, max_points=max_points)
+        found = host_samples.host_utilization(session, name, metrics=metrics, minutes=minutes, max_points=max_points)
     return answer_with(HostUtilizationView.model_validate(found), tag)
 
 

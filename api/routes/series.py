@@ -15,7 +15,7 @@ from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job, some_jobs
 from jobs.model.spec import MAX_GPUS, FieldProblem
 from jobs.telemetry import samples, series
-from jobs.telemetry.axes import Axis, Stretch
+from jobs.telemetry.axes import Axis, AxisRange
 from jobs.telemetry.downsampling import FEWEST_POINTS
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.telemetry.sampled_metrics import METRIC_NAMES
@@ -81,7 +81,7 @@ def get_metrics(
             names=name,
             ranks=rank,
             axis=axis,
-            stretch=Stretch(start, to),
+            x_range=AxisRange(start, to),
             max_points=max_points,
             bands=bands,
         )
@@ -111,13 +111,13 @@ def get_metrics_of_many(
         tag = tag_of(versions.of_metrics_of(session, job), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        found = series.metrics_of(
+        found = series.metrics_of_jobs(
             session,
             some_jobs(session, job),
             names=name,
             ranks=rank,
             axis=axis,
-            stretch=Stretch(start, to),
+            x_range=AxisRange(start, to),
             max_points=max_points,
         )
     jobs = [{"id": job_id, "series": of_job} for job_id, of_job in found.items()]
@@ -148,7 +148,7 @@ def get_utilization(
 
     On the axes of steps and epochs a sample lies where its rank was then; what came before the first step is left out.
     """
-    wanted: tuple[str, ...] = tuple(dict.fromkeys(metric)) or METRIC_NAMES
+    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or METRIC_NAMES
     with services.sessions() as session:
         tag = tag_of(versions.of_samples(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
@@ -156,9 +156,9 @@ def get_utilization(
         found = samples.utilization(
             session,
             get_job(session, job_id),
-            wanted=wanted,
+            metrics=metrics,
             axis=axis,
-            stretch=Stretch(start, to),
+            x_range=AxisRange(start, to),
             max_points=max_points,
             bands=bands,
         )
@@ -186,9 +186,9 @@ def get_logs(
         tag = tag_of(versions.of_logs(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        wanted = history.LogFilter(rank=rank, search=search, after=after, before=before)
+        line_filter = history.LogFilter(rank=rank, search=search, after=after, before=before)
         newest = tail is not None or before is not None
-        found = history.log_lines(session, job_id, wanted, limit=tail or limit, newest=newest)
+        found = history.log_lines(session, job_id, line_filter, limit=tail or limit, newest=newest)
     return answer_with(LogView.model_validate(found), tag)
 
 

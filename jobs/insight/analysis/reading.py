@@ -21,7 +21,7 @@ from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.telemetry.axes import valid_until
 from jobs.telemetry.ingest import ALL_RANKS
 
-_WINDOW = 1024  # steps that are looked at in one piece: as many as are packed together
+_WINDOW = 1024  # steps that are read together: as many as a full block has
 _MOST_RANK_STEPS = 100_000  # of an attempt
 _MOST_LONG_STEPS = 20
 _ENDED_WELL = frozenset({EndReason.COMPLETED, EndReason.EARLY_STOPPED})

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Sample
 from jobs.insight.analysis.evidence import Run, SlotSamples
-from jobs.insight.analysis.points import sent
+from jobs.insight.analysis.points import as_bytes
 from jobs.telemetry.blocks import EPOCH_OF_TIMES, floats, integers, seconds_since
 
 _NEWEST = timedelta(hours=24)
@@ -28,7 +28,7 @@ def samples_of(session: Session, job: Job, run: Run) -> list[SlotSamples]:
     query = (
         select(
             *key,
-            sent(Sample.at, "timestamptz_send", Sample.at).label("times"),
+            as_bytes(Sample.at, "timestamptz_send", Sample.at).label("times"),
             _numbers(Sample.gpu_percent).label("gpu"),
             _numbers(Sample.cpu_percent).label("cpu"),
             func.max(Sample.gpu_memory_bytes).label("gpu_memory"),
@@ -50,7 +50,7 @@ def samples_of(session: Session, job: Job, run: Run) -> list[SlotSamples]:
 
 
 def _numbers(column: Any) -> ColumnElement[bytes]:
-    return sent(func.coalesce(cast(column, Float(53)), literal("NaN").cast(Float(53))), "float8send", Sample.at)
+    return as_bytes(func.coalesce(cast(column, Float(53)), literal("NaN").cast(Float(53))), "float8send", Sample.at)
 
 
 def _slot(attempt: int, row: Row[Any]) -> SlotSamples | None:

@@ -1,4 +1,4 @@
-"""The analysis of real rows: packed and not, valid and void, of live jobs and of those that ended, stored and not."""
+"""The analysis of real rows: in blocks and not, valid and void, of live and of ended jobs, stored and not."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
