@@ -139,14 +139,14 @@ def _query(
         as_bytes(point.at, "timestamptz_send", point.step),
         as_bytes(point.value, "float8send", point.step), false(),
     ).group_by(point.name, point.rank)  # fmt: skip
-    wanted: list[list[ColumnElement[bool]]] = []
+    conditions: list[list[ColumnElement[bool]]] = []
     for table, begin, end in ((block, block.first_step, block.last_step), (point, point.step, point.step)):
-        only = [table.job_id == job_id, table.attempt == attempt, table.name.in_(names)]
-        only.append(table.rank >= 0 if rank is None else table.rank == rank)
-        only += [] if last is None else [begin <= last]
-        only += [] if first is None else [end >= first]
-        wanted.append(only)
-    both: Any = union_all(of_blocks.where(*wanted[0]), of_points.where(*wanted[1]))
+        condition = [table.job_id == job_id, table.attempt == attempt, table.name.in_(names)]
+        condition.append(table.rank >= 0 if rank is None else table.rank == rank)
+        condition += [] if last is None else [begin <= last]
+        condition += [] if first is None else [end >= first]
+        conditions.append(condition)
+    both: Any = union_all(of_blocks.where(*conditions[0]), of_points.where(*conditions[1]))
     return both.order_by("name", "rank", "is_block", "first_step")
 
 
