@@ -1,4 +1,4 @@
-"""Figures for Prometheus: the cluster as its rows are when asked (`api.metrics.totals`), and requests as they come."""
+"""Metrics for Prometheus: figures of the cluster, read at each scrape (`api.metrics.totals`), and of requests."""
 
 from collections.abc import Callable, Iterator
 
@@ -29,7 +29,7 @@ def request_durations(registry: CollectorRegistry) -> Histogram:
 
 
 class ClusterCollector(Collector):
-    """Reads the cluster's figures for each scrape. A database that is away is a figure, not an error."""
+    """Reads the cluster's figures for each scrape. If the database is away, a gauge says so."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
@@ -39,16 +39,16 @@ class ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the figures."""
         try:
-            found = self._read()
+            families = self._read()
         except SQLAlchemyError:
-            found = []
+            families = []
         up = GaugeMetricFamily("hora_database_up", "Whether the database answers")
-        up.add_metric([], 1 if found else 0)
+        up.add_metric([], 1 if families else 0)
         yield up
-        yield from found
+        yield from families
 
     def describe(self) -> list[Metric]:
-        """Name no figure ahead, so that registering asks no database."""
+        """Name no metric in advance, so that registering needs no database."""
         return []
 
     def _read(self) -> list[Metric]:
@@ -86,8 +86,8 @@ def _of_jobs_and_attempts(totals: Totals) -> Iterator[Metric]:
     yield ended
     yield GaugeMetricFamily("hora_attempts_live", "Attempts that have not ended", value=totals.live)
     yield CounterMetricFamily("hora_restarts", "Attempts after the first one of their job", value=totals.restarts)
-    asked = "Attempts that were asked to make room"
-    yield CounterMetricFamily("hora_preemptions", asked, value=totals.preemptions)
+    preempted = "Attempts that were asked to make room"
+    yield CounterMetricFamily("hora_preemptions", preempted, value=totals.preemptions)
     yield _histogram("hora_queue_wait_seconds", "From queued, or queued again, to placed", totals.waits)
     yield _histogram("hora_dispatch_latency_seconds", "From placed to claimed by a supervisor", totals.dispatches)
     yield _histogram("hora_launch_latency_seconds", "From claimed to the first rank's first line", totals.launches)

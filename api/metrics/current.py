@@ -1,7 +1,7 @@
-"""Figures of what goes on now, for Prometheus: live attempts, the GPUs they hold, and hosts.
+"""The current state for Prometheus: live attempts, the GPUs they hold, and hosts.
 
-Called by the api's collector at each scrape, so each is a walk along an index: what has ended costs nothing here. What
-is unknown, or was last heard of too long ago to be called the present, is None or left out.
+Called by the api at each scrape. So each query walks along an index, and ended jobs cost nothing. Figures that are
+unknown or too old are None or left out.
 """
 
 import math
@@ -17,7 +17,7 @@ from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.telemetry.sampled_metrics import HOST_METRICS
 
-_PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, tells nothing of now
+_PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, is not current
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class LeasedGpu:
     host: str
     slot: int
     job_id: str
-    memory_bytes: int | None  # that it has
+    memory_bytes: int | None  # in all
     reading: Mapping[str, Any]  # a `worker.host.gpus.GpuReading`, a few seconds old
 
 
 @dataclass(frozen=True)
 class HostFigures:
-    """A host, and its newest sample where that is of now."""
+    """A host, and its newest sample if that is current."""
 
     name: str
     is_alive: bool
@@ -56,7 +56,7 @@ class HostFigures:
 
 
 def running_jobs(session: Session) -> list[RunningJob]:
-    """Every job with a live attempt, by id."""
+    """Every job with a live attempt, sorted by id."""
     columns = (Job.id, Job.project, Attempt.gpus, Job.progress)
     shares = (_newest("epoch_s"), _newest("data_wait_s"), _newest("allreduce_s"))
     live = select(*columns, *shares).join(Job, Job.id == Attempt.job_id).where(Attempt.ended_at.is_(None))
@@ -67,7 +67,7 @@ def running_jobs(session: Session) -> list[RunningJob]:
 
 
 def _newest(name: str) -> ScalarSelect[float]:
-    """The newest value over all ranks that the live attempt itself wrote: what those before it wrote may be void."""
+    """The newest value over all ranks that the live attempt wrote. Values of earlier attempts may be void."""
     point = MetricPoint
     own = (point.job_id == Attempt.job_id, point.name == name, point.rank == ALL_RANKS, point.attempt == Attempt.number)
     return select(point.value).where(*own).order_by(point.step.desc()).limit(1).scalar_subquery()
@@ -78,7 +78,7 @@ def _share(part_s: float | None, whole_s: float | None) -> float | None:
 
 
 def leased_gpus(session: Session, *, host_timeout_s: float) -> list[LeasedGpu]:
-    """The GPUs that live attempts hold, by host and slot."""
+    """The GPUs that live attempts hold, sorted by host and slot."""
     rows = session.execute(
         select(Slot.host, Slot.index, Attempt.job_id, Slot.memory_bytes, Slot.reading)
         .join(Attempt, Attempt.id == Slot.attempt_id)
@@ -91,7 +91,7 @@ def leased_gpus(session: Session, *, host_timeout_s: float) -> list[LeasedGpu]:
 
 
 def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
-    """Every host that is known, by name."""
+    """Every registered host, sorted by name."""
     age_s = func.extract("epoch", func.now() - Host.heartbeat_at)
     newest = (
         select(*(getattr(HostSample, name) for name in HOST_METRICS))
@@ -106,10 +106,10 @@ def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
         .outerjoin(newest, true())
         .order_by(Host.name)
     )
-    found = []
+    figures = []
     for name, age, drained, memory_bytes, *sample in rows:
         alive = float(age) <= host_timeout_s
-        figures: Sequence[float | None] = sample if alive else [None] * len(HOST_METRICS)
-        by_column = dict(zip(HOST_METRICS, figures, strict=True))
-        found.append(HostFigures(name, alive, drained, max(0.0, float(age)), memory_bytes, by_column))
-    return found
+        values: Sequence[float | None] = sample if alive else [None] * len(HOST_METRICS)
+        by_column = dict(zip(HOST_METRICS, values, strict=True))
+        figures.append(HostFigures(name, alive, drained, max(0.0, float(age)), memory_bytes, by_column))
+    return figures

@@ -1,10 +1,10 @@
-"""What goes on now, as Prometheus has it: running jobs, their GPUs, hosts, projects, webhooks. For `GET /metrics`.
+"""Gauges of the current state for `GET /metrics`: running jobs, their GPUs, hosts, projects, webhooks.
 
-`/metrics` needs no token, so labels are ids and the names of hosts and projects: no job's name, no person, no path. It
-is `job_id` because Prometheus gives every series a `job` of its own.
+`/metrics` needs no token. So labels are ids and the names of hosts and projects: no names of jobs or people, no paths.
+The label is `job_id` because Prometheus sets a `job` of its own.
 
-All are gauges, which are the same text in both of Prometheus's forms. They are written here and not by
-prometheus_client, which takes five times as long for a thousand hosts, because it looks at each label of each sample.
+Gauges have the same text in both of Prometheus's formats. They are written here, not by prometheus_client: that takes
+five times as long for a thousand hosts, because it checks each label of each sample.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -110,14 +110,14 @@ _OF_WEBHOOKS = _Gauge("hora_webhook_deliveries", "Messages of webhooks by state"
 
 
 class LiveGauges:
-    """Reads and writes them for each scrape."""
+    """Writes the gauges for each scrape."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
         self._host_timeout_s = settings.host_timeout_s
 
     def text(self) -> str:
-        """The gauges in lines; none while the database is away."""
+        """The gauges as text; empty while the database is away."""
         try:
             with self._sessions() as session:
                 return "".join(self._lines(session))
@@ -128,14 +128,14 @@ class LiveGauges:
         jobs = current.running_jobs(session)
         gpus = current.leased_gpus(session, host_timeout_s=self._host_timeout_s)
         hosts = current.hosts(session, host_timeout_s=self._host_timeout_s)
-        known: list[ProjectState] = projects.states(session)
+        project_states: list[ProjectState] = projects.states(session)
         deliveries: Counts = outbox.counts(session)
         yield from _lines(_OF_JOBS, (_labels(job_id=job.job_id, project=job.project) for job in jobs), jobs)
         yield from _lines(
             _OF_GPUS, (_labels(host=gpu.host, slot=str(gpu.slot), job_id=gpu.job_id) for gpu in gpus), gpus
         )
         yield from _lines(_OF_HOSTS, (_labels(host=host.name) for host in hosts), hosts)
-        yield from _lines(_OF_PROJECTS, (_labels(project=project.name) for project in known), known)
+        yield from _lines(_OF_PROJECTS, (_labels(project=project.name) for project in project_states), project_states)
         states = (_labels(state="pending"), _labels(state="failed"))
         yield from _lines([_OF_WEBHOOKS], states, (deliveries.pending, deliveries.failed))
 
@@ -149,7 +149,7 @@ def _escaped(value: str) -> str:
 
 
 def _lines(gauges: Iterable[_Gauge], labels: Iterable[str], rows: Sequence[_Row]) -> Iterator[str]:
-    """The samples of each gauge, below what it is; what is not known of a row has none."""
+    """The samples of each gauge below its description. A row whose value is unknown has none."""
     labelled = list(zip(labels, rows, strict=True))
     for name, documentation, value_of in gauges:
         yield f"# HELP {name} {documentation}\n# TYPE {name} gauge\n"

@@ -1,7 +1,7 @@
-"""Figures over all jobs, attempts, slots and hosts, for Prometheus. Called by the api's collector at each scrape.
+"""Figures over all jobs, attempts, slots and hosts for Prometheus. Called by the api's collector at each scrape.
 
-All of them come from rows, so they are right whichever process answers and however often it was restarted. What has
-ended changes no more: `Tally` adds it up once, and reads only what is live or ended lately.
+All of them come from rows, so they are right whichever process answers and however often it restarts. Ended jobs do not
+change: `Tally` adds them up once, and then reads only live and recently ended ones.
 """
 
 import threading
@@ -33,8 +33,8 @@ from jobs.model.states import EndReason, SlotState, Status
 WAIT_EDGES_S = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 LATENCY_EDGES_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
-# A transaction writes the time at which it began as an attempt's end, and commits later: until then nobody sees it. So
-# an end is taken for settled only when it is older than any transaction gets.
+# A transaction writes its own begin as an attempt's end, and commits later: until then nobody sees the end. So an end
+# is settled only when it is older than any transaction gets.
 _SETTLED_AFTER = timedelta(minutes=10)
 _SETTLED_EVERY = timedelta(minutes=1)
 OUT_OF_SERVICE = "out_of_service"  # a slot that would be free, were its host not lost or drained
@@ -49,12 +49,12 @@ class Durations:
     sum_s: float = 0.0
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """As Prometheus has them: how many were at most each edge, the last of which is infinite."""
-        so_far, found = 0, []
+        """In the form of Prometheus: how many were at most each edge, the last of which is infinite."""
+        so_far, buckets = 0, []
         for index, edge in enumerate([*map(str, map(float, self.edges_s)), "+Inf"]):
             so_far += self.counts[index]
-            found.append((edge, float(so_far)))
-        return found
+            buckets.append((edge, float(so_far)))
+        return buckets
 
     def add(self, index: int | None, count: int, sum_s: float | None) -> None:
         """Count so many durations that belong to one edge. None: there are none yet."""
@@ -77,7 +77,7 @@ class Totals:
     launches: Durations = field(default_factory=lambda: Durations(LATENCY_EDGES_S))  # claimed to the first rank
 
     def copy(self) -> "Totals":
-        """The same, to be added to."""
+        """A copy, to add to."""
         timed = {
             name: Durations(one.edges_s, Counter(one.counts), one.sum_s)
             for name, one in (("waits", self.waits), ("dispatches", self.dispatches), ("launches", self.launches))
@@ -86,7 +86,7 @@ class Totals:
 
 
 class Tally:
-    """Adds up what happened so far. May be asked by several threads."""
+    """Adds up the totals. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._settled = Totals()
@@ -94,7 +94,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def totals(self, session: Session) -> Totals:
-        """As the rows are now."""
+        """The totals of the rows as they are now."""
         with self._lock:
             until: datetime = session.execute(select(func.now())).scalar_one() - _SETTLED_AFTER
             if until - self._until >= _SETTLED_EVERY:
@@ -106,9 +106,9 @@ class Tally:
         return totals
 
 
-def _add(session: Session, totals: Totals, which: Any) -> None:
-    """Add the jobs and attempts whose end is one of `which`."""
-    counted = select(Job.status, func.count()).where(which(Job.ended_at)).group_by(Job.status)
+def _add(session: Session, totals: Totals, is_counted: Any) -> None:
+    """Add the jobs and attempts whose end fulfils `is_counted`."""
+    counted = select(Job.status, func.count()).where(is_counted(Job.ended_at)).group_by(Job.status)
     for status, count in session.execute(counted):
         totals.jobs[status] += count
     spans = (
@@ -116,13 +116,13 @@ def _add(session: Session, totals: Totals, which: Any) -> None:
         (totals.dispatches, _seconds(Attempt.created_at, Attempt.claimed_at)),
         (totals.launches, _seconds(Attempt.claimed_at, Attempt.started_at)),
     )
-    columns = [_edge(taken, one.edges_s).label(f"edge_{i}") for i, (one, taken) in enumerate(spans)]
+    columns = [_edge(taken, durations.edges_s).label(f"edge_{i}") for i, (durations, taken) in enumerate(spans)]
     sums = [func.sum(taken) for _, taken in spans]
     restarts = func.count().filter(Attempt.number > 1)
     preemptions = func.count().filter(Attempt.preempt_requested_at.is_not(None))
     rows = session.execute(
         select(Attempt.end_reason, func.count(), restarts, preemptions, *sums, *columns)
-        .where(which(Attempt.ended_at))
+        .where(is_counted(Attempt.ended_at))
         .group_by(Attempt.end_reason, *(column.name for column in columns))
     )
     for reason, count, restarted, preempted, *figures in rows:
@@ -132,20 +132,20 @@ def _add(session: Session, totals: Totals, which: Any) -> None:
             totals.ended[reason] += count
         totals.restarts += restarted
         totals.preemptions += preempted
-        for (one, _), sum_s, index in zip(spans, figures[:3], figures[3:], strict=True):
-            one.add(index, count, sum_s)
+        for (durations, _), sum_s, index in zip(spans, figures[:3], figures[3:], strict=True):
+            durations.add(index, count, sum_s)
 
 
 def _seconds(start: SQLColumnExpression[Any], end: SQLColumnExpression[Any]) -> ColumnElement[float]:
-    """From one time to the other; null where either is missing, and 0 where two hosts' clocks have them in reverse."""
+    """From one time to the other: null if either is missing, 0 if the clocks of two hosts reverse them."""
     taken = cast(func.extract("epoch", end - start), Float(53))
     return case((taken < 0, 0.0), else_=taken)
 
 
 def _edge(seconds: ColumnElement[float], edges_s: Sequence[float]) -> ColumnElement[int]:
-    """The index of the first edge that is not below `seconds`; of none, how many edges there are.
+    """The index of the first edge that is not below `seconds`; the number of edges if there is none.
 
-    `width_bucket` gives an edge's own value to the bucket above it, so it is asked about the negative ones.
+    `width_bucket` puts an edge's own value into the bucket above it, so it gets negated values.
     """
     negative = literal([-float(edge) for edge in reversed(edges_s)], ARRAY(Float(53)))
     return len(edges_s) - func.width_bucket(-seconds, negative, type_=Integer)
@@ -153,7 +153,7 @@ def _edge(seconds: ColumnElement[float], edges_s: Sequence[float]) -> ColumnElem
 
 @dataclass(frozen=True)
 class Queue:
-    """Queued jobs: those that could be placed, those that a person let wait, those in a pause after a failure."""
+    """Queued jobs: those that could be placed, paused ones, and those that wait after a failure."""
 
     waiting: int
     paused: int
@@ -162,7 +162,7 @@ class Queue:
 
 
 def queue(session: Session) -> Queue:
-    """The queue as it is."""
+    """The figures of the queue."""
     paused = Job.paused_at.is_not(None)
     backing_off = and_(~paused, func.coalesce(Job.not_before > func.now(), False))
     waiting = and_(~paused, ~backing_off)
@@ -173,7 +173,7 @@ def queue(session: Session) -> Queue:
 
 
 def slots(session: Session, *, host_timeout_s: float) -> Mapping[tuple[str, str], int]:
-    """How many slots of each kind are in each state; of a kind that there is, every state."""
+    """How many slots of each kind are in each state, with every state of every kind that exists."""
     state = case(
         (Slot.quarantined_at.is_not(None), SlotState.QUARANTINED.value),
         (Slot.attempt_id.is_not(None), SlotState.LEASED.value),
@@ -185,8 +185,8 @@ def slots(session: Session, *, host_timeout_s: float) -> Mapping[tuple[str, str]
         select(Slot.kind, state, func.count()).join(Host, Host.name == Slot.host).group_by(Slot.kind, state.name)
     ).all()
     states = [*(each.value for each in SlotState), OUT_OF_SERVICE]
-    found = {(kind, each): 0 for kind in sorted({row[0] for row in rows}) for each in states}
-    return found | {(kind, each): count for kind, each, count in rows}
+    counts = {(kind, each): 0 for kind in sorted({row[0] for row in rows}) for each in states}
+    return counts | {(kind, each): count for kind, each, count in rows}
 
 
 def hosts(session: Session, *, host_timeout_s: float) -> Mapping[str, int]:
