@@ -37,14 +37,14 @@ def batch_and_rate(e: Evidence) -> Proposal | None:
 def _smaller_batch(e: Evidence) -> Proposal | None:
     if e.end_reason is not EndReason.OUT_OF_MEMORY:
         return None
-    own = e.plan.per_gpu_batch
-    fitting = [batch for batch in e.throughput.batches(e.plan.gpus) if batch < own]
-    per_gpu = max(fitting, default=own // 2)
+    own_batch = e.plan.per_gpu_batch
+    fitting = [batch for batch in e.throughput.batches(e.plan.gpus) if batch < own_batch]
+    per_gpu = max(fitting, default=own_batch // 2)
     if per_gpu < 1:
         return None
     batch_size = per_gpu * (e.spec.gpus if e.spec.batch_per == "global" else 1)
-    figures = {"per_gpu_batch": own, "largest_that_fitted": max(fitting, default=None)}
-    why = f"It ran out of memory with {own} samples per GPU" + (f"; {per_gpu} fitted before." if fitting else ".")
+    figures = {"per_gpu_batch": own_batch, "largest_that_fitted": max(fitting, default=None)}
+    why = f"It ran out of memory with {own_batch} samples per GPU" + (f"; {per_gpu} fitted before." if fitting else ".")
     change = smaller_batch(e.spec, batch_size)
     what = f"Use a batch of {per_gpu} per GPU, with a rate lowered to match."
     return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gain("It is more likely to fit into memory."))
@@ -54,16 +54,16 @@ def _lower_rate(e: Evidence) -> Proposal | None:
     # The trainer's own words: `trainer.exits.Diverged`.
     if e.error is None or "the loss is" not in e.error or "learning rate" not in e.error:
         return None
-    own = e.plan.learning_rate
+    own_rate = e.plan.learning_rate
     lower = [
         job.plan.learning_rate
         for job in e.alike
-        if job.spec.optimizer == e.spec.optimizer and job.plan.learning_rate < own and job.spec.probe is None
+        if job.spec.optimizer == e.spec.optimizer and job.plan.learning_rate < own_rate and job.spec.probe is None
     ]
-    rate = max(lower, default=own / _RATE_STEP)
+    rate = max(lower, default=own_rate / _RATE_STEP)
     change = lower_rate(e.spec, rate / e.plan.lr_factor)
-    figures = {"learning_rate": own, "largest_that_trained": max(lower, default=None)}
-    why = f"The loss was no longer a number with a rate of {own:g}" + (
+    figures = {"learning_rate": own_rate, "largest_that_trained": max(lower, default=None)}
+    why = f"The loss was no longer a number with a rate of {own_rate:g}" + (
         f"; a job with the same work trained with {rate:g}." if lower else "."
     )
     warmup = " with a warm-up" if "warmup_epochs" in change else ""
@@ -108,7 +108,7 @@ def _possible_factors(e: Evidence) -> list[int]:
 
 def _measured_batch(e: Evidence) -> Proposal | None:
     """Propose the smallest batch close to the best throughput of jobs and probes on as many GPUs."""
-    own = e.plan.per_gpu_batch
+    own_batch = e.plan.per_gpu_batch
     speeds = {factor: pair for factor in _possible_factors(e) if (pair := _speeds(e, factor)) is not None}
     ratios = {factor: larger / own_speed for factor, (own_speed, larger) in speeds.items()}
     best = max(ratios.values(), default=1.0)
@@ -117,16 +117,16 @@ def _measured_batch(e: Evidence) -> Proposal | None:
         return None
     ratio, (own_speed, larger_speed) = ratios[factor], speeds[factor]
     figures = {
-        "per_gpu_batch": own,
+        "per_gpu_batch": own_batch,
         "samples_per_s": round(own_speed, 1),
-        "larger_batch": own * factor,
+        "larger_batch": own_batch * factor,
         "larger_samples_per_s": round(larger_speed, 1),
     }
     why = (
-        f"With {own} samples per GPU the throughput was {own_speed:.0f} samples/s, with {own * factor} it was "
-        f"{larger_speed:.0f}, for the same work on as many GPUs."
+        f"With {own_batch} samples per GPU the throughput was {own_speed:.0f} samples/s, with {own_batch * factor} it "
+        f"was {larger_speed:.0f}, for the same work on as many GPUs."
     )
-    accuracy = _accuracy_change(e, own * factor)
+    accuracy = _accuracy_change(e, own_batch * factor)
     gained = gain(less_time(1 / ratio, " for the same number of epochs"), time=1 / ratio, accuracy=accuracy)
     return _larger(e, factor, why, figures, gained)
 
@@ -204,16 +204,16 @@ def _larger(e: Evidence, factor: int, why: str, figures: dict[str, Any], gained:
 def _a_probe(e: Evidence) -> Proposal | None:
     """Propose a probe if slots have capacity left and no larger batch was measured."""
     finding = e.finding(FindingKind.UNDERUSED)
-    own = e.plan.per_gpu_batch
-    measured = [batch for batch in e.throughput.batches(e.plan.gpus) if batch > own]
+    own_batch = e.plan.per_gpu_batch
+    measured = [batch for batch in e.throughput.batches(e.plan.gpus) if batch > own_batch]
     if finding is None or e.shares is None or measured or not _possible_factors(e):
         return None
-    if own * FACTORS[0] > ProbeSpec().largest or not is_possible(e.spec, {"probe": {}}, e.site, e.sizes):
+    if own_batch * FACTORS[0] > ProbeSpec().largest or not is_possible(e.spec, {"probe": {}}, e.site, e.sizes):
         return None
     return Proposal(
         Rule.BATCH_AND_RATE,
         "Run a batch probe: it finds the batch at which throughput stops growing.",
-        f"{finding.text.rstrip('.')}. No job with the same work has measured a batch above {own} per GPU.",
+        f"{finding.text.rstrip('.')}. No job with the same work has measured a batch above {own_batch} per GPU.",
         dict(finding.evidence),
         {"probe": {}},
         gain("The probe proposes a batch and a rate, and says what they bring."),

@@ -56,7 +56,7 @@ def _description_of(base: Base) -> str:
     return f"Job {base.id} trained the same network on {base.train_samples} samples of {base.source}{accuracy}."
 
 
-def _gain_of_base(e: Evidence, own: Summary) -> Any:
+def _gain_of_base(e: Evidence, own_summary: Summary) -> Any:
     """The gain of past jobs that started from weights, with the same work on as many samples and GPUs."""
     pretrained = [
         job.summary
@@ -68,10 +68,10 @@ def _gain_of_base(e: Evidence, own: Summary) -> Any:
         and job.summary is not None
         and job.summary.val_accuracy is not None
     ]
-    if not pretrained or own.val_accuracy is None:
+    if not pretrained or own_summary.val_accuracy is None:
         return gain("No past job measured this on this data.")
-    accuracy = fmean(one.val_accuracy or 0.0 for one in pretrained) - own.val_accuracy
-    factor = fmean(one.wall_s for one in pretrained) / own.wall_s if own.wall_s else None
+    accuracy = fmean(one.val_accuracy or 0.0 for one in pretrained) - own_summary.val_accuracy
+    factor = fmean(one.wall_s for one in pretrained) / own_summary.wall_s if own_summary.wall_s else None
     text = f"{len(pretrained)} past job{'' if len(pretrained) == 1 else 's'} on as many samples started from weights."
     return gain(text, time=factor, accuracy=accuracy)
 

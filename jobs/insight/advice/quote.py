@@ -169,14 +169,14 @@ def scaling(spec: Spec, throughput: Throughput) -> dict[str, float | None]:
     Compared with the same spec on fewer GPUs: with `batch_per: gpu` each GPU has the same batch there (weak scaling),
     with `batch_per: global` the global batch is the same (strong scaling).
     """
-    here = _at(spec, spec.gpus, throughput)
-    one = _at(spec, 1, throughput)
-    half = _at(spec, spec.gpus // 2, throughput) if spec.gpus % 2 == 0 else None
-    speedup = None if here is None or one is None else here.mean / one.mean
+    reading = _at(spec, spec.gpus, throughput)
+    on_one_gpu = _at(spec, 1, throughput)
+    on_half = _at(spec, spec.gpus // 2, throughput) if spec.gpus % 2 == 0 else None
+    speedup = None if reading is None or on_one_gpu is None else reading.mean / on_one_gpu.mean
     return {
         "speedup": speedup,
         "efficiency": None if speedup is None else speedup / spec.gpus,
-        "doubling_gain": None if here is None or half is None else here.mean / half.mean,
+        "doubling_gain": None if reading is None or on_half is None else reading.mean / on_half.mean,
     }
 
 

@@ -14,17 +14,19 @@ _BUSY_RATIO, _BUSY_PERCENT = 1.3, 20.0
 
 def imbalances(samples: Sequence[SlotSamples], compute: RankCompute | None, *, on_gpu: bool) -> list[Imbalance]:
     """Imbalances of memory, load and computing. `samples` cover the training; those of the newest attempt count."""
-    newest = max((one.attempt for one in samples), default=0)
-    slots = [one for one in samples if one.attempt == newest and len(one.busy)]
+    newest = max((slot.attempt for slot in samples), default=0)
+    slots = [slot for slot in samples if slot.attempt == newest and len(slot.busy)]
     differences = [
-        _memory("gpu_memory_bytes", "GPU memory", slots, lambda one: one.gpu_memory_bytes),
-        _memory("memory_bytes", "memory", slots, lambda one: one.memory_bytes),
+        _memory("gpu_memory_bytes", "GPU memory", slots, lambda slot: slot.gpu_memory_bytes),
+        _memory("memory_bytes", "memory", slots, lambda slot: slot.memory_bytes),
     ]
     if on_gpu:  # there a rank's own time of a step holds little of what its GPU does
-        differences.append(_load({one.rank: float(one.busy.mean()) for one in slots if one.metric == "gpu_percent"}))
+        differences.append(
+            _load({slot.rank: float(slot.busy.mean()) for slot in slots if slot.metric == "gpu_percent"})
+        )
     elif compute is not None:
         differences.append(_computing(compute))
-    return [one for one in differences if one is not None]
+    return [imbalance for imbalance in differences if imbalance is not None]
 
 
 def _memory(

@@ -22,14 +22,16 @@ def learning_of(
 ) -> Learning | None:
     """How validation went; None before the first one. The epochs are in sequence."""
     monitor, _ = monitored(spec)
-    values = [(one.epoch, one.values[monitor]) for one in epochs if monitor in one.values]
+    values = [(figures.epoch, figures.values[monitor]) for figures in epochs if monitor in figures.values]
     if not values:
         return None
     best_epoch = best_epoch_of(epochs, spec)
     if summary is not None and summary["best_epoch"] in dict(values):
         best_epoch = summary["best_epoch"]  # it knows of epochs whose points are missing
     losses = [
-        (one.values["loss"], one.values["val_loss"]) for one in epochs if {"loss", "val_loss"} <= one.values.keys()
+        (figures.values["loss"], figures.values["val_loss"])
+        for figures in epochs
+        if {"loss", "val_loss"} <= figures.values.keys()
     ]
     last = epochs[-1]
     return Learning(
@@ -54,13 +56,13 @@ def best_epoch_of(epochs: Sequence[EpochFigures], spec: Mapping[str, Any]) -> in
     """The best epoch so far, by the rule of `trainer.callbacks.EarlyStopping`; 0 if no epoch has the metric."""
     monitor, min_delta = monitored(spec)
     best, best_epoch = math.nan, 0
-    for one in epochs:
-        value = one.values.get(monitor, math.nan)
+    for figures in epochs:
+        value = figures.values.get(monitor, math.nan)
         if math.isnan(value):
             continue
         gain = best - value if _is_better_lower(monitor) else value - best
         if math.isnan(best) or gain > min_delta:
-            best, best_epoch = value, one.epoch
+            best, best_epoch = value, figures.epoch
     return best_epoch
 
 

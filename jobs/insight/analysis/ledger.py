@@ -113,17 +113,17 @@ def _walk_training(run: Run, walk: _Walk, steps: Split, best_epoch: int | None) 
 def _pieces(run: Run, steps: Split, best_epoch: int | None) -> Iterable[_Piece]:
     """Steps, validations and checkpoints of an attempt. They may overlap: the walk books each second once."""
     training = {_I.DATA_WAIT: steps.data_wait, _I.COMMUNICATION: steps.communication, _I.USEFUL: steps.compute}
-    for one in run.epochs:
-        is_after = best_epoch is not None and one.epoch > best_epoch
-        valid_share = _valid_share(run, one)
+    for epoch in run.epochs:
+        is_after = best_epoch is not None and epoch.epoch > best_epoch
+        valid_share = _valid_share(run, epoch)
         own: Shares = {_I.AFTER_BEST: 1.0} if is_after else training
-        border = one.began_at + valid_share * (one.ended_at - one.began_at)
-        yield _Piece(one.began_at, border, own)
-        yield _Piece(border, one.ended_at, {_I.LOST: 1.0})
-        validated_at = run.validated_at.get(one.epoch)
+        border = epoch.began_at + valid_share * (epoch.ended_at - epoch.began_at)
+        yield _Piece(epoch.began_at, border, own)
+        yield _Piece(border, epoch.ended_at, {_I.LOST: 1.0})
+        validated_at = run.validated_at.get(epoch.epoch)
         if validated_at is not None:
             item = _I.LOST if valid_share < 1 else _I.AFTER_BEST if is_after else _I.USEFUL
-            yield _Piece(one.ended_at, validated_at, {item: 1.0})
+            yield _Piece(epoch.ended_at, validated_at, {item: 1.0})
     for began_at, ended_at in run.saves:
         yield _Piece(began_at, ended_at, {_item_of_save(run, began_at, best_epoch): 1.0})
 

@@ -83,7 +83,7 @@ def course_of(step_times: Iterable[Part], *, long_s: float) -> tuple[list[EpochS
         ]
         starts = [0, *(np.flatnonzero(np.diff(part.epochs)) + 1).tolist()]
         for start, end in zip(starts, [*starts[1:], len(part.steps)], strict=True):
-            one = EpochSteps(
+            epoch = EpochSteps(
                 epoch=int(part.epochs[start]),
                 first=int(part.steps[start]),
                 last=int(part.steps[end - 1]),
@@ -91,9 +91,9 @@ def course_of(step_times: Iterable[Part], *, long_s: float) -> tuple[list[EpochS
                 first_ended_at=float(part.at[start]),
                 ended_at=float(part.at[end - 1]),
             )
-            if epochs and epochs[-1].epoch == one.epoch:
-                one = replace(epochs.pop(), last=one.last, ended_at=one.ended_at)
-            epochs.append(one)
+            if epochs and epochs[-1].epoch == epoch.epoch:
+                epoch = replace(epochs.pop(), last=epoch.last, ended_at=epoch.ended_at)
+            epochs.append(epoch)
     return epochs, long
 
 

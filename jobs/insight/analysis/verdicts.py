@@ -202,29 +202,29 @@ def _spiky(facts: Facts) -> Iterator[_Weighed]:
 
 
 def _throttled(facts: Facts) -> Iterator[_Weighed]:
-    for one in facts.samples:
-        if len(one.busy) < LEAST_SAMPLES:
+    for slot in facts.samples:
+        if len(slot.busy) < LEAST_SAMPLES:
             continue
-        reasons = {reason: count / len(one.busy) for reason, count in one.throttle.items() if _costs(one, reason)}
+        reasons = {reason: count / len(slot.busy) for reason, count in slot.throttle.items() if _costs(slot, reason)}
         share = max(reasons.values(), default=0.0)
         if share >= THROTTLED_SHARE:
-            names = ", ".join(reason for reason, own in reasons.items() if own >= THROTTLED_SHARE)
-            clock = "" if one.throttled_clock_mhz is None else f", to {one.throttled_clock_mhz:.0f} MHz"
+            names = ", ".join(reason for reason, reason_share in reasons.items() if reason_share >= THROTTLED_SHARE)
+            clock = "" if slot.throttled_clock_mhz is None else f", to {slot.throttled_clock_mhz:.0f} MHz"
             yield _Weighed(share, Finding(
                 kind=FindingKind.THROTTLED,
-                text=f"The GPU of rank {one.rank} on {one.host} slowed down{clock} for {100 * share:.0f} % of the"
+                text=f"The GPU of rank {slot.rank} on {slot.host} slowed down{clock} for {100 * share:.0f} % of the"
                      f" time ({names}).",
-                evidence={"share": _rounded(share), "reasons": names, "rank": one.rank, "host": one.host,
-                          "clock_mhz": one.throttled_clock_mhz, "greatest_clock_mhz": one.greatest_clock_mhz},
+                evidence={"share": _rounded(share), "reasons": names, "rank": slot.rank, "host": slot.host,
+                          "clock_mhz": slot.throttled_clock_mhz, "greatest_clock_mhz": slot.greatest_clock_mhz},
             ))  # fmt: skip
             return
 
 
-def _costs(one: SlotSamples, reason: str) -> bool:
+def _costs(slot: SlotSamples, reason: str) -> bool:
     """Whether a slow-down costs speed: GPUs at their power limit always report it, and most lose nothing by it."""
-    if reason != "power" or one.throttled_clock_mhz is None or not one.greatest_clock_mhz:
+    if reason != "power" or slot.throttled_clock_mhz is None or not slot.greatest_clock_mhz:
         return reason != "power"
-    return one.throttled_clock_mhz < CLOCK_SHARE * one.greatest_clock_mhz
+    return slot.throttled_clock_mhz < CLOCK_SHARE * slot.greatest_clock_mhz
 
 
 def _set_up(facts: Facts) -> Iterator[_Weighed]:

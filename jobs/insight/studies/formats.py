@@ -60,17 +60,17 @@ def _table(report: StudyReport) -> str:
         "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU-hours to target",
         "gpu_hours": "GPU-hours",
     }  # fmt: skip
-    shown = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
+    figure_names = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
     fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
     scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
     hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
-    rows = [[*(_markdown(field) for field in fields), *hosts, "runs", *scaled, *(names[name] for name in shown)]]
+    rows = [[*(_markdown(field) for field in fields), *hosts, "runs", *scaled, *(names[name] for name in figure_names)]]
     rows.append(["---"] * len(rows[0]))
     for cell in report.cells:
         values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
         spread = [str(cell.hosts) if cell.hosts is not None else ""] if hosts else []
         ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
-        figures = [_interval(name, getattr(cell, name)) for name in shown]
+        figures = [_interval(name, getattr(cell, name)) for name in figure_names]
         rows.append([*values, *spread, _runs(cell), *ratios, *figures])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

@@ -1,8 +1,8 @@
 """The outbox of webhooks: hands out deliveries to be sent, and stores the results.
 
 Called by `worker.outward.notifier`. `jobs.lifecycle.deliveries` writes a delivery together with the end that it
-reports. Every function works in the caller's transaction. Delivery is at least once: if a process dies between `claim` and
-`settle`, another one sends the message again.
+reports. Every function works in the caller's transaction. Delivery is at least once: if a process dies between `claim`
+and `settle`, another one sends the message again.
 """
 
 from collections.abc import Collection
