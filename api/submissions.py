@@ -27,7 +27,7 @@ from jobs.data.resolving import Registry
 from jobs.db.tables import Job
 from jobs.insight.advice.quote import preview
 from jobs.insight.studies import store
-from jobs.insight.studies.grid import Cell, Mistakes, cells_of
+from jobs.insight.studies.grid import Cell, CellProblems, cells_of
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
 from jobs.model.plan import Plan
 from jobs.model.scopes import Scope
@@ -115,13 +115,13 @@ def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> 
 def _check_cells(study: StudySpec, cells: list[Cell], services: Services) -> list[CheckedSpec]:
     """Check the spec of every cell. Raises `InvalidSpec` with the problems of all cells."""
     site, registry = services.site, Registry(services.sessions)
-    checked, mistakes = [], Mistakes(study)
+    checked, cell_problems = [], CellProblems(study)
     for cell in cells:
         try:
             checked.append(check_spec(cell.spec, site, registry))
         except InvalidSpec as error:
-            mistakes.add(cell.positions, error.problems)
-    if problems := mistakes.problems():
+            cell_problems.add(cell.positions, error.problems)
+    if problems := cell_problems.problems():
         raise InvalidSpec(problems)
     return checked
 
@@ -130,13 +130,13 @@ def _admit_study(
     session: Session, study: StudySpec, cells: list[Cell], checked: list[CheckedSpec], applicant: Applicant
 ) -> list[tuple[Cell, Plan]]:
     """The cells with their specs as they are stored, and their plans. Raises `InvalidSpec`, and what `admit` raises."""
-    checks, mistakes = StateChecks(session, applicant), Mistakes(study)
+    checks, cell_problems = StateChecks(session, applicant), CellProblems(study)
     planned = []
     for cell, spec in zip(cells, checked, strict=True):
-        mistakes.add(cell.positions, checks.problems_of(spec))
+        cell_problems.add(cell.positions, checks.problems_of(spec))
         if spec.plan is not None:
             planned.append((replace(cell, spec=spec.spec), spec.plan))
-    if problems := mistakes.problems():
+    if problems := cell_problems.problems():
         raise InvalidSpec(problems)
     admit(session, cells[0].spec.project, applicant, jobs=len(cells) * study.repeats)
     return planned

@@ -1,7 +1,7 @@
-"""What a sample a second costs: the real sampler, 8 GPUs of the NVML stub and 8 leased slots, a real PostgreSQL.
+"""Measures the cost of a sample a second: the real sampler, 8 GPUs of the NVML stub, 8 leased slots, a real PostgreSQL.
 
-The sampler runs in a process of its own (`python -m bench.sampler`), so its processor time is all that is counted; that
-of the database is printed beside it. Each rank is a process that appends a step to its records ten times a second.
+The sampler runs in a process of its own (`python -m bench.sampler`), so only its processor time is counted. That of the
+database is printed beside it. Each rank is a process that appends a step to its records ten times a second.
 """
 
 import os
@@ -41,7 +41,7 @@ GPUS, SAMPLES = 8, 60
 TARGET_PERCENT = 0.5  # of a core
 _HOST = "bench"
 _STUB = Path(__file__).parents[1] / "tests/integration/worker/nvml_stub.c"
-_WARM_UP = 5  # samples: statements are prepared, processes found
+_WARM_UP = 5  # samples, while statements are prepared and processes found
 _RANK = """
 import sys, time
 with open(sys.argv[1], "a") as file:
@@ -111,7 +111,7 @@ def _ranks(runs_dir: Path, lease: Lease) -> Iterator[None]:
 
 
 def _measured(stack: Stack, folder: Path, sessions: Sessions) -> tuple[float, float]:
-    """Percent of a core of the sampler and of the database. Raises RuntimeError where samples are missing."""
+    """Percent of a core that the sampler and the database use. Raises RuntimeError if samples are missing."""
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, _STUB], check=True)
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": "w" * GPUS}
@@ -132,7 +132,7 @@ def _stored(sessions: Sessions) -> int:
 
 
 def _sample(database_url: str, runs_dir: Path) -> None:
-    """Sample for a minute, and print the processor time that it took, children included, and the time that passed."""
+    """Sample for a minute. Print the used processor time, with that of child processes, and the time that passed."""
     sessions = sessions_for(engine_for(database_url))
     sampler = Sampler(sessions, host=_HOST, gpus=find_gpus(), runs_dir=runs_dir, period_s=1.0, report_period_s=5.0)
     sampler.start()

@@ -1,7 +1,7 @@
-"""How fast series are stored and read, beside PostgreSQL's own COPY and beside MLflow, on one embedded PostgreSQL.
+"""Measures how fast series are stored and read, beside PostgreSQL's own COPY and MLflow, on one embedded PostgreSQL.
 
-MLflow runs in an environment of its own (`.venv-peers`, which `make bench` sets up; without it its rows are left out)
-against a database of its own on the same server. What is measured in turns is compared within each turn.
+MLflow runs in an environment of its own (`.venv-peers`, which `make bench` sets up; without it MLflow's rows are left
+out), against a database of its own on the same server. Hora and its peers take turns; each turn is compared by itself.
 """
 
 import json
@@ -33,7 +33,7 @@ from jobs.telemetry.ingest import MetricRow, store_metrics
 from jobs.telemetry.samples import utilization
 from jobs.telemetry.series import metrics
 
-STEPS, KEPT = 100_000, 500  # of the series that is read
+STEPS, MAX_POINTS = 100_000, 500  # of the series that is read
 BATCHES = (1000, 100, 20)  # metrics in one transaction: at most as many as MLflow takes
 CLUSTERS = ((125, 80), (1000, 10), (1250, 8))  # hosts and slots of each: 1,000 jobs of 10 slots
 SECONDS = 10
@@ -55,7 +55,7 @@ class Report:
     )
 
     def add(self, what: str, own: str, other: str, ratios: Sequence[float], target: str) -> None:
-        """One line; of several ratios the median, and their range."""
+        """Add a line, with the median of the ratios and their range."""
         text = f"{median(ratios):.3g}"
         if len(ratios) > 1:
             text += f" ({min(ratios):.3g} to {max(ratios):.3g})"
@@ -69,20 +69,20 @@ def main(*, rounds: int) -> None:
         folder = Path(name)
         folder.chmod(0o755)
         with Stack(folder / "home", port=0, parts=("database", "broker", "migrations", "api")) as stack:
-            own = sessions_for(engine_for(stack.database_url))
-            _beside_others(report, stack, own, rounds, console)
+            sessions = sessions_for(engine_for(stack.database_url))
+            _beside_others(report, stack, sessions, rounds, console)
             for hosts, slots in CLUSTERS:
                 console.print(f"series: {hosts} hosts", style="dim")
-                _taking_in(report, stack, hosts, slots)
+                _ingest_cost(report, stack, hosts, slots)
             console.print(f"series: {FILLED:,} rows", style="dim")
-            _at_length(report, stack, console)
+            _in_long_tables(report, stack, console)
     console.print(report.table)
 
 
 def _beside_others(report: Report, stack: Stack, sessions: Sessions, rounds: int, console: Console) -> None:
     stored: dict[int, list[Triple]] = {at_once: [] for at_once in BATCHES}  # points a second
     read: list[Pair] = []  # seconds
-    asked: list[Pair] = []
+    over_http: list[Pair] = []
     before = _resident(stack)
     with _mlflow(stack) as mlflow:
         for number in range(rounds):
@@ -94,38 +94,38 @@ def _beside_others(report: Report, stack: Stack, sessions: Sessions, rounds: int
                 stored[at_once].append((*rates, mlflow.store(batches) if mlflow else math.nan))
             theirs = mlflow.read() if mlflow else (math.nan, math.nan)
             read.append((_spent_s(partial(_read, sessions, job_id)), theirs[0]))
-            asked.append((_asked_s(stack, job_id), theirs[1]))
+            over_http.append((_http_read_s(stack, job_id), theirs[1]))
     for at_once, of_all in stored.items():
-        _tell_stored(report, at_once, of_all)
-    _tell_read(report, f"read {KEPT} of {STEPS:,} points", "MLflow's store", read)
-    _tell_read(report, "the same over HTTP", "MLflow over HTTP", asked)
+        _add_stored(report, at_once, of_all)
+    _add_read(report, f"read {MAX_POINTS} of {STEPS:,} points", "MLflow's store", read)
+    _add_read(report, "the same over HTTP", "MLflow over HTTP", over_http)
     after = _resident(stack)
     report.add(
         "memory of the api", f"{after:.0f} MB", f"before reading: {before:.0f} MB", [after / 150], "<= 1: 150 MB"
     )
 
 
-def _tell_stored(report: Report, at_once: int, rates: Sequence[Triple]) -> None:
+def _add_stored(report: Report, at_once: int, rates: Sequence[Triple]) -> None:
     ours, copied, theirs = (median(rates) for rates in zip(*rates, strict=True))
     what, rate = f"store points, {at_once} a transaction", f"{ours:,.0f}/s"
     report.add(what, rate, f"COPY of the same as text: {copied:,.0f}/s", [one / two for one, two, _ in rates], ">= 0.5")
     report.add(what, rate, f"MLflow's log_batch: {theirs:,.0f}/s", [one / other for one, _, other in rates], ">= 10")
 
 
-def _tell_read(report: Report, what: str, other: str, times: Sequence[Pair]) -> None:
+def _add_read(report: Report, what: str, other: str, times: Sequence[Pair]) -> None:
     ours_s, theirs_s = (median(spent) for spent in zip(*times, strict=True))
     ratios = [one / two for one, two in times]
     report.add(what, f"{1e3 * ours_s:.1f} ms", f"{other}: {1e3 * theirs_s:.1f} ms", ratios, "<= 0.2")
 
 
 def _batches(job_id: str, count: int, at_once: int) -> list[list[MetricRow]]:
-    """The points of a rank as they come, in batches; so many steps that the first metric has `count` points."""
+    """`count` steps of a rank, with every metric, in batches."""
     rows = points(job_id, 1, count)
     return [rows[start : start + at_once] for start in range(0, len(rows), at_once)]
 
 
 def _stored(sessions: Sessions, job_id: str, batches: Sequence[Sequence[MetricRow]]) -> float:
-    """Points a second, as an intake stores them: a batch a transaction."""
+    """Points a second, stored as an intake does: one transaction for each batch."""
     with sessions.begin() as session:
         a_job(session, job_id, gpus=1)
     begun = time.perf_counter()
@@ -152,15 +152,15 @@ def _copied(url: str, batches: Sequence[Sequence[MetricRow]]) -> float:
 
 def _read(sessions: Sessions, job_id: str) -> None:
     with sessions() as session:
-        (loss,) = metrics(session, session.get_one(Job, job_id), names=["loss"], max_points=KEPT)
-        assert len(loss.x) <= KEPT
+        (loss,) = metrics(session, session.get_one(Job, job_id), names=["loss"], max_points=MAX_POINTS)
+        assert len(loss.x) <= MAX_POINTS
         assert loss.x[-1] == STEPS
 
 
-def _asked_s(stack: Stack, job_id: str) -> float:
+def _http_read_s(stack: Stack, job_id: str) -> float:
     headers = {"Authorization": f"Bearer {stack.token}"}
     with httpx2.Client(base_url=stack.url, headers=headers) as client:
-        query = {"name": "loss", "max_points": str(KEPT)}
+        query = {"name": "loss", "max_points": str(MAX_POINTS)}
         return _spent_s(lambda: client.get(f"/v1/jobs/{job_id}/metrics", params=query).raise_for_status())
 
 
@@ -174,8 +174,8 @@ def _spent_s(call: Callable[[], object]) -> float:
     return median(spent)
 
 
-def _taking_in(report: Report, stack: Stack, hosts: int, slots: int) -> None:
-    """The processor time that a second of a whole cluster's samples takes: the database's, and each host's."""
+def _ingest_cost(report: Report, stack: Stack, hosts: int, slots: int) -> None:
+    """The processor time for one second of a whole cluster's samples: the database's, and each host's."""
     with database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=hosts, slots=slots, slots_of_a_job=10)
         analyze(url)
@@ -188,8 +188,8 @@ def _taking_in(report: Report, stack: Stack, hosts: int, slots: int) -> None:
     report.add(what, f"{cores:.2f} cores", f"each host's worker: {of_each:.2%} of a core", [cores], "< 1")
 
 
-def _at_length(report: Report, stack: Stack, console: Console) -> None:
-    """The same work on tables that are nearly empty, and on those that have ten million rows."""
+def _in_long_tables(report: Report, stack: Stack, console: Console) -> None:
+    """The same work on nearly empty tables, and on tables with ten million rows."""
     with database(stack) as (url, sessions):
         cluster = Cluster(sessions, hosts=10, slots=80, slots_of_a_job=10)
         analyze(url)
@@ -197,18 +197,24 @@ def _at_length(report: Report, stack: Stack, console: Console) -> None:
         empty = _figures(sessions, cluster, first=1)
         fill(url, rows=FILLED)
         full = _figures(sessions, cluster, first=1000)
-        for what, form, one, other in zip(
+        for title, form, full_figure, empty_figure in zip(
             ("store samples", "store points", "read a series of points", "read a job's samples"),
             ("{:,.0f}/s", "{:,.0f}/s", "{:.4f} s", "{:.4f} s"),
             full, empty, strict=True,
         ):  # fmt: skip
-            slower = other / one if form.endswith("/s") else one / other
-            report.add(f"{what}, {FILLED:,} rows there", form.format(one), form.format(other), [slower], "about 1")
+            slower = empty_figure / full_figure if form.endswith("/s") else full_figure / empty_figure
+            report.add(
+                f"{title}, {FILLED:,} rows there",
+                form.format(full_figure),
+                form.format(empty_figure),
+                [slower],
+                "about 1",
+            )
         console.print(*_plans(url), sep="\n", style="dim")
 
 
 def _figures(sessions: Sessions, cluster: Cluster, *, first: int) -> tuple[float, float, float, float]:
-    """Samples and points stored a second, and the seconds that it takes to read a metric and a job's samples."""
+    """Samples and points stored a second, and the seconds to read a metric and a job's samples."""
     for second in range(first, first + 10):  # pages that are changed for the first time are logged as a whole
         cluster.sample(second)
     begun = time.perf_counter()
@@ -218,13 +224,13 @@ def _figures(sessions: Sessions, cluster: Cluster, *, first: int) -> tuple[float
 
     def sampled() -> None:
         with sessions() as session:
-            utilization(session, session.get_one(Job, f"s{0:09}"), wanted=["gpu_percent"], max_points=KEPT)
+            utilization(session, session.get_one(Job, f"s{0:09}"), metrics=["gpu_percent"], max_points=MAX_POINTS)
 
     return samples, stored, _spent_s(lambda: _read(sessions, job_id)), _spent_s(sampled)
 
 
 def _plans(url: str) -> Iterator[str]:
-    """Which way the database goes to a series in the long tables."""
+    """How the database finds a series in the long tables."""
     queries = (
         "SELECT numbers FROM metric_blocks WHERE job_id = 'old7' AND name = 'loss' ORDER BY first_step",
         "SELECT attempt, rank, array_agg(gpu_percent ORDER BY at) FROM samples WHERE job_id = 'old7' GROUP BY 1, 2",
@@ -249,14 +255,14 @@ class _MLflow:
     process: subprocess.Popen[str]
 
     def store(self, batches: Sequence[Sequence[MetricRow]]) -> float:
-        """Metrics a second, of as many as these, in batches of the same size."""
+        """Store as many metrics, in batches of the same size. Returns metrics a second."""
         count = min(STEPS, sum(map(len, batches)))  # the last run is the one that is read
         return count / float(self._ask(f"store {count} {len(batches[0])}"))
 
     def read(self) -> Pair:
-        """Seconds that it takes to read the last run, from the store and over HTTP."""
-        store, rest = self._ask(f"read {KEPT} {_READS}")
-        return median(store), median(rest)
+        """Seconds to read the last run, from the store and over HTTP."""
+        store, over_http = self._ask(f"read {MAX_POINTS} {_READS}")
+        return median(store), median(over_http)
 
     def _ask(self, line: str) -> Any:
         print(line, file=self.process.stdin, flush=True)
@@ -265,7 +271,7 @@ class _MLflow:
 
 @contextmanager
 def _mlflow(stack: Stack) -> Iterator[_MLflow | None]:
-    """MLflow on a database of its own; None where its environment is not there."""
+    """MLflow on a database of its own; None if its environment is missing."""
     if not _MLFLOW.exists():
         yield None
         return

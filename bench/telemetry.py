@@ -1,4 +1,4 @@
-"""What `bench.series` stores: points and samples as workers make them, by the code that workers use."""
+"""The points and samples that `bench.series` stores, made and stored by the code that workers use."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -35,12 +35,12 @@ def points(job_id: str, first: int, last: int) -> list[MetricRow]:
 
 
 def as_text(rows: Sequence[MetricRow]) -> bytes:
-    """The same, as PostgreSQL's own tools would send it."""
+    """The rows as PostgreSQL's own tools would send them."""
     return "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
 
 
 def a_job(session: Session, job_id: str, *, gpus: int) -> int:
-    """Add a job with a live attempt; says the attempt's id."""
+    """Add a job with a live attempt. Returns the attempt's id."""
     spec = spec_from({**_SPEC, "gpus": gpus})
     plan = resolve_plan(spec, None).model_dump(mode="json") | {"steps_per_epoch": 1000}
     session.add(
@@ -58,7 +58,7 @@ def a_job(session: Session, job_id: str, *, gpus: int) -> int:
 
 
 class Cluster:
-    """Hosts whose GPUs are all leased, and what their samplers would do each second."""
+    """Hosts whose GPUs are all leased. `sample` does what their samplers would do in a second."""
 
     def __init__(self, sessions: Sessions, *, hosts: int, slots: int, slots_of_a_job: int) -> None:
         self._sessions = sessions
@@ -66,22 +66,22 @@ class Cluster:
         self._gpus = {host: {f"{host}-{index}": _GPU for index in range(slots)} for host in self._hosts}
         with sessions.begin() as session:
             session.execute(insert(Host), [{"name": host, "info": {}} for host in self._hosts])
-            places = [(host, index) for host in self._hosts for index in range(slots)]
+            every_slot = [(host, index) for host in self._hosts for index in range(slots)]
             rows = []
-            for first in range(0, len(places), slots_of_a_job):
-                own = places[first : first + slots_of_a_job]
-                attempt_id = a_job(session, f"s{first:09}", gpus=len(own))
+            for first in range(0, len(every_slot), slots_of_a_job):
+                slots_of_job = every_slot[first : first + slots_of_a_job]
+                attempt_id = a_job(session, f"s{first:09}", gpus=len(slots_of_job))
                 rows += [
                     {
                         "host": host, "index": index, "kind": "gpu", "name": "a GPU", "uuid": f"{host}-{index}",
                         "attempt_id": attempt_id, "rank": rank,
                     }
-                    for rank, (host, index) in enumerate(own)
+                    for rank, (host, index) in enumerate(slots_of_job)
                 ]  # fmt: skip
             session.execute(insert(Slot), rows)
 
     def sample(self, second: int) -> int:
-        """Take in one second of all hosts, a transaction each as `worker.sampling.sampler` does; the rows of slots."""
+        """Store one second of all hosts, each in a transaction of its own like a sampler. Returns the rows of slots."""
         at, count = START + timedelta(seconds=second), 0
         for host in self._hosts:
             with self._sessions.begin() as session:
@@ -92,7 +92,7 @@ class Cluster:
                 )  # fmt: skip
                 rows = sample_rows(host, reading, leased)
                 store_samples(session, rows)
-                store_host_samples(session, [HostSampleRow(host, at, *reading.host)])
+                store_host_samples(session, [HostSampleRow(host, at, reading.host._asdict())])
                 count += len(rows)
         return count
 
@@ -103,9 +103,9 @@ _HOST = HostReading(42.5, 68_719_476_736, 1.25e6, 1.5e6, 2.5e8, 1.25e5)
 
 
 def fill(url: str, *, rows: int) -> None:
-    """So many points of old jobs, packed, and as many samples; then the statistics of both tables."""
+    """Store so many points of old jobs, in blocks, and as many samples, and update the statistics of both tables."""
     job_points, job_samples = 100_000, 10_000
-    packed = f"""
+    blocks = f"""
         INSERT INTO metric_blocks (job_id, name, rank, attempt, first_step, last_step, epochs, times, numbers)
         SELECT 'old' || job, 'loss', 0, 1, min(step), max(step), string_agg(int4send((step / 1000)::int), ''),
             string_agg(timestamptz_send('2029-01-01'::timestamptz + step * interval '0.1 s'), ''),
@@ -122,5 +122,5 @@ def fill(url: str, *, rows: int) -> None:
             generate_series(0, 9) rank
     """  # noqa: S608
     with psycopg.connect(url, autocommit=True) as connection:
-        for statement in (packed, samples, "VACUUM ANALYZE metric_blocks", "VACUUM ANALYZE samples", "CHECKPOINT"):
+        for statement in (blocks, samples, "VACUUM ANALYZE metric_blocks", "VACUUM ANALYZE samples", "CHECKPOINT"):
             connection.execute(statement.encode())

@@ -14,7 +14,7 @@ from jobs.lifecycle.store import get_job
 from jobs.model.states import TERMINAL, Status
 from jobs.scheduling.queue import Standing
 from jobs.telemetry import series
-from jobs.telemetry.axes import Stretch
+from jobs.telemetry.axes import AxisRange
 from jobs.telemetry.ingest import ALL_RANKS, is_one_an_epoch
 from jobs.telemetry.series import MetricSeries
 from jobs.views.jobs import EventView, WaitingView
@@ -110,7 +110,7 @@ def _add_metrics(session: Session, job: Job, builder: StepBuilder[JobPosition]) 
 
 
 def _series(session: Session, job: Job, rank: int, after: int) -> list[MetricSeries]:
-    return series.metrics(session, job, ranks=[rank], stretch=Stretch(start=after + 1), max_points=MOST_POINTS)
+    return series.metrics(session, job, ranks=[rank], x_range=AxisRange(start=after + 1), max_points=MOST_POINTS)
 
 
 def _newest_step(new_series: list[MetricSeries], sent_step: int) -> int:

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: of the cluster, read at each scrape (`api.metrics.totals`), and of requests."""
+"""Metrics for Prometheus: figures of the cluster, read at each scrape (`api.metrics.totals`), and of requests."""
 
 from collections.abc import Callable, Iterator
 
@@ -29,7 +29,7 @@ def request_durations(registry: CollectorRegistry) -> Histogram:
 
 
 class ClusterCollector(Collector):
-    """Reads the cluster's figures for each scrape. A database that is away is a figure, not an error."""
+    """Reads the cluster's figures for each scrape. If the database is away, a gauge says so."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
@@ -39,16 +39,16 @@ class ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the figures."""
         try:
-            metrics = self._read()
+            families = self._read()
         except SQLAlchemyError:
-            metrics = []
+            families = []
         up = GaugeMetricFamily("hora_database_up", "Whether the database answers")
-        up.add_metric([], 1 if metrics else 0)
+        up.add_metric([], 1 if families else 0)
         yield up
-        yield from metrics
+        yield from families
 
     def describe(self) -> list[Metric]:
-        """Name no figures in advance, so that registering needs no database."""
+        """Name no metric in advance, so that registering needs no database."""
         return []
 
     def _read(self) -> list[Metric]:
@@ -63,10 +63,10 @@ class ClusterCollector(Collector):
         host_family = GaugeMetricFamily("hora_hosts", "Hosts by state", labels=["state"])
         for state, count in hosts.items():
             host_family.add_metric([state], count)
-        return [*_queue_metrics(queue), *_job_and_attempt_metrics(totals), slot_family, host_family]
+        return [*_of_the_queue(queue), *_of_jobs_and_attempts(totals), slot_family, host_family]
 
 
-def _queue_metrics(queue: Queue) -> Iterator[Metric]:
+def _of_the_queue(queue: Queue) -> Iterator[Metric]:
     jobs = GaugeMetricFamily("hora_queue_jobs", "Queued jobs by what they wait for", labels=["state"])
     for state in ("waiting", "paused", "backing_off"):
         jobs.add_metric([state], getattr(queue, state))
@@ -75,7 +75,7 @@ def _queue_metrics(queue: Queue) -> Iterator[Metric]:
     yield GaugeMetricFamily("hora_queue_oldest_wait_seconds", oldest, value=queue.oldest_wait_s)
 
 
-def _job_and_attempt_metrics(totals: Totals) -> Iterator[Metric]:
+def _of_jobs_and_attempts(totals: Totals) -> Iterator[Metric]:
     jobs = GaugeMetricFamily("hora_jobs", "Jobs by status", labels=["status"])
     for status in Status:
         jobs.add_metric([status], totals.jobs[status])

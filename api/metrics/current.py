@@ -1,7 +1,7 @@
-"""Figures of the present, for Prometheus: live attempts, the GPUs they hold, and hosts.
+"""The current state for Prometheus: live attempts, the GPUs they hold, and hosts.
 
-`api.metrics.live_gauges` calls this at each scrape, so each query walks along an index: what has ended costs nothing.
-Figures that are unknown or too old are None or left out.
+Called by the api at each scrape. So each query walks along an index, and ended jobs cost nothing. Figures that are
+unknown or too old are None or left out.
 """
 
 import math
@@ -15,8 +15,9 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Host, HostSample, Job, MetricPoint, Slot
 from jobs.telemetry.ingest import ALL_RANKS
+from jobs.telemetry.sampled_metrics import HOST_METRICS
 
-_PRESENT = timedelta(minutes=2)  # older samples of a host, by its own clock, are not of the present
+_PRESENT = timedelta(minutes=2)  # a host's sample that is older, by the host's own clock, is not current
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,24 @@ class LeasedGpu:
     host: str
     slot: int
     job_id: str
-    memory_bytes: int | None  # its size
+    memory_bytes: int | None  # in all
     reading: Mapping[str, Any]  # a `worker.host.gpus.GpuReading`, a few seconds old
 
 
 @dataclass(frozen=True)
 class HostFigures:
-    """A host, and its newest sample if that is of the present."""
+    """A host, and its newest sample if that is current."""
 
     name: str
     is_alive: bool
     is_drained: bool
     heartbeat_age_s: float
-    memory_bytes: int | None  # its size
-    sample: Mapping[str, float | None]  # by the columns of `HostSample`
+    memory_bytes: int | None  # that it has
+    sample: Mapping[str, float | None]  # of `HOST_METRICS`, by name
 
 
 def running_jobs(session: Session) -> list[RunningJob]:
-    """Every job with a live attempt, by id."""
+    """Every job with a live attempt, sorted by id."""
     columns = (Job.id, Job.project, Attempt.gpus, Job.progress)
     shares = (_newest("epoch_s"), _newest("data_wait_s"), _newest("allreduce_s"))
     live = select(*columns, *shares).join(Job, Job.id == Attempt.job_id).where(Attempt.ended_at.is_(None))
@@ -77,7 +78,7 @@ def _share(part_s: float | None, whole_s: float | None) -> float | None:
 
 
 def leased_gpus(session: Session, *, host_timeout_s: float) -> list[LeasedGpu]:
-    """The GPUs that live attempts hold, by host and slot."""
+    """The GPUs that live attempts hold, sorted by host and slot."""
     rows = session.execute(
         select(Slot.host, Slot.index, Attempt.job_id, Slot.memory_bytes, Slot.reading)
         .join(Attempt, Attempt.id == Slot.attempt_id)
@@ -89,15 +90,11 @@ def leased_gpus(session: Session, *, host_timeout_s: float) -> list[LeasedGpu]:
     return [LeasedGpu(host, slot, job_id, memory, reading or {}) for host, slot, job_id, memory, reading in rows]
 
 
-_SAMPLED = ("cpu_percent", "memory_bytes", "network_received_bytes_per_s", "network_sent_bytes_per_s",
-            "disk_read_bytes_per_s", "disk_written_bytes_per_s")  # fmt: skip
-
-
 def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
-    """Every host, by name."""
+    """Every registered host, sorted by name."""
     age_s = func.extract("epoch", func.now() - Host.heartbeat_at)
     newest = (
-        select(*(getattr(HostSample, name) for name in _SAMPLED))
+        select(*(getattr(HostSample, name) for name in HOST_METRICS))
         .where(HostSample.host == Host.name, HostSample.at > func.now() - _PRESENT)
         .order_by(HostSample.at.desc())
         .limit(1)
@@ -109,10 +106,10 @@ def hosts(session: Session, *, host_timeout_s: float) -> list[HostFigures]:
         .outerjoin(newest, true())
         .order_by(Host.name)
     )
-    figures_of_hosts = []
+    figures = []
     for name, age, drained, memory_bytes, *sample in rows:
-        is_alive = float(age) <= host_timeout_s
-        figures: Sequence[float | None] = sample if is_alive else [None] * len(_SAMPLED)
-        by_column = dict(zip(_SAMPLED, figures, strict=True))
-        figures_of_hosts.append(HostFigures(name, is_alive, drained, max(0.0, float(age)), memory_bytes, by_column))
-    return figures_of_hosts
+        alive = float(age) <= host_timeout_s
+        values: Sequence[float | None] = sample if alive else [None] * len(HOST_METRICS)
+        by_column = dict(zip(HOST_METRICS, values, strict=True))
+        figures.append(HostFigures(name, alive, drained, max(0.0, float(age)), memory_bytes, by_column))
+    return figures

@@ -1,13 +1,13 @@
-"""The gauges of `GET /metrics`: running jobs, their GPUs, hosts, projects and webhooks as they are now.
+"""Gauges of the current state for `GET /metrics`: running jobs, their GPUs, hosts, projects, webhooks.
 
-`/metrics` needs no token, so labels are ids and names of hosts and projects: no job's name, no person, no path. The
-label is `job_id` because Prometheus gives every series a `job` of its own.
+`/metrics` needs no token. So labels are ids and the names of hosts and projects: no names of jobs or people, no paths.
+The label is `job_id` because Prometheus sets a `job` of its own.
 
-Gauges have the same text in both of Prometheus's formats. This module writes them itself: prometheus_client takes five
-times as long for a thousand hosts, because it looks at each label of each sample.
+Gauges have the same text in both of Prometheus's formats. They are written here, not by prometheus_client: that takes
+five times as long for a thousand hosts, because it checks each label of each sample.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +21,7 @@ from jobs.outward.webhooks.outbox import Counts
 from jobs.people import projects
 from jobs.people.projects import ProjectState
 from jobs.runtime.settings import Settings
+from jobs.telemetry.sampled_metrics import GPU_METRICS, HOST_METRICS, SampledMetric
 
 _Row = TypeVar("_Row")
 
@@ -39,16 +40,30 @@ def _metric(name: str) -> Callable[[RunningJob], float | None]:
     return lambda job: (job.progress.get("metrics") or {}).get(name)
 
 
-def _reading(name: str) -> Callable[[LeasedGpu], float | None]:
-    return lambda gpu: gpu.reading.get(name)
+def _value_in_reading(metric: SampledMetric) -> Callable[[LeasedGpu], float | None]:
+    return lambda gpu: gpu.reading.get(metric.reading_name)
 
 
-def _sample(name: str) -> Callable[[HostFigures], float | None]:
-    return lambda host: host.sample[name]
+def _value_in_sample(metric: SampledMetric) -> Callable[[HostFigures], float | None]:
+    return lambda host: host.sample[metric.name]
 
 
-def _ratio(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100
+def _sampled(
+    metrics: Mapping[str, SampledMetric], value_in: Callable[[SampledMetric], Callable[..., float | None]]
+) -> Iterator[_Gauge]:
+    """The gauges of sampled metrics."""
+    for metric in metrics.values():
+        if metric.gauge is not None:
+            value = _divided(value_in(metric), metric.gauge.divisor)
+            yield _Gauge(metric.gauge.name, metric.meaning, value)
+
+
+def _divided(value_of: Callable[[_Row], float | None], divisor: float) -> Callable[[_Row], float | None]:
+    def quotient(row: _Row) -> float | None:
+        value = value_of(row)
+        return None if value is None else value / divisor
+
+    return quotient
 
 
 _OF_JOBS = (
@@ -79,40 +94,30 @@ _OF_PROJECTS = (
     _Gauge("hora_project_slot_seconds_limit", "Time that they may hold slots in a calendar month",
            lambda project: None if project.max_gpu_hours is None else 3600 * project.max_gpu_hours),
 )  # fmt: skip
-_OF_GPUS = (
-    _Gauge("hora_gpu_utilization_ratio", "Share of the last window in which a kernel ran on a leased GPU",
-           lambda gpu: _ratio(gpu.reading.get("percent"))),
-    _Gauge("hora_gpu_memory_used_bytes", "Memory in use of a leased GPU", _reading("memory_bytes")),
-    _Gauge("hora_gpu_memory_bytes", "Memory that a leased GPU has", lambda gpu: gpu.memory_bytes),
-    _Gauge("hora_gpu_power_watts", "Power that a leased GPU draws", _reading("power_w")),
-    _Gauge("hora_gpu_temperature_celsius", "Temperature of a leased GPU", _reading("temperature_c")),
-)  # fmt: skip
+_OF_GPUS = (  # that are leased
+    _Gauge("hora_gpu_memory_bytes", "Memory that the GPU has", lambda gpu: gpu.memory_bytes),
+    *_sampled(GPU_METRICS, _value_in_reading),
+)
 _OF_HOSTS = (
     _Gauge("hora_host_up", "Whether the host's worker is heard of", lambda host: host.is_alive),
     _Gauge("hora_host_drained", "Whether nothing new is placed on the host", lambda host: host.is_drained),
-    _Gauge("hora_host_cpu_ratio", "Share of the host's processors in use",
-           lambda host: _ratio(host.sample["cpu_percent"])),
-    _Gauge("hora_host_memory_used_bytes", "Memory of the host that no new process could have", _sample("memory_bytes")),
     _Gauge("hora_host_memory_bytes", "Memory that the host has", lambda host: host.memory_bytes),
-    _Gauge("hora_host_network_received_bytes_per_second", "Bytes received", _sample("network_received_bytes_per_s")),
-    _Gauge("hora_host_network_sent_bytes_per_second", "Bytes sent", _sample("network_sent_bytes_per_s")),
-    _Gauge("hora_host_disk_read_bytes_per_second", "Bytes read from disks", _sample("disk_read_bytes_per_s")),
-    _Gauge("hora_host_disk_written_bytes_per_second", "Bytes written to disks", _sample("disk_written_bytes_per_s")),
-)  # fmt: skip
+    *_sampled(HOST_METRICS, _value_in_sample),
+)
 
 
 _OF_WEBHOOKS = _Gauge("hora_webhook_deliveries", "Messages of webhooks by state", lambda count: count)
 
 
 class LiveGauges:
-    """Reads and writes the gauges for each scrape."""
+    """Writes the gauges for each scrape."""
 
     def __init__(self, sessions: Sessions, settings: Settings) -> None:
         self._sessions = sessions
         self._host_timeout_s = settings.host_timeout_s
 
     def text(self) -> str:
-        """The gauges in lines; none while the database is away."""
+        """The gauges as text; empty while the database is away."""
         try:
             with self._sessions() as session:
                 return "".join(self._lines(session))
@@ -123,16 +128,16 @@ class LiveGauges:
         jobs = current.running_jobs(session)
         gpus = current.leased_gpus(session, host_timeout_s=self._host_timeout_s)
         hosts = current.hosts(session, host_timeout_s=self._host_timeout_s)
-        states: list[ProjectState] = projects.states(session)
+        project_states: list[ProjectState] = projects.states(session)
         deliveries: Counts = outbox.counts(session)
         yield from _lines(_OF_JOBS, (_labels(job_id=job.job_id, project=job.project) for job in jobs), jobs)
         yield from _lines(
             _OF_GPUS, (_labels(host=gpu.host, slot=str(gpu.slot), job_id=gpu.job_id) for gpu in gpus), gpus
         )
         yield from _lines(_OF_HOSTS, (_labels(host=host.name) for host in hosts), hosts)
-        yield from _lines(_OF_PROJECTS, (_labels(project=project.name) for project in states), states)
-        labels = (_labels(state="pending"), _labels(state="failed"))
-        yield from _lines([_OF_WEBHOOKS], labels, (deliveries.pending, deliveries.failed))
+        yield from _lines(_OF_PROJECTS, (_labels(project=project.name) for project in project_states), project_states)
+        states = (_labels(state="pending"), _labels(state="failed"))
+        yield from _lines([_OF_WEBHOOKS], states, (deliveries.pending, deliveries.failed))
 
 
 def _labels(**values: str) -> str:
@@ -144,7 +149,7 @@ def _escaped(value: str) -> str:
 
 
 def _lines(gauges: Iterable[_Gauge], labels: Iterable[str], rows: Sequence[_Row]) -> Iterator[str]:
-    """The samples of each gauge, below its documentation. Unknown values have no sample."""
+    """The samples of each gauge below its description. A row whose value is unknown has none."""
     labelled = list(zip(labels, rows, strict=True))
     for name, documentation, value_of in gauges:
         yield f"# HELP {name} {documentation}\n# TYPE {name} gauge\n"

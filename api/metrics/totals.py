@@ -1,12 +1,12 @@
-"""Figures over all jobs, attempts, slots and hosts, for Prometheus. `api.metrics.cluster` calls it at each scrape.
+"""Figures over all jobs, attempts, slots and hosts for Prometheus. Called by the api's collector at each scrape.
 
-All figures come from rows, so every process has the same ones, also after a restart. Rows of what has ended do not
-change: `Tally` adds them up once, and then reads only those that are live or ended lately.
+All of them come from rows, so they are right whichever process answers and however often it restarts. Ended jobs do not
+change: `Tally` adds them up once, and then reads only live and recently ended ones.
 """
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,31 +33,31 @@ from jobs.model.states import EndReason, SlotState, Status
 WAIT_EDGES_S = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 LATENCY_EDGES_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
-# A transaction writes its own start as an attempt's end, and the row is visible when it commits. So an end counts as
-# settled when it is older than any transaction gets.
+# A transaction writes its own begin as an attempt's end, and commits later: until then nobody sees the end. So an end
+# is settled only when it is older than any transaction gets.
 _SETTLED_AFTER = timedelta(minutes=10)
 _SETTLED_EVERY = timedelta(minutes=1)
-OUT_OF_SERVICE = "out_of_service"  # the state of a free slot whose host is lost or drained
+OUT_OF_SERVICE = "out_of_service"  # a slot that would be free, were its host not lost or drained
 
 
 @dataclass
 class Durations:
-    """A histogram: how many durations belong to each edge (at most it, above the one before), and their sum."""
+    """How many durations were at most each edge (and above the one before), and more than the last; and their sum."""
 
     edges_s: Sequence[float]
     counts: Counter[int] = field(default_factory=Counter)  # by the edge's index
     sum_s: float = 0.0
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """As Prometheus wants them: how many were at most each edge. The last edge is infinite."""
-        count, buckets = 0, []
+        """In the form of Prometheus: how many were at most each edge, the last of which is infinite."""
+        so_far, buckets = 0, []
         for index, edge in enumerate([*map(str, map(float, self.edges_s)), "+Inf"]):
-            count += self.counts[index]
-            buckets.append((edge, float(count)))
+            so_far += self.counts[index]
+            buckets.append((edge, float(so_far)))
         return buckets
 
     def add(self, index: int | None, count: int, sum_s: float | None) -> None:
-        """Count durations that belong to one edge; None if there are none yet."""
+        """Count so many durations that belong to one edge. None: there are none yet."""
         if index is not None:
             self.counts[index] += count
             self.sum_s += sum_s or 0.0
@@ -65,7 +65,7 @@ class Durations:
 
 @dataclass
 class Totals:
-    """The totals of all jobs and attempts so far."""
+    """What happened to all jobs and attempts so far."""
 
     jobs: Counter[Status] = field(default_factory=Counter)
     ended: Counter[EndReason] = field(default_factory=Counter)  # attempts
@@ -77,16 +77,16 @@ class Totals:
     launches: Durations = field(default_factory=lambda: Durations(LATENCY_EDGES_S))  # claimed to the first rank
 
     def copy(self) -> "Totals":
-        """A copy that can be added to."""
+        """A copy, to add to."""
         timed = {
-            name: Durations(durations.edges_s, Counter(durations.counts), durations.sum_s)
-            for name, durations in (("waits", self.waits), ("dispatches", self.dispatches), ("launches", self.launches))
+            name: Durations(one.edges_s, Counter(one.counts), one.sum_s)
+            for name, one in (("waits", self.waits), ("dispatches", self.dispatches), ("launches", self.launches))
         }
         return Totals(Counter(self.jobs), Counter(self.ended), self.live, self.restarts, self.preemptions, **timed)
 
 
 class Tally:
-    """Adds up the totals so far. Several threads may use it."""
+    """Adds up the totals. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._settled = Totals()
@@ -94,7 +94,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def totals(self, session: Session) -> Totals:
-        """The totals now."""
+        """The totals of the rows as they are now."""
         with self._lock:
             until: datetime = session.execute(select(func.now())).scalar_one() - _SETTLED_AFTER
             if until - self._until >= _SETTLED_EVERY:
@@ -106,8 +106,8 @@ class Tally:
         return totals
 
 
-def _add(session: Session, totals: Totals, is_counted: Callable[[Any], ColumnElement[bool]]) -> None:
-    """Add the jobs and attempts whose end `is_counted`."""
+def _add(session: Session, totals: Totals, is_counted: Any) -> None:
+    """Add the jobs and attempts whose end fulfils `is_counted`."""
     counted = select(Job.status, func.count()).where(is_counted(Job.ended_at)).group_by(Job.status)
     for status, count in session.execute(counted):
         totals.jobs[status] += count
@@ -116,8 +116,8 @@ def _add(session: Session, totals: Totals, is_counted: Callable[[Any], ColumnEle
         (totals.dispatches, _seconds(Attempt.created_at, Attempt.claimed_at)),
         (totals.launches, _seconds(Attempt.claimed_at, Attempt.started_at)),
     )
-    columns = [_edge(seconds, durations.edges_s).label(f"edge_{i}") for i, (durations, seconds) in enumerate(spans)]
-    sums = [func.sum(seconds) for _, seconds in spans]
+    columns = [_edge(taken, durations.edges_s).label(f"edge_{i}") for i, (durations, taken) in enumerate(spans)]
+    sums = [func.sum(taken) for _, taken in spans]
     restarts = func.count().filter(Attempt.number > 1)
     preemptions = func.count().filter(Attempt.preempt_requested_at.is_not(None))
     rows = session.execute(
@@ -137,15 +137,15 @@ def _add(session: Session, totals: Totals, is_counted: Callable[[Any], ColumnEle
 
 
 def _seconds(start: SQLColumnExpression[Any], end: SQLColumnExpression[Any]) -> ColumnElement[float]:
-    """From start to end: null if one is missing, 0 if the clocks of two hosts put the end first."""
-    elapsed = cast(func.extract("epoch", end - start), Float(53))
-    return case((elapsed < 0, 0.0), else_=elapsed)
+    """From one time to the other: null if either is missing, 0 if the clocks of two hosts reverse them."""
+    taken = cast(func.extract("epoch", end - start), Float(53))
+    return case((taken < 0, 0.0), else_=taken)
 
 
 def _edge(seconds: ColumnElement[float], edges_s: Sequence[float]) -> ColumnElement[int]:
     """The index of the first edge that is not below `seconds`; the number of edges if there is none.
 
-    `width_bucket` counts the value of an edge in the bucket above it, so it gets negated values.
+    `width_bucket` puts an edge's own value into the bucket above it, so it gets negated values.
     """
     negative = literal([-float(edge) for edge in reversed(edges_s)], ARRAY(Float(53)))
     return len(edges_s) - func.width_bucket(-seconds, negative, type_=Integer)
@@ -153,16 +153,16 @@ def _edge(seconds: ColumnElement[float], edges_s: Sequence[float]) -> ColumnElem
 
 @dataclass(frozen=True)
 class Queue:
-    """Queued jobs: those that could be placed, those that a person paused, and those that wait after a failure."""
+    """Queued jobs: those that could be placed, paused ones, and those that wait after a failure."""
 
     waiting: int
     paused: int
     backing_off: int
-    oldest_wait_s: float  # of the waiting ones; 0 if there are none
+    oldest_wait_s: float  # of the waiting ones; 0 where there is none
 
 
 def queue(session: Session) -> Queue:
-    """The queue now."""
+    """The figures of the queue."""
     paused = Job.paused_at.is_not(None)
     backing_off = and_(~paused, func.coalesce(Job.not_before > func.now(), False))
     waiting = and_(~paused, ~backing_off)
@@ -173,7 +173,7 @@ def queue(session: Session) -> Queue:
 
 
 def slots(session: Session, *, host_timeout_s: float) -> Mapping[tuple[str, str], int]:
-    """The number of slots by kind and state. A kind that exists has every state."""
+    """How many slots of each kind are in each state, with every state of every kind that exists."""
     state = case(
         (Slot.quarantined_at.is_not(None), SlotState.QUARANTINED.value),
         (Slot.attempt_id.is_not(None), SlotState.LEASED.value),

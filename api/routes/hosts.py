@@ -1,6 +1,6 @@
 """The hosts that jobs run on: look them up, drain them, forget them."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Body, Depends, Query, Request, Response
 from sqlalchemy.orm import Session
@@ -14,20 +14,17 @@ from jobs.people import audit
 from jobs.scheduling import draining
 from jobs.scheduling.hosts import host, hosts
 from jobs.telemetry import host_samples
+from jobs.telemetry.sampled_metrics import HOST_METRICS
 from jobs.views.base import Listed
 from jobs.views.hosts import Drain, HostView
 from jobs.views.series import HostUtilizationView
 
 routes = router("hosts")
 
-HostMetric = Literal[
-    "cpu_percent",
-    "memory_bytes",
-    "network_received_bytes_per_s",
-    "network_sent_bytes_per_s",
-    "disk_read_bytes_per_s",
-    "disk_written_bytes_per_s",
-]
+if TYPE_CHECKING:
+    HostMetric = str
+else:
+    HostMetric = Literal[tuple(HOST_METRICS)]
 
 _NO_SUCH_HOST = problems(s404="No such host")
 _WEEK_MINUTES = 7 * 24 * 60
@@ -69,13 +66,13 @@ def get_host_utilization(
 
     With `If-None-Match` it gets 304 until there is a newer sample.
     """
-    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(host_samples.HOST_UNITS)
+    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or tuple(HOST_METRICS)
     with services.sessions() as session:
         tag = tag_of(host_samples.version_of(session, name), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
         utilization = host_samples.host_utilization(
-            session, name, wanted=metrics, minutes=minutes, max_points=max_points
+            session, name, metrics=metrics, minutes=minutes, max_points=max_points
         )
     return answer_with(HostUtilizationView.model_validate(utilization), tag)
 

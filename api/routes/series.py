@@ -1,6 +1,6 @@
 """What a job has written: metrics, utilization, logs, and its attempts."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Query, Request, Response
 from pydantic import Field
@@ -15,14 +15,20 @@ from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job, some_jobs
 from jobs.model.spec import MAX_GPUS, FieldProblem
 from jobs.telemetry import samples, series
-from jobs.telemetry.axes import Axis, Stretch
+from jobs.telemetry.axes import Axis, AxisRange
 from jobs.telemetry.downsampling import FEWEST_POINTS
 from jobs.telemetry.ingest import ALL_RANKS
+from jobs.telemetry.sampled_metrics import METRIC_NAMES
 from jobs.views.base import Listed
 from jobs.views.jobs import AttemptView
 from jobs.views.series import LogView, ManyMetricsView, MetricsView, UtilizationView
 
 routes = router("series")
+
+if TYPE_CHECKING:
+    SampleMetric = str
+else:
+    SampleMetric = Literal[METRIC_NAMES]
 
 _READ = UNCHANGED | NO_SUCH_JOB
 
@@ -51,21 +57,6 @@ Search = Annotated[
     Query(description="Lines with this text. Upper and lower case are the same; there are no wildcards"),
 ]
 SomeJob = Annotated[str, Field(pattern="^[0-9a-z]{1,32}$")]
-SampleMetric = Literal[
-    "gpu_percent",
-    "gpu_memory_bytes",
-    "gpu_power_w",
-    "gpu_temperature_c",
-    "gpu_sm_clock_mhz",
-    "gpu_throttle",
-    "gpu_processes",
-    "cpu_percent",
-    "memory_bytes",
-    "network_received_bytes_per_s",
-    "network_sent_bytes_per_s",
-    "disk_read_bytes_per_s",
-    "disk_written_bytes_per_s",
-]
 
 
 @routes.get("/jobs/{job_id}/metrics", response_model=MetricsView, responses=_READ)
@@ -98,7 +89,7 @@ def get_metrics(
             names=name,
             ranks=rank,
             axis=axis,
-            stretch=Stretch(start, to),
+            x_range=AxisRange(start, to),
             max_points=max_points,
             bands=bands,
         )
@@ -128,13 +119,13 @@ def get_metrics_of_many(
         tag = tag_of(versions.of_jobs_metrics(session, job), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        series_by_job = series.metrics_of(
+        series_by_job = series.metrics_of_jobs(
             session,
             some_jobs(session, job),
             names=name,
             ranks=rank,
             axis=axis,
-            stretch=Stretch(start, to),
+            x_range=AxisRange(start, to),
             max_points=max_points,
         )
     jobs = [{"id": job_id, "series": of_job} for job_id, of_job in series_by_job.items()]
@@ -165,7 +156,7 @@ def get_utilization(
 
     On the axes of steps and epochs a sample lies at the step of its rank. Samples before the first step are left out.
     """
-    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or samples.EVERY_METRIC
+    metrics: tuple[str, ...] = tuple(dict.fromkeys(metric)) or METRIC_NAMES
     with services.sessions() as session:
         tag = tag_of(versions.of_samples(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
@@ -173,9 +164,9 @@ def get_utilization(
         utilization = samples.utilization(
             session,
             get_job(session, job_id),
-            wanted=metrics,
+            metrics=metrics,
             axis=axis,
-            stretch=Stretch(start, to),
+            x_range=AxisRange(start, to),
             max_points=max_points,
             bands=bands,
         )

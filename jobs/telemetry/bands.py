@@ -1,7 +1,7 @@
-"""What a series came to, stretch by stretch: count, least, greatest, mean and 95th percentile.
+"""Bands: count, least, greatest, mean and 95th percentile of each part of a series. Pure.
 
-Pure. `jobs.telemetry.series` and `jobs.telemetry.samples` make bands of points, and of the roll-ups that
-`jobs.telemetry.thinning` left where it took points away.
+`jobs.telemetry.series` and `jobs.telemetry.samples` make bands of points, and of the roll-ups that
+`jobs.telemetry.thinning` left where it removed points.
 """
 
 from collections import defaultdict
@@ -11,40 +11,40 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from jobs.telemetry.axes import Places, Stretch
+from jobs.telemetry.axes import AxisRange, Positions
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Band:
-    """Some points that lie side by side. `p95` is the least of them that 95 % do not exceed."""
+    """The figures of some neighbouring points. `p95` is the least of them that 95 % do not exceed."""
 
     x_from: float  # of the first of them
     x_to: float
-    count: int  # of those that are numbers
+    count: int  # of the points that are numbers
     min: float
     max: float
     mean: float
     p95: float
 
 
-def bands_of(x: Places, y: Numbers, *, rolled: Sequence[Band], stretch: Stretch, count: int) -> list[Band]:
-    """At most `count` bands that share a stretch equally; those without a number are left out.
+def bands_of(x: Positions, y: Numbers, *, rollups: Sequence[Band], x_range: AxisRange, count: int) -> list[Band]:
+    """At most `count` bands of equal width. Bands without a number are left out.
 
-    A roll-up counts where its middle lies. Where a band has one, its `p95` is the greatest of its parts': at least
-    the true one.
+    A roll-up counts in the band that contains its middle. The `p95` of such a band is the greatest of its parts': at
+    least the true one.
     """
     present = np.isfinite(y)
     x, y = x[present], y[present]
-    if not len(x) and not rolled:
+    if not len(x) and not rollups:
         return []
-    middles = np.array([(band.x_from + band.x_to) / 2 for band in rolled])
-    ends = np.concatenate((x, [band.x_from for band in rolled], [band.x_to for band in rolled]))
-    start = float(ends.min()) if stretch.start is None else stretch.start
-    end = float(ends.max()) if stretch.end is None else stretch.end
+    middles = np.array([(band.x_from + band.x_to) / 2 for band in rollups])
+    ends = np.concatenate((x, [band.x_from for band in rollups], [band.x_to for band in rollups]))
+    start = float(ends.min()) if x_range.start is None else x_range.start
+    end = float(ends.max()) if x_range.end is None else x_range.end
     parts: defaultdict[int, list[Band]] = defaultdict(list)
-    for middle, band in zip(middles, rolled, strict=True):
+    for middle, band in zip(middles, rollups, strict=True):
         parts[int(_places(middle, start, end, count))].append(band)
     places = _places(x, start, end, count)
     order = np.argsort(places, kind="stable")
@@ -54,8 +54,8 @@ def bands_of(x: Places, y: Numbers, *, rolled: Sequence[Band], stretch: Stretch,
     return [combined(parts[place]) for place in sorted(parts)]
 
 
-def band_of(x: Places, y: Numbers) -> Band:
-    """One band of points, of which there is at least one and all are numbers."""
+def band_of(x: Positions, y: Numbers) -> Band:
+    """One band of points: at least one, and all of them numbers."""
     rank = (95 * len(y) + 99) // 100 - 1
     return Band(
         x_from=float(x.min()), x_to=float(x.max()), count=len(y), min=float(y.min()), max=float(y.max()),
@@ -76,12 +76,12 @@ def combined(bands: Sequence[Band]) -> Band:
 
 
 def mean_of(y: Numbers) -> float:
-    """The mean, which is a number whenever the values are: their sum may not be."""
+    """The mean. It is finite if the values are, although their sum may not be."""
     return float((y / len(y)).sum())
 
 
 def uncovered(position: npt.NDArray[np.int64], covered: Iterable[tuple[int, int]]) -> npt.NDArray[np.bool_]:
-    """Which positions lie in none of these stretches, which do not overlap."""
+    """Which positions lie in none of the covered ranges, which do not overlap."""
     ordered = sorted(covered)
     if not ordered:
         return np.ones(len(position), dtype=bool)
@@ -91,7 +91,7 @@ def uncovered(position: npt.NDArray[np.int64], covered: Iterable[tuple[int, int]
     return outside
 
 
-def _places(x: Places, start: float, end: float, count: int) -> npt.NDArray[np.int64]:
+def _places(x: Positions, start: float, end: float, count: int) -> npt.NDArray[np.int64]:
     width = (end - start) or 1.0
     places: npt.NDArray[np.int64] = np.clip(np.floor((x - start) / width * count), 0, count - 1).astype(np.int64)
     return places

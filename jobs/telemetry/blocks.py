@@ -1,12 +1,14 @@
-"""Packing: the points of a series of every step, many in one row.
+"""Blocks: many points of a series in one row. Written by `jobs.telemetry.ingest`, read by `jobs.telemetry.series`.
 
-Called by `jobs.telemetry.ingest`, read by `jobs.telemetry.series`.
+A row for each point takes 170 bytes, and a hundred thousand of them are slow to store and to read. So:
 
-A row for each point takes 170 bytes, and is slow to store and to read by the hundred thousand. So where several points
-of a series come at once they are a block from the start: a row of `metric_blocks`. Few are rows of `metric_points`. And
-when an attempt's steps pass a multiple of `BLOCK`, the rows and the small blocks before that become one block a series,
-in the transaction that stored the newest. A point is in one of the two tables, never in both. What is one an epoch
-stays a row.
+- Several points of a series that arrive together are stored as a block, a row of `metric_blocks`. Fewer points are
+  rows of `metric_points`.
+- When an attempt passes a multiple of `BLOCK` steps, its earlier rows and small blocks become one block for each
+  series, in the transaction that stored the newest point.
+- A value with one point an epoch stays a row.
+
+A point is in one of the two tables, never in both.
 """
 
 import math
@@ -23,17 +25,17 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import MetricBlock
 
 BLOCK = 1024
-_SEVERAL = 8  # points of a series, that are a block
-_SMALL = BLOCK // 2  # steps; a larger block stays as it is
-EPOCH_OF_TIMES = datetime(2000, 1, 1, tzinfo=UTC)  # what PostgreSQL counts microseconds from
+_SEVERAL = 8  # so many points of a series become a block
+_SMALL = BLOCK // 2  # steps; larger blocks are not merged
+EPOCH_OF_TIMES = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL counts microseconds from here
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
-# In the order of the columns of metric_points: a `jobs.telemetry.ingest.MetricRow` is one.
+# The columns of metric_points: a `jobs.telemetry.ingest.MetricRow` is one.
 Point = tuple[str, str, int, int, int, int, datetime, float]
 
 _OWN = "job_id = :job_id AND name = ANY(:names) AND rank = :rank AND attempt = :attempt"
-_PACK = text(f"""
+_MERGE = text(f"""
     WITH points AS (
         DELETE FROM metric_points WHERE {_OWN} AND step < :before
         RETURNING name, step, epoch, at, value
@@ -72,24 +74,24 @@ class BlockRow(NamedTuple):
     numbers: bytes
 
 
-def split(points: Iterable[Point]) -> tuple[list[BlockRow], list[Point]]:
-    """Blocks of those points, which are one a step, of which several come at once; and the others."""
+def blocks_and_points(points: Iterable[Point]) -> tuple[list[BlockRow], list[Point]]:
+    """Divide points of every step into blocks, where a series has several, and single points."""
     series: dict[tuple[str, str, int, int], list[Point]] = {}
     for point in points:
         series.setdefault((point[0], point[1], point[2], point[4]), []).append(point)
     blocks: list[BlockRow] = []
-    others: list[Point] = []
-    for some in series.values():
-        block = _block(some) if len(some) >= _SEVERAL else None
+    single_points: list[Point] = []
+    for points_of_series in series.values():
+        block = _block(points_of_series) if len(points_of_series) >= _SEVERAL else None
         if block is None:
-            others += some
+            single_points += points_of_series
         else:
             blocks.append(block)
-    return blocks, others
+    return blocks, single_points
 
 
 def _block(points: Sequence[Point]) -> BlockRow | None:
-    """One block of points of a series; None where they are not in order."""
+    """One block of points of a series; None if their steps do not ascend."""
     job_id, name, rank, _, attempt, *_ = points[0]
     steps = np.array([point[3] for point in points])
     gaps = np.diff(steps)
@@ -106,15 +108,15 @@ def _block(points: Sequence[Point]) -> BlockRow | None:
 
 @dataclass
 class _Written:
-    """The steps that a batch has of one rank of one attempt, and the series they are in."""
+    """The steps in a batch of one rank of one attempt, and the names of their series."""
 
     first: int
     newest: int
     names: set[str] = field(default_factory=set)
 
 
-def pack(session: Session, points: Iterable[Point]) -> None:
-    """Pack the series of these points that passed the end of a block. They were just stored, and are one a step."""
+def merge_into_blocks(session: Session, points: Iterable[Point]) -> None:
+    """Merge the series that passed the end of a block with these points, which were just stored."""
     written: dict[tuple[str, int, int], _Written] = {}
     for job_id, name, rank, step, attempt, _epoch, _at, _value in points:
         steps = written.setdefault((job_id, rank, attempt), _Written(step, step))
@@ -122,14 +124,14 @@ def pack(session: Session, points: Iterable[Point]) -> None:
         steps.first, steps.newest = min(steps.first, step), max(steps.newest, step)
     for (job_id, rank, attempt), steps in written.items():
         before = steps.newest // BLOCK * BLOCK
-        if steps.first - 1 < before:  # with or within this batch the attempt passed it
+        if steps.first - 1 < before:  # the attempt passed it with this batch
             own = {"job_id": job_id, "names": sorted(steps.names), "rank": rank, "attempt": attempt}
             since = (steps.first - 1) // BLOCK * BLOCK
-            session.execute(_PACK, {**own, "since": since, "before": before, "small": _SMALL})
+            session.execute(_MERGE, {**own, "since": since, "before": before, "small": _SMALL})
 
 
-def unpacked(block: MetricBlock) -> Iterator[Point]:
-    """The points that the block was made of."""
+def points_of_block(block: MetricBlock) -> Iterator[Point]:
+    """The points of a block."""
     steps = steps_of(block.first_step, block.last_step, block.steps)
     columns = (steps, integers(block.epochs, "i4"), integers(block.times), floats(block.numbers))
     for step, epoch, ticks, value in zip(*(column.tolist() for column in columns), strict=True):
@@ -147,25 +149,25 @@ def integers(data: bytes, kind: str = "i8") -> Integers:
 
 
 def floats(data: bytes) -> Numbers:
-    """The same, of float8."""
+    """Numbers as PostgreSQL sends them: float8."""
     return np.frombuffer(data, dtype=">f8").astype(np.float64)
 
 
 def finite_or_none(values: Numbers) -> list[float | None]:
-    """Values for JSON, which has finite ones only."""
+    """Values for JSON, which has no NaN and no infinity: they become None."""
     return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def seconds_since(start: datetime, ticks: Integers) -> Numbers:
-    """Times, as PostgreSQL counts them, in seconds since one of them."""
+    """Ticks (see `ticks_of`) as seconds since `start`."""
     return (ticks - ticks_of(start)) / 1e6
 
 
 def ticks_of(at: datetime) -> int:
-    """A time as PostgreSQL counts it."""
+    """A time in ticks, as PostgreSQL counts them: microseconds since 2000."""
     return (at - EPOCH_OF_TIMES) // timedelta(microseconds=1)
 
 
 def at_ticks(ticks: int) -> datetime:
-    """The time that PostgreSQL counts so."""
+    """The time of a number of ticks."""
     return EPOCH_OF_TIMES + timedelta(microseconds=int(ticks))

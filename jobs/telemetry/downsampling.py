@@ -1,9 +1,9 @@
-"""Fewer points of a long series that still look like it: nothing is averaged, and no one-sample spike is lost.
+"""Chooses the points of a long series that a chart needs: nothing is averaged, and no one-sample spike is lost.
 
-Called by `jobs.telemetry.series` and `jobs.telemetry.samples`, for what is read and shown. What stays of old series for
-good is the business of `jobs.telemetry.outline`.
+Called by `jobs.telemetry.series` and `jobs.telemetry.samples` when series are read. `jobs.telemetry.outline` chooses
+the points of old series that stay in the database.
 
-Memory that is touched for the first time costs more than the arithmetic here: so it goes in pieces where it can.
+Touching memory for the first time costs more than the arithmetic here. So long series are handled in pieces.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from tsdownsample import MinMaxDownsampler
 
-FEWEST_POINTS = 4  # the first and the newest, and the least and the greatest of one bin
-_STRETCH = 64  # points that the noise around a point is judged by
+FEWEST_POINTS = 4  # the first, the newest, and the extremes of one bin
+_STRETCH = 64  # points by which the noise around a point is judged
 _PIECE = 128 * _STRETCH
 
 Numbers = npt.NDArray[np.float64]
@@ -21,24 +21,24 @@ Indices = npt.NDArray[np.intp]
 _minmax: Any = MinMaxDownsampler()  # type: ignore[no-untyped-call]
 
 
-def kept(values: Numbers, most: int) -> Indices:
-    """Indices, ascending, of at most `most` of `values`: the first, the newest, what stands out, and extremes.
+def points_to_show(values: Numbers, max_points: int) -> Indices:
+    """Ascending indices of at most `max_points` of `values`: the first, the newest, spikes and extremes.
 
-    Half of them are the points that stand out most from their neighbours: for equal bins alone have room for one
-    spike each, and two of them often lie in one. The rest are the least and the greatest of each of as many bins as
-    there is room for. A value that is not finite is not there; where a bin has no other, one of them is kept, so that
-    a gap stays one. `most` is at least `FEWEST_POINTS`.
+    Half of them are the points that stand out most from their neighbours. (Equal bins alone have room for one spike
+    each, and often two spikes lie in one bin.) The rest are the least and the greatest of as many equal bins as there
+    is room for. Values that are not finite are skipped; if a bin has no other, one of them stays, so that a gap stays a
+    gap. `max_points` is at least `FEWEST_POINTS`.
     """
     count = len(values)
-    if count <= most:
+    if count <= max_points:
         return np.arange(count)
     finite = np.isfinite(values)
     if finite.all():
-        return _distinct([0, count - 1], _standing_out(values, most - 2))
+        return _distinct([0, count - 1], _standing_out(values, max_points - 2))
     present = np.flatnonzero(finite)
-    bins = max(1, (most - 2) // 4)
+    bins = max(1, (max_points - 2) // 4)
     gaps = _gaps(present, count, bins)
-    inside = present[_standing_out(values[present], most - 2 - len(gaps))]
+    inside = present[_standing_out(values[present], max_points - 2 - len(gaps))]
     return _distinct([0, count - 1], gaps, inside)
 
 
@@ -48,7 +48,7 @@ def _distinct(*some: npt.ArrayLike) -> Indices:
 
 
 def _gaps(present: Indices, count: int, bins: int) -> Indices:
-    """The first index of each of so many bins in which nothing is present."""
+    """The first index of each bin in which no value is finite."""
     filled = np.zeros(bins, dtype=bool)
     filled[present * bins // count] = True
     starts: Indices = -(-np.flatnonzero(~filled) * count // bins)
@@ -56,7 +56,7 @@ def _gaps(present: Indices, count: int, bins: int) -> Indices:
 
 
 def _standing_out(numbers: Numbers, most: int) -> Indices:
-    """Indices of at most so many, 2 or more: those far from their neighbours, and the extremes of equal bins."""
+    """Indices of at most `most` numbers (2 or more): the farthest from their neighbours, and extremes of equal bins."""
     if not len(numbers):
         return np.empty(0, dtype=np.intp)
     spikes = _outstanding(numbers, most // 2 - 1)
@@ -65,9 +65,9 @@ def _standing_out(numbers: Numbers, most: int) -> Indices:
 
 
 def _outstanding(numbers: Numbers, most: int) -> Indices:
-    """Indices of the numbers that are farthest from their neighbours: half by distance, half by the noise around.
+    """Indices of the numbers farthest from their neighbours: half by distance, half relative to the noise around.
 
-    By distance alone, a loud stretch would take all the room from the spikes of a quiet one.
+    By distance alone, a noisy part would leave no room for the spikes of a quiet part.
     """
     if most < 1 or len(numbers) < 5:
         return np.empty(0, dtype=np.intp)
@@ -80,11 +80,11 @@ def _outstanding(numbers: Numbers, most: int) -> Indices:
 
 
 def _distances(numbers: Numbers) -> Numbers:
-    """How far each number is from the median of itself and the two on either side, in shares of the greatest number.
+    """How far each number is from the median of itself and two on either side, as a share of the greatest number.
 
-    At the ends, from that of the five nearest.
+    At the ends it is the median of the five nearest.
     """
-    peak = max(-numbers.min(), numbers.max()) or 1.0  # differences of what is scaled by it cannot overflow
+    peak = max(-numbers.min(), numbers.max()) or 1.0  # scaled by it, differences cannot overflow
     distance = np.empty_like(numbers)
     for start in range(0, len(numbers) - 4, _PIECE):
         part = numbers[start : start + _PIECE + 4] / peak
@@ -101,7 +101,7 @@ def _distances(numbers: Numbers) -> Numbers:
 
 
 def _by_noise(distance: Numbers) -> Numbers:
-    """Distances in units of what they usually are around: of the mean of the lower three quarters of a stretch."""
+    """Distances relative to the noise around: to the mean of the lower three quarters of each piece of 64."""
     clear = np.empty_like(distance)
     width = min(_STRETCH, len(distance))
     inside, quiet = len(distance) // width * width, width * 3 // 4
@@ -116,11 +116,11 @@ def _by_noise(distance: Numbers) -> Numbers:
 
 
 def _greatest(numbers: Numbers, most: int) -> Indices:
-    """Indices of the greatest of some numbers that are not negative."""
+    """Indices of the `most` greatest of some numbers, none of which is negative."""
     if most < 1:
         return np.empty(0, dtype=np.intp)
     tops = np.maximum.reduceat(numbers, np.arange(0, len(numbers), _STRETCH))
-    # So many stretches have a number that is at least so great: what is less is not among the greatest.
+    # `most` pieces have a number that is at least this great, so smaller ones are not among the greatest.
     least = np.partition(tops, len(tops) - most)[len(tops) - most] if most < len(tops) else 0.0
     candidates: Indices = np.flatnonzero(numbers >= least)
     if most >= len(candidates):

@@ -1,7 +1,7 @@
-"""What hosts did, second by second: reading it back for the api, and removing what is old for `worker.retention`.
+"""The samples of hosts: reads them for the api, and removes old ones for `worker.retention`.
 
-`jobs.telemetry.ingest` writes it. The rows of one host lie together in the order of time, so both are short walks along
-an index.
+`jobs.telemetry.ingest` writes them. The rows of a host lie together, sorted by time, so both are short walks along an
+index.
 """
 
 from collections.abc import Sequence
@@ -18,22 +18,15 @@ from jobs.db.binary_rows import streamed
 from jobs.db.tables import Host, HostSample
 from jobs.scheduling.hosts import HostNotFound
 from jobs.telemetry.blocks import at_ticks, finite_or_none, floats, integers, seconds_since, ticks_of
-from jobs.telemetry.downsampling import kept
+from jobs.telemetry.downsampling import points_to_show
+from jobs.telemetry.sampled_metrics import HOST_METRICS
 
-HOST_UNITS = {
-    "cpu_percent": "percent",
-    "memory_bytes": "bytes",
-    "network_received_bytes_per_s": "bytes per second",
-    "network_sent_bytes_per_s": "bytes per second",
-    "disk_read_bytes_per_s": "bytes per second",
-    "disk_written_bytes_per_s": "bytes per second",
-}
 _BATCH_ROWS = 5000
 
 
 @dataclass(frozen=True)
 class HostSeries:
-    """One metric of a host. `x` is seconds since the start of the stretch; a gap in `y` is None."""
+    """One metric of a host. `x` is seconds since the start; a gap in `y` is None."""
 
     metric: str
     unit: str
@@ -43,42 +36,42 @@ class HostSeries:
 
 @dataclass(frozen=True)
 class HostUtilization:
-    """What a host did from `start` on."""
+    """The sampled metrics of a host from `start` on."""
 
     start: datetime
     series: Sequence[HostSeries]
 
 
 def host_utilization(
-    session: Session, name: str, *, wanted: Sequence[str] = tuple(HOST_UNITS), minutes: float, max_points: int = 1000
+    session: Session, name: str, *, metrics: Sequence[str] = tuple(HOST_METRICS), minutes: float, max_points: int = 1000
 ) -> HostUtilization:
-    """The last minutes of a host, in the order of `wanted`; a metric that no sample has is left out.
+    """The last minutes of a host, sorted as `metrics`. A metric without samples is left out.
 
     Raises `HostNotFound`.
     """
     start: datetime | None = session.scalar(select(func.now() - timedelta(minutes=minutes)).where(_is_known(name)))
     if start is None:
         raise HostNotFound(name)
-    found = []
-    for metric in wanted:  # one at a time: a week of one is 600,000 numbers
+    series = []
+    for metric in metrics:  # one at a time: a week has 600,000 values of each
         numbers = host_numbers(session, name, metric, first=ticks_of(start))
         if np.isfinite(numbers.values).any():
-            keep = kept(numbers.values, max_points)
+            keep = points_to_show(numbers.values, max_points)
             x, y = seconds_since(start, numbers.ticks[keep]).tolist(), numbers.values[keep]
-            found.append(HostSeries(metric, HOST_UNITS[metric], x, finite_or_none(y)))
-    return HostUtilization(start, found)
+            series.append(HostSeries(metric, HOST_METRICS[metric].unit, x, finite_or_none(y)))
+    return HostUtilization(start, series)
 
 
 def version_of(session: Session, name: str) -> str:
-    """The time of a host's newest sample: until there is a newer one, nothing changes but that time goes by.
+    """The time of a host's newest sample. Until there is a newer one, only time passes.
 
     Raises `HostNotFound`.
     """
     newest = select(func.max(HostSample.at)).where(HostSample.host == name).scalar_subquery()
-    found = session.execute(select(newest).where(_is_known(name))).one_or_none()
-    if found is None:
+    row = session.execute(select(newest).where(_is_known(name))).one_or_none()
+    if row is None:
         raise HostNotFound(name)
-    return str(found[0])
+    return str(row[0])
 
 
 def _is_known(name: str) -> Any:
@@ -87,15 +80,15 @@ def _is_known(name: str) -> Any:
 
 @dataclass(frozen=True)
 class HostNumbers:
-    """One metric of a host, in the order of time; NaN where it could not be read."""
+    """One metric of a host, sorted by time; NaN where it could not be read."""
 
     ticks: npt.NDArray[np.int64]  # times as PostgreSQL counts them
     values: npt.NDArray[np.float64]
 
 
 def host_numbers(session: Session, name: str, metric: str, *, first: int, last: int | None = None) -> HostNumbers:
-    """All samples of a metric of `HOST_UNITS` from one time to another, in ticks; both included."""
-    assert metric in HOST_UNITS
+    """All samples of one of `HOST_METRICS` between two times, in ticks, both included."""
+    assert metric in HOST_METRICS
     query = f"""
         SELECT string_agg(timestamptz_send(at), '' ORDER BY at),
             string_agg(float8send(coalesce({metric}::float8, 'NaN')), '' ORDER BY at)
@@ -108,13 +101,13 @@ def host_numbers(session: Session, name: str, metric: str, *, first: int, last: 
 
 @dataclass
 class OldHostSamples:
-    """Removes what is older than so many days, a host after the other; those that are no longer known too."""
+    """Removes samples older than so many days, host by host, also of hosts that are no longer registered."""
 
     keep_days: float
-    _host: str = ""  # the one that is at hand, or the last one of the pass before
+    _host: str = ""  # the current one, or the last one of the pass before
 
     def remove_some(self, session: Session) -> bool:
-        """Remove a batch of one host's; False when the pass is over."""
+        """Remove a batch of one host's samples; False when the pass is over."""
         old = HostSample.at < func.now() - timedelta(days=self.keep_days)
         some = (
             select(HostSample.at).where(HostSample.host == self._host, old).order_by(HostSample.at).limit(_BATCH_ROWS)
@@ -124,6 +117,6 @@ class OldHostSamples:
             execution_options={"synchronize_session": False},
         ).all()
         if len(removed) < _BATCH_ROWS:
-            next_one = select(HostSample.host).where(HostSample.host > self._host).order_by(HostSample.host).limit(1)
-            self._host = session.scalar(next_one) or ""
+            next_host = select(HostSample.host).where(HostSample.host > self._host).order_by(HostSample.host).limit(1)
+            self._host = session.scalar(next_host) or ""
         return self._host != ""

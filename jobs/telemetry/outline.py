@@ -1,6 +1,6 @@
-"""Which points of a long series stay for good: extremes do, nothing is averaged. Called by `jobs.telemetry.thinning`.
+"""Chooses the points of an old series that stay in the database. Called by `jobs.telemetry.thinning`.
 
-What is read and shown is chosen by `jobs.telemetry.downsampling`.
+Extremes stay, and nothing is averaged. `jobs.telemetry.downsampling` chooses the points that are shown.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 def _extremes(part: Sequence[float]) -> Iterator[int]:
     present = part
-    if math.isnan(sum(part)):  # min and max are not to be trusted where one is NaN
+    if math.isnan(sum(part)):  # min and max are wrong if a value is NaN
         present = [value for value in part if not math.isnan(value)]
     if not present:
         yield 0
@@ -18,13 +18,13 @@ def _extremes(part: Sequence[float]) -> Iterator[int]:
     yield part.index(max(present))
 
 
-def most_of_outline(columns: int, bins: int) -> int:
-    """How many points `outline` leaves at most."""
+def max_outline_points(columns: int, bins: int) -> int:
+    """How many points `outline_indices` chooses at most."""
     return bins * (2 + 2 * columns)
 
 
 def bin_start(number: int, *, span: int, bins: int) -> int:
-    """The first offset of a bin, of `bins` that share the offsets from 0 to `span` equally."""
+    """The first offset of a bin. `bins` bins share the offsets from 0 to `span` equally."""
     return -(-number * (span + 1) // bins)
 
 
@@ -33,13 +33,13 @@ def bin_of(offset: int, *, span: int, bins: int) -> int:
     return offset * bins // (span + 1)
 
 
-def outline(
+def outline_indices(
     offsets: Sequence[int], columns: Sequence[Sequence[float | None]], *, span: int, bins: int
 ) -> Sequence[int]:
-    """Indices, ascending, of each bin's first and newest point, and of the least and greatest of each column.
+    """Ascending indices of each bin's first and newest point, and of the least and greatest of each column.
 
-    `offsets` ascend. The bins share the offsets from 0 to `span`, not the points that are there: so the outline of an
-    outline is that outline itself, and whole bins can be looked at by themselves.
+    `offsets` ascend. The bins divide the offsets from 0 to `span`, not the points. So the outline of an outline is that
+    outline, and whole bins can be thinned one by one.
     """
     indices: set[int] = set()
     numbers = [[math.nan if value is None else value for value in column] for column in columns]
@@ -53,7 +53,7 @@ def outline(
 
 
 def _stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Start and end of each stretch of equal numbers."""
+    """Start and end of each run of equal numbers."""
     start = 0
     for at in range(1, len(numbers) + 1):
         if at == len(numbers) or numbers[at] != numbers[start]:

@@ -1,7 +1,4 @@
-"""The reading side of the samples: what a job's slots and hosts did.
-
-Called by the api; `jobs.telemetry.ingest` writes them.
-"""
+"""Reads the samples of a job's slots and hosts. Called by the api; `jobs.telemetry.ingest` writes them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,25 +12,14 @@ from sqlalchemy.orm import Session
 
 from jobs.db.binary_rows import streamed
 from jobs.db.tables import Attempt, Host, Job, Slot
-from jobs.telemetry.axes import EVERYTHING, Axis, EpochScale, Stretch, epoch_scale, start_of
+from jobs.telemetry.axes import WHOLE_AXIS, Axis, AxisRange, EpochScale, epoch_scale, start_of
 from jobs.telemetry.bands import Band
 from jobs.telemetry.blocks import finite_or_none, floats, integers, seconds_since
-from jobs.telemetry.downsampling import kept
-from jobs.telemetry.host_samples import HOST_UNITS, HostNumbers, host_numbers
-from jobs.telemetry.rollups import NOT_ROLLED, Rolled, Series, rolled_up
+from jobs.telemetry.downsampling import points_to_show
+from jobs.telemetry.host_samples import HostNumbers, host_numbers
+from jobs.telemetry.rollups import NO_ROLLUPS, Series, SeriesRollups, rollups_of
+from jobs.telemetry.sampled_metrics import HOST_METRICS, METRIC_NAMES, SLOT_METRICS
 
-UNITS = {
-    "gpu_percent": "percent",
-    "gpu_memory_bytes": "bytes",
-    "gpu_power_w": "watts",
-    "gpu_temperature_c": "celsius",
-    "gpu_sm_clock_mhz": "megahertz",
-    "gpu_throttle": "bits",
-    "gpu_processes": "processes",
-    "cpu_percent": "percent",
-    "memory_bytes": "bytes",
-}
-EVERY_METRIC = tuple(dict.fromkeys((*UNITS, *HOST_UNITS)))
 _NO_STEP = -1
 _ROUNDED = timedelta(milliseconds=1)
 _CENTURY_S = 100 * 365.25 * 86_400
@@ -44,7 +30,7 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SampleSeries:
-    """What one slot did under one attempt; a gap in `y` is None. `limit` is the most that there is of it."""
+    """One metric of one slot under one attempt. A gap in `y` is None. `limit` is the slot's or the host's total."""
 
     metric: str
     unit: str
@@ -61,7 +47,7 @@ class SampleSeries:
 
 @dataclass(frozen=True)
 class JobHostSeries:
-    """What a whole host did while the job was on it."""
+    """One metric of a host while the job was on it."""
 
     metric: str
     unit: str
@@ -74,7 +60,7 @@ class JobHostSeries:
 
 @dataclass(frozen=True)
 class Utilization:
-    """What a job's slots did, and its hosts."""
+    """The sampled metrics of a job's slots and hosts."""
 
     series: Sequence[SampleSeries]
     hosts: Sequence[JobHostSeries]
@@ -82,29 +68,29 @@ class Utilization:
 
 @dataclass(frozen=True)
 class _Samples:
-    """The samples of one slot under one attempt, in the order of time."""
+    """The samples of one slot under one attempt, sorted by time."""
 
     attempt: int
     rank: int
     host: str
     slot: int
     ticks: Integers
-    steps: Integers  # `_NO_STEP` where none was made yet
+    steps: Integers  # `_NO_STEP` before the first step
 
 
 @dataclass(frozen=True)
-class _View:
-    """What is asked for, and what it takes to find it."""
+class _Request:
+    """Which part of a job's samples to read, on which axis, and in how many points."""
 
     job: Job
     axis: Axis
     scale: EpochScale | None
-    stretch: Stretch
+    x_range: AxisRange
     max_points: int
     bands: int
 
     def x(self, ticks: Integers, steps: Integers) -> Numbers:
-        """Where samples lie; NaN where they are not on the axis."""
+        """The samples' positions on the axis; NaN for those that are not on it."""
         if self.axis == "time":
             return seconds_since(start_of(self.job), ticks)
         x = np.full(len(steps), np.nan)
@@ -120,58 +106,58 @@ def utilization(
     session: Session,
     job: Job,
     *,
-    wanted: Sequence[str] = EVERY_METRIC,
+    metrics: Sequence[str] = METRIC_NAMES,
     axis: Axis = "time",
-    stretch: Stretch = EVERYTHING,
+    x_range: AxisRange = WHOLE_AXIS,
     max_points: int = 1000,
     bands: int = 0,
 ) -> Utilization:
-    """The samples of a job's slots, ordered by attempt and rank, and of its hosts; a metric without any is left out.
+    """The samples of a job's slots, sorted by attempt and rank, and of its hosts. Metrics without samples are left out.
 
-    On the axes of steps and epochs a sample is where its rank was; those before the first step are not on them.
+    On the axes of steps and epochs a sample lies where its rank was. Samples before the first step are not on them.
     """
     scale = epoch_scale(session, job) if axis == "epoch" else None
-    view = _View(job, axis, scale, stretch, max_points, bands)
-    rolled = rolled_up(session, job, "sample", axis=axis, scale=scale, stretch=stretch) if bands else {}
+    request = _Request(job, axis, scale, x_range, max_points, bands)
+    rollups = rollups_of(session, job, "sample", axis=axis, scale=scale, x_range=x_range) if bands else {}
     limits = _limits(session, job)
-    of_slots = [metric for metric in wanted if metric in UNITS]
-    found: list[SampleSeries] = []
-    steps_on: dict[str, list[_Samples]] = {}
-    for samples, values in _read(session, view, of_slots):
-        on_host = steps_on.setdefault(samples.host, [])
-        if all(other.attempt != samples.attempt for other in on_host):
-            on_host.append(samples)
-        found += _series_of(view, samples, dict(zip(of_slots, values, strict=True)), rolled, limits)
-    of_hosts = [metric for metric in wanted if metric in HOST_UNITS]
-    return Utilization(found, list(_of_hosts(session, view, of_hosts, steps_on, limits)))
+    slot_metrics = [metric for metric in metrics if metric in SLOT_METRICS]
+    slot_series: list[SampleSeries] = []
+    samples_by_host: dict[str, list[_Samples]] = {}
+    for samples, values in _read(session, request, slot_metrics):
+        samples_on_host = samples_by_host.setdefault(samples.host, [])
+        if all(other.attempt != samples.attempt for other in samples_on_host):
+            samples_on_host.append(samples)
+        slot_series += _series_of(request, samples, dict(zip(slot_metrics, values, strict=True)), rollups, limits)
+    host_metrics = [metric for metric in metrics if metric in HOST_METRICS]
+    return Utilization(slot_series, list(_of_hosts(session, request, host_metrics, samples_by_host, limits)))
 
 
-def _read(session: Session, view: _View, metrics: Sequence[str]) -> Iterator[tuple[_Samples, list[Numbers]]]:
-    """The samples of each slot and attempt, and the values of each metric; NaN where there is none."""
+def _read(session: Session, request: _Request, metrics: Sequence[str]) -> Iterator[tuple[_Samples, list[Numbers]]]:
+    """The samples of each slot and attempt, with the values of each metric; NaN where a value is unknown."""
     columns = "".join(
         f", string_agg(float8send(coalesce({metric}::float8, 'NaN')), '' ORDER BY at)" for metric in metrics
     )
-    where, values = "job_id = %(job)s", {"job": view.job.id, **_times(view)}
+    where, values = "job_id = %(job)s", {"job": request.job.id, **_times(request)}
     where += "".join(f" AND at {sign} %({name})s" for name, sign in _BOUNDS.items() if name in values)
     query = f"""
         SELECT attempt, rank, min(host), min(slot), string_agg(timestamptz_send(at), '' ORDER BY at),
             string_agg(int8send(coalesce(step, {_NO_STEP})), '' ORDER BY at){columns}
         FROM samples WHERE {where} GROUP BY attempt, rank ORDER BY attempt, rank
     """  # noqa: S608 - all names are our own
-    for attempt, rank, host, slot, ticks, steps, *of_metrics in streamed(session, query, values):
+    for attempt, rank, host, slot, ticks, steps, *columns_of_metrics in streamed(session, query, values):
         samples = _Samples(attempt, rank, host, slot, integers(ticks), integers(steps))
-        yield samples, [floats(one) for one in of_metrics]
+        yield samples, [floats(data) for data in columns_of_metrics]
 
 
 _BOUNDS = {"start": ">=", "end": "<="}
 
 
-def _times(view: _View) -> dict[str, datetime]:
-    """Between which times samples are needed at most, so that the database need not hand over the rest."""
-    if view.axis != "time":
+def _times(request: _Request) -> dict[str, datetime]:
+    """The times between which all needed samples lie, so that the database sends no others."""
+    if request.axis != "time":
         return {}
-    ends = {"start": (view.stretch.start, -_ROUNDED), "end": (view.stretch.end, _ROUNDED)}
-    zero = start_of(view.job)
+    ends = {"start": (request.x_range.start, -_ROUNDED), "end": (request.x_range.end, _ROUNDED)}
+    zero = start_of(request.job)
     return {
         name: zero + timedelta(seconds=min(max(x, -_CENTURY_S), _CENTURY_S)) + more
         for name, (x, more) in ends.items()
@@ -180,20 +166,24 @@ def _times(view: _View) -> dict[str, datetime]:
 
 
 def _series_of(
-    view: _View, samples: _Samples, values: dict[str, Numbers], rolled: dict[Series, Rolled], limits: dict[Any, float]
+    request: _Request,
+    samples: _Samples,
+    values: dict[str, Numbers],
+    rollups: dict[Series, SeriesRollups],
+    limits: dict[Any, float],
 ) -> Iterator[SampleSeries]:
-    x = view.x(samples.ticks, samples.steps)
-    inside = view.stretch.has(x) & ~np.isnan(x)
+    x = request.x(samples.ticks, samples.steps)
+    inside = request.x_range.contains(x) & ~np.isnan(x)
     x, ticks, steps = x[inside], samples.ticks[inside], samples.steps[inside]
-    for metric, of_metric in values.items():
-        y = of_metric[inside]
+    for metric, metric_values in values.items():
+        y = metric_values[inside]
         if not np.isfinite(y).any():
             continue
-        keep = kept(y, view.max_points)
-        old = rolled.get((metric, samples.rank, samples.attempt), NOT_ROLLED)
+        keep = points_to_show(y, request.max_points)
+        rollups_of_series = rollups.get((metric, samples.rank, samples.attempt), NO_ROLLUPS)
         yield SampleSeries(
             metric=metric,
-            unit=UNITS[metric],
+            unit=SLOT_METRICS[metric].unit,
             host=samples.host,
             slot=samples.slot,
             rank=samples.rank,
@@ -202,43 +192,43 @@ def _series_of(
             x=x[keep].tolist(),
             step=[None if step == _NO_STEP else step for step in steps[keep].tolist()],
             y=finite_or_none(y[keep]),
-            bands=old.bands(ticks, x, y, stretch=view.stretch, count=view.bands),
+            bands=rollups_of_series.bands(ticks, x, y, x_range=request.x_range, count=request.bands),
         )
 
 
 def _of_hosts(
     session: Session,
-    view: _View,
+    request: _Request,
     metrics: Sequence[str],
-    steps_on: dict[str, list[_Samples]],
+    samples_by_host: dict[str, list[_Samples]],
     limits: dict[Any, float],
 ) -> Iterator[JobHostSeries]:
-    """What the hosts did between the first and the last sample of each attempt there."""
-    for host, attempts in sorted(steps_on.items()):
+    """The series of the hosts, from the first to the last sample of each attempt there."""
+    for host, attempts in sorted(samples_by_host.items()):
         for metric in metrics:
             parts = [_while_there(session, host, metric, samples) for samples in attempts]
             ticks, steps, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-            x = view.x(ticks, steps)
-            inside = view.stretch.has(x) & ~np.isnan(x)
+            x = request.x(ticks, steps)
+            inside = request.x_range.contains(x) & ~np.isnan(x)
             x, y = x[inside], y[inside]
             if np.isfinite(y).any():
-                keep = kept(y, view.max_points)
-                told = NOT_ROLLED.bands(ticks[inside], x, y, stretch=view.stretch, count=view.bands)
+                keep = points_to_show(y, request.max_points)
+                bands = NO_ROLLUPS.bands(ticks[inside], x, y, x_range=request.x_range, count=request.bands)
                 limit = limits.get((metric, host))
                 yield JobHostSeries(
-                    metric, HOST_UNITS[metric], host, limit, x[keep].tolist(), finite_or_none(y[keep]), told
+                    metric, HOST_METRICS[metric].unit, host, limit, x[keep].tolist(), finite_or_none(y[keep]), bands
                 )
 
 
 def _while_there(session: Session, host: str, metric: str, samples: _Samples) -> tuple[Integers, Integers, Numbers]:
-    """Times, steps and values of a host's metric under an attempt; the steps are those of one of its ranks there."""
-    found: HostNumbers = host_numbers(session, host, metric, first=samples.ticks[0], last=samples.ticks[-1])
-    newest = np.searchsorted(samples.ticks, found.ticks, side="right") - 1
-    return found.ticks, samples.steps[newest], found.values
+    """Times, steps and values of a host's metric under an attempt. The steps are those of one of its ranks there."""
+    host_values: HostNumbers = host_numbers(session, host, metric, first=samples.ticks[0], last=samples.ticks[-1])
+    newest = np.searchsorted(samples.ticks, host_values.ticks, side="right") - 1
+    return host_values.ticks, samples.steps[newest], host_values.values
 
 
 def _limits(session: Session, job: Job) -> dict[Any, float]:
-    """The most that a slot and a host have of what has a limit, by metric, host and slot."""
+    """The memory of slots and hosts: by metric, host and slot, or by metric and host."""
     shares = session.execute(select(Attempt.host, Attempt.shares).where(Attempt.job_id == job.id))
     hosts = {host for lead, others in shares for host in (lead, *(share["host"] for share in others))}
     limits: dict[Any, float] = {}

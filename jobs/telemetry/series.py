@@ -1,7 +1,7 @@
-"""The reading side of the series: a job's metrics. Called by the api; `jobs.telemetry.ingest` writes them.
+"""Reads the metrics of jobs as series. Called by the api; `jobs.telemetry.ingest` writes them.
 
-The database hands over the points of a series in bytes, a thousand or more at a time (`jobs.telemetry.blocks`): a
-hundredth of the work that rows are. `jobs.telemetry.samples` does the same for utilization.
+The database sends the points of a series as bytes, a thousand or more at a time (`jobs.telemetry.blocks`). That is a
+hundredth of the work of rows. `jobs.telemetry.samples` does the same for utilization.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,23 +16,23 @@ from sqlalchemy.orm import Session
 
 from jobs.db.binary_rows import streamed
 from jobs.db.tables import Job
-from jobs.telemetry.axes import EVERYTHING, Axis, EpochScale, Places, Stretch, epoch_scales, start_of, valid_until
+from jobs.telemetry.axes import WHOLE_AXIS, Axis, AxisRange, EpochScale, Positions, epoch_scales, start_of, valid_until
 from jobs.telemetry.bands import Band
 from jobs.telemetry.blocks import finite_or_none, floats, integers, seconds_since, steps_of
-from jobs.telemetry.downsampling import kept
+from jobs.telemetry.downsampling import points_to_show
 from jobs.telemetry.ingest import ALL_RANKS, RANK_EPOCH_METRICS, is_one_an_epoch
-from jobs.telemetry.rollups import NOT_ROLLED, rolled_up
+from jobs.telemetry.rollups import NO_ROLLUPS, rollups_of
 
-_AT_ONCE = 500_000  # points of a series in memory, unless bands are made of them
+_AT_ONCE = 500_000  # the most points of a series in memory, unless bands need all of them
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
-ToX = Callable[[Integers, bytes | None], Places]
+ToX = Callable[[Integers, bytes | None], Positions]
 
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """A metric of one rank (-1: over all ranks, one point an epoch). A value that is no number is None."""
+    """A metric of one rank (-1: over all ranks, one point an epoch). A value that is not finite is None."""
 
     name: str
     rank: int
@@ -46,16 +46,16 @@ class Points:
     """Points of a series, ascending by step."""
 
     steps: Integers
-    x: Places
+    x: Positions
     y: Numbers
 
     def at(self, which: npt.NDArray[Any]) -> "Points":
-        """Some of them, by index or mask."""
+        """Some of the points, by index or mask."""
         return Points(self.steps[which], self.x[which], self.y[which])
 
 
 class _Key(NamedTuple):
-    """Which series it is."""
+    """What identifies a series."""
 
     job_id: str
     name: str
@@ -63,7 +63,7 @@ class _Key(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Points of one attempt in a series, in the bytes of `jobs.telemetry.blocks`."""
+    """Points of one attempt in a series, as bytes (`jobs.telemetry.blocks`)."""
 
     job_id: str
     name: str
@@ -72,27 +72,27 @@ class _Part(NamedTuple):
     first_step: int
     last_step: int
     steps: bytes | None
-    place: bytes | None  # epochs or times, where the axis needs them
+    place: bytes | None  # epochs or times, if the axis needs them
     numbers: bytes
 
     @property
     def series(self) -> _Key:
-        """Which one it is a part of."""
+        """The series that it is a part of."""
         return _Key(self.job_id, self.name, self.rank)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Which series of which jobs, and where on which axis; no names, or no ranks: all."""
+class _Request:
+    """Which series of which jobs to read, and which part of which axis. No names, or no ranks: all."""
 
     jobs: Sequence[Job]
     names: Sequence[str]
     ranks: Sequence[int]
     axis: Axis
-    stretch: Stretch
+    x_range: AxisRange
 
     def scales(self, session: Session) -> Mapping[str, EpochScale | None]:
-        """By job, where it is on the epoch axis what is one a step."""
+        """By job the scale that puts points of every step on the epoch axis."""
         return epoch_scales(session, self.jobs) if self.axis == "epoch" and self.names else {}
 
 
@@ -103,63 +103,63 @@ def metrics(
     names: Sequence[str] = (),
     ranks: Sequence[int] = (),
     axis: Axis = "step",
-    stretch: Stretch = EVERYTHING,
+    x_range: AxisRange = WHOLE_AXIS,
     max_points: int = 1000,
     bands: int = 0,
 ) -> list[MetricSeries]:
-    """The metrics of a job, ordered by name and rank.
+    """The metrics of a job, sorted by name and rank.
 
-    On the epoch axis these are those that are one an epoch; the others too, where they are asked for by name. What an
-    attempt wrote beyond the step from which a later one went on is void and left out.
+    On the epoch axis these are the metrics with one value an epoch, and others that are named. Points that an attempt
+    wrote beyond the step from which a later attempt resumed are void and left out.
     """
-    asked = _Asked([job], names, ranks, axis, stretch)
-    scales = asked.scales(session)
+    request = _Request([job], names, ranks, axis, x_range)
+    scales = request.scales(session)
     scale = scales.get(job.id)
-    rolled = rolled_up(session, job, "metric", axis=axis, scale=scale, stretch=stretch) if bands else {}
-    found = []
-    for (_, name, rank), points in _read(session, asked, scales, at_once=None if bands else _AT_ONCE):
-        old = rolled.get((name, rank, 0), NOT_ROLLED)
-        told = old.bands(points.steps, points.x, points.y, stretch=stretch, count=bands)
-        found.append(_shown(name, rank, points, max_points, told))
-    return found
+    rollups = rollups_of(session, job, "metric", axis=axis, scale=scale, x_range=x_range) if bands else {}
+    series_found = []
+    for (_, name, rank), points in _read(session, request, scales, at_once=None if bands else _AT_ONCE):
+        old = rollups.get((name, rank, 0), NO_ROLLUPS)
+        band_list = old.bands(points.steps, points.x, points.y, x_range=x_range, count=bands)
+        series_found.append(_metric_series(name, rank, points, max_points, band_list))
+    return series_found
 
 
-def metrics_of(
+def metrics_of_jobs(
     session: Session,
     jobs: Sequence[Job],
     *,
     names: Sequence[str],
     ranks: Sequence[int],
     axis: Axis = "step",
-    stretch: Stretch = EVERYTHING,
+    x_range: AxisRange = WHOLE_AXIS,
     max_points: int = 1000,
 ) -> dict[str, list[MetricSeries]]:
-    """Some metrics of many jobs, by job, as `metrics` has them of one; in as many statements as for one."""
-    asked = _Asked(jobs, names, ranks, axis, stretch)
-    found: dict[str, list[MetricSeries]] = {job.id: [] for job in jobs}
-    for (job_id, name, rank), points in _read(session, asked, asked.scales(session), at_once=_AT_ONCE):
-        found[job_id].append(_shown(name, rank, points, max_points))
-    return found
+    """Some metrics of many jobs, by job id, as `metrics` returns them for one; in as many statements as for one."""
+    request = _Request(jobs, names, ranks, axis, x_range)
+    series_of_jobs: dict[str, list[MetricSeries]] = {job.id: [] for job in jobs}
+    for (job_id, name, rank), points in _read(session, request, request.scales(session), at_once=_AT_ONCE):
+        series_of_jobs[job_id].append(_metric_series(name, rank, points, max_points))
+    return series_of_jobs
 
 
-def _shown(name: str, rank: int, points: Points, max_points: int, bands: Sequence[Band] = ()) -> MetricSeries:
-    keep = kept(points.y, max_points)
+def _metric_series(name: str, rank: int, points: Points, max_points: int, bands: Sequence[Band] = ()) -> MetricSeries:
+    keep = points_to_show(points.y, max_points)
     return MetricSeries(name, rank, points.x[keep].tolist(), finite_or_none(points.y[keep]), bands)
 
 
 def _read(
-    session: Session, asked: _Asked, scales: Mapping[str, EpochScale | None], *, at_once: int | None
+    session: Session, request: _Request, scales: Mapping[str, EpochScale | None], *, at_once: int | None
 ) -> Iterator[tuple[_Key, Points]]:
-    """The points that count of each series that has some, in the order of jobs, names and ranks."""
-    by_id = {job.id: job for job in asked.jobs}
+    """The valid points of each series that has any, sorted by job, name and rank."""
+    by_id = {job.id: job for job in request.jobs}
     voids = session.execute(select(valid_until(*by_id)))
     void_after = {(row.job_id, row.number): row.step for row in voids}
-    parts = _parts(session, asked, _in_steps(asked, scales))
+    parts = _parts(session, request, _in_steps(request, scales))
     for key, of_series in groupby(parts, key=lambda part: part.series):
         scale = None if is_one_an_epoch(key.name, key.rank) else scales.get(key.job_id)
-        to_x = _to_x(by_id[key.job_id], asked.axis, scale)
+        to_x = _to_x(by_id[key.job_id], request.axis, scale)
         readable = (
-            _points(part, to_x, asked.stretch, void_after.get((part.job_id, part.attempt))) for part in of_series
+            _points(part, to_x, request.x_range, void_after.get((part.job_id, part.attempt))) for part in of_series
         )
         points = _joined(readable, at_once=at_once)
         if len(points.y):
@@ -167,12 +167,13 @@ def _read(
 
 
 _BLOCKS = """
-    SELECT job_id, name, rank, attempt, first_step, last_step, steps, {place}, numbers FROM metric_blocks WHERE {where}
+    SELECT job_id, name, rank, attempt, first_step, last_step, steps, {place}, numbers
+    FROM metric_blocks WHERE {conditions}
 """
 _POINTS = """
     SELECT job_id, name, rank, attempt, min(step), max(step), string_agg(int8send(step), '' ORDER BY step), {place},
         string_agg(float8send(value), '' ORDER BY step)
-    FROM metric_points WHERE {where} GROUP BY job_id, name, rank, attempt
+    FROM metric_points WHERE {conditions} GROUP BY job_id, name, rank, attempt
 """
 _PLACES: dict[Axis, tuple[str, str]] = {
     "step": ("NULL", "NULL"),
@@ -181,49 +182,49 @@ _PLACES: dict[Axis, tuple[str, str]] = {
 }
 
 
-def _parts(session: Session, asked: _Asked, steps: Stretch) -> Iterator[_Part]:
-    """The blocks of each series and attempt, and what is not packed as one more, in the order of their steps.
+def _parts(session: Session, request: _Request, steps: AxisRange) -> Iterator[_Part]:
+    """The blocks of each series and attempt, and its single points as one more part, sorted by step.
 
-    In one statement: between two, points could be packed.
+    One statement reads both: between two, points could move into a block.
     """
-    where = "job_id = ANY(%(jobs)s)"
-    if asked.names:
-        where += " AND name = ANY(%(names)s)"
-    elif asked.axis == "epoch":
-        where += " AND (rank = %(all_ranks)s OR name = ANY(%(one_an_epoch)s))"
-    if asked.ranks:
-        where += " AND rank = ANY(%(ranks)s)"
-    of_block = of_point = where
+    conditions = "job_id = ANY(%(jobs)s)"
+    if request.names:
+        conditions += " AND name = ANY(%(names)s)"
+    elif request.axis == "epoch":
+        conditions += " AND (rank = %(all_ranks)s OR name = ANY(%(one_an_epoch)s))"
+    if request.ranks:
+        conditions += " AND rank = ANY(%(ranks)s)"
+    of_block = of_point = conditions
     if steps.start is not None:
         of_block, of_point = f"{of_block} AND last_step >= %(start)s", f"{of_point} AND step >= %(start)s"
     if steps.end is not None:
         of_block, of_point = f"{of_block} AND first_step <= %(end)s", f"{of_point} AND step <= %(end)s"
     blocks, points = (
-        form.format(place=place, where=only)
-        for form, place, only in zip((_BLOCKS, _POINTS), _PLACES[asked.axis], (of_block, of_point), strict=True)
+        form.format(place=place, conditions=condition)
+        for form, place, condition in zip((_BLOCKS, _POINTS), _PLACES[request.axis], (of_block, of_point), strict=True)
     )
     values = {
-        "jobs": [job.id for job in asked.jobs], "names": list(asked.names), "ranks": list(asked.ranks),
+        "jobs": [job.id for job in request.jobs], "names": list(request.names), "ranks": list(request.ranks),
         "start": steps.start, "end": steps.end,
         "all_ranks": ALL_RANKS, "one_an_epoch": list(RANK_EPOCH_METRICS),
     }  # fmt: skip
     return map(_Part._make, streamed(session, f"{blocks} UNION ALL {points} ORDER BY 1, 2, 3, 4, 5", values))
 
 
-def _in_steps(asked: _Asked, scales: Mapping[str, EpochScale | None]) -> Stretch:
-    """Where in steps the stretch of any job lies at most, so that the database need not hand over the rest."""
-    if asked.axis == "step":
-        return asked.stretch
-    known = [scale.steps_in(asked.stretch) for scale in scales.values() if scale is not None]
+def _in_steps(request: _Request, scales: Mapping[str, EpochScale | None]) -> AxisRange:
+    """The steps between which the range of every job lies, so that the database sends no others."""
+    if request.axis == "step":
+        return request.x_range
+    known = [scale.steps_in(request.x_range) for scale in scales.values() if scale is not None]
     if not known or len(known) < len(scales):
-        return EVERYTHING
+        return WHOLE_AXIS
     starts = [steps.start for steps in known if steps.start is not None]
     ends = [steps.end for steps in known if steps.end is not None]
-    return Stretch(min(starts, default=None), max(ends, default=None))
+    return AxisRange(min(starts, default=None), max(ends, default=None))
 
 
 def _to_x(job: Job, axis: Axis, scale: EpochScale | None) -> ToX:
-    """What makes the place on an axis of steps and of what came with them."""
+    """The function that turns steps, and the epochs or times that came with them, into positions on the axis."""
     match axis:
         case "step":
             return lambda steps, _: steps
@@ -235,30 +236,30 @@ def _to_x(job: Job, axis: Axis, scale: EpochScale | None) -> ToX:
             return lambda _, place: seconds_since(start_of(job), integers(place or b""))
 
 
-def _points(part: _Part, to_x: ToX, stretch: Stretch, until: int | None) -> Points:
-    """The points of a block, or of what is not packed, that count and that are asked for."""
+def _points(part: _Part, to_x: ToX, x_range: AxisRange, until: int | None) -> Points:
+    """The valid points of a part that lie in the range."""
     steps = steps_of(part.first_step, part.last_step, part.steps)
     points = Points(steps, to_x(steps, part.place), floats(part.numbers))
-    inside = stretch.has(points.x)
+    inside = x_range.contains(points.x)
     if until is not None:
         inside &= steps <= until
     return points if inside.all() else points.at(inside)
 
 
 def _joined(parts: Iterable[Points], *, at_once: int | None) -> Points:
-    """All points of a series, one a step: where two attempts wrote it, the later one's.
+    """All points of a series, one a step. If two attempts wrote a step, the later one counts.
 
-    Of more than `at_once` only those are kept that a chart would need.
+    Of more than `at_once` points only those stay that a chart needs.
     """
-    held: list[Points] = []
+    parts_so_far: list[Points] = []
     count = 0
     for part in parts:
-        held.append(part)
+        parts_so_far.append(part)
         count += len(part.y)
         if at_once is not None and count > at_once:
-            points = _in_order(held)
-            held, count = [points.at(kept(points.y, at_once // 4))], at_once // 4
-    return _in_order(held)
+            points = _in_order(parts_so_far)
+            parts_so_far, count = [points.at(points_to_show(points.y, at_once // 4))], at_once // 4
+    return _in_order(parts_so_far)
 
 
 def _in_order(parts: Sequence[Points]) -> Points:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class _Said(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -21,7 +21,7 @@ class Rule(StrEnum):
     HOSTS = "hosts"
 
 
-class Gain(_Said):
+class Gain(_Frozen):
     """What a piece of advice is expected to bring. A factor below 1 is less of it; null: no evidence for a figure."""
 
     time_factor: float | None = Field(description="Training time, as a multiple of what it was")
@@ -30,7 +30,7 @@ class Gain(_Said):
     text: str
 
 
-class Advice(_Said):
+class Advice(_Frozen):
     """One thing to change, and why. `change` is laid over the spec, as in `POST /v1/jobs/{id}/clone`."""
 
     number: int = Field(description="From 1, in the order in which to try them")
@@ -42,7 +42,7 @@ class Advice(_Said):
     gain: Gain
 
 
-class Range(_Said):
+class Range(_Frozen):
     """An expectation, and between which values past jobs lie (or fall, where they are scaled)."""
 
     mean: float
@@ -50,7 +50,7 @@ class Range(_Said):
     high: float
 
 
-class Quote(_Said):
+class Quote(_Frozen):
     """What a job is expected to take, from past ones. Null: no job is comparable."""
 
     basis: Literal["same_spec", "same_batch_and_gpus", "scaled"] = Field(

@@ -9,11 +9,11 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class _Said(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Spread(_Said):
+class Spread(_Frozen):
     """How the values of a series are spread."""
 
     least: float
@@ -24,7 +24,7 @@ class Spread(_Said):
     mean: float
 
 
-class SlotUse(_Said):
+class SlotUse(_Frozen):
     """How busy one slot was while its job trained: from the first step of an attempt to its last, without stalls."""
 
     metric: str = Field(description="`gpu_percent`, or `cpu_percent` of one core where the slot is a CPU share")
@@ -40,7 +40,7 @@ class SlotUse(_Said):
     period_s: float | None = Field(description="Of a swing that repeats")
 
 
-class StepShares(_Said):
+class StepShares(_Frozen):
     """Where the time of the steps went, without the first step of an attempt; the three shares add up to 1."""
 
     rank: int = Field(description="-1: the mean over all ranks")
@@ -51,7 +51,7 @@ class StepShares(_Said):
     compute: float
 
 
-class Imbalance(_Said):
+class Imbalance(_Frozen):
     """A figure in which the ranks differ more than they should."""
 
     figure: str = Field(description="`gpu_memory_bytes`, `memory_bytes`, `compute_s` of a step, or `gpu_percent`")
@@ -69,7 +69,7 @@ class StallCause(StrEnum):
     UNKNOWN = "unknown"  # between two steps, or nobody was left to tell
 
 
-class Stall(_Said):
+class Stall(_Frozen):
     """A stretch without a step, far longer than steps take."""
 
     attempt: int
@@ -83,7 +83,7 @@ class Stall(_Said):
     use_percent: float | None = Field(description="Mean utilization of the slots meanwhile")
 
 
-class Learning(_Said):
+class Learning(_Frozen):
     """How the validation went."""
 
     metric: str
@@ -111,7 +111,7 @@ class LedgerItem(StrEnum):
     IDLE = "idle"  # leased, and none of the above: the end of the job, ranks that are already gone
 
 
-class Ledger(_Said):
+class Ledger(_Frozen):
     """Where the slot-seconds (GPU-seconds, where slots are GPUs) went; the items add up to `leased_s`."""
 
     leased_s: float = Field(
@@ -135,7 +135,7 @@ class FindingKind(StrEnum):
     SET_UP_BOUND = "set_up_bound"  # more time went into launch and set-up than into training
 
 
-class Finding(_Said):
+class Finding(_Frozen):
     """One thing that a job is, in a sentence with the figures that it rests on."""
 
     kind: FindingKind
@@ -143,7 +143,7 @@ class Finding(_Said):
     evidence: dict[str, float | int | str | None]
 
 
-class Analysis(_Said):
+class Analysis(_Frozen):
     """All that is known of how a job used what it had. Lists are empty where there is no evidence."""
 
     job_id: str

@@ -17,11 +17,11 @@ _QUEUED = "Jobs that it may have in the queue; null: no limit"
 _HOURS = "Hours of leased slots in a calendar month (UTC), after which nothing new is placed; null: no limit"
 
 
-class _Asked(BaseModel):
+class _ProjectRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class NewProject(_Asked):
+class NewProject(_ProjectRequest):
     """A project as an admin asks for it."""
 
     name: ProjectName
@@ -32,7 +32,7 @@ class NewProject(_Asked):
     max_gpu_hours: Hours | None = Field(None, description=_HOURS)
 
 
-class ProjectChanges(_Asked):
+class ProjectChanges(_ProjectRequest):
     """What is to be different: a field that is left out stays as it is, and null lifts a limit."""
 
     description: Description = ""

@@ -69,11 +69,11 @@ class NoteText(BaseModel):
     text: Note
 
 
-class _Said(BaseModel):
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NoteView(_Said):
+class NoteView(_Frozen):
     """What somebody wrote down about a study."""
 
     id: int
@@ -82,7 +82,7 @@ class NoteView(_Said):
     text: str
 
 
-class CellJob(_Said):
+class CellJob(_Frozen):
     """The newest job of one repeat of a cell."""
 
     id: str
@@ -93,7 +93,7 @@ class CellJob(_Said):
     replaced: list[str] = Field(description="Jobs that ended in its place before it, oldest first")
 
 
-class CellView(_Said):
+class CellView(_Frozen):
     """One combination of the grid's values, and its jobs."""
 
     values: dict[str, Any]
@@ -101,7 +101,7 @@ class CellView(_Said):
     jobs: list[CellJob] = Field(description="By repeat")
 
 
-class StudyLine(_Said):
+class StudyLine(_Frozen):
     """A study in a list. Counts are of the newest job of each cell and repeat."""
 
     id: str
@@ -129,14 +129,14 @@ class StudyView(StudyLine):
     notes: list[NoteView] = Field(description="Oldest first")
 
 
-class CellPreview(_Said):
+class CellPreview(_Frozen):
     """What a cell would be."""
 
     values: dict[str, Any]
     plan: Plan
 
 
-class StudyPreview(_Said):
+class StudyPreview(_Frozen):
     """What a study would be."""
 
     name: str
@@ -146,7 +146,7 @@ class StudyPreview(_Said):
     cells: list[CellPreview]
 
 
-class Interval(_Said):
+class Interval(_Frozen):
     """A mean over repeats with its 95 % confidence interval (Student's t); no interval for a single value."""
 
     mean: float
@@ -155,7 +155,7 @@ class Interval(_Said):
     values: list[float] = Field(description="Of each repeat, in their order")
 
 
-class Agreement(_Said):
+class Agreement(_Frozen):
     """Whether the accuracy of a cell is that of the same cell on the baseline's GPUs."""
 
     difference: float = Field(description="This cell's mean val_accuracy less the baseline's")
@@ -164,7 +164,7 @@ class Agreement(_Said):
     agrees: bool | None = Field(description="Null: too few repeats to tell")
 
 
-class CellReport(_Said):
+class CellReport(_Frozen):
     """One combination of values, over the repeats that succeeded."""
 
     values: dict[str, Any]
@@ -191,13 +191,13 @@ class CellReport(_Said):
     accuracy_agreement: Agreement | None = Field(description="Null for the baseline itself")
 
 
-class Baseline(_Said):
+class Baseline(_Frozen):
     """What speed-ups are measured against: the same cell on so many GPUs."""
 
     gpus: int
 
 
-class Target(_Said):
+class Target(_Frozen):
     """The validation accuracy that time and GPU-hours are measured to."""
 
     metric: str = "val_accuracy"
@@ -205,7 +205,7 @@ class Target(_Said):
     chosen_by: str = Field(description="`study`, `request`, or `results`: what most cells reach")
 
 
-class StudyReport(_Said):
+class StudyReport(_Frozen):
     """How a study came out."""
 
     study_id: str

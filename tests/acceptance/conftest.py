@@ -12,7 +12,7 @@ from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.runtime.processes import ProcessId, mark_of
-from jobs.telemetry.blocks import unpacked
+from jobs.telemetry.blocks import points_of_block
 from tests.waiting import slowdown, until
 from worker.attempt.processes import pids_with_mark
 
@@ -96,7 +96,7 @@ def every_step_once(stack: Stack, job_id: str, *, steps: int) -> None:
         rows = select(point.rank, point.step, point.attempt).where(point.job_id == job_id, point.name == "loss")
         found = [tuple(row) for row in session.execute(rows.where(point.rank >= 0))]
         blocks = session.scalars(select(block).where(block.job_id == job_id, block.name == "loss"))
-        found += [(rank, step, number) for one in blocks for _, _, rank, step, number, *_ in unpacked(one)]
+        found += [(rank, step, number) for one in blocks for _, _, rank, step, number, *_ in points_of_block(one)]
     engine.dispose()
 
     def counts(step: int, number: int) -> bool:

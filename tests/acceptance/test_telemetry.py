@@ -141,7 +141,7 @@ def test_a_slow_decode_is_input_bound(told: Mapping[str, Told]) -> None:
     share = one.findings["input_bound"]["evidence"]["data_wait_share"]
     assert share == pytest.approx(one.shares["data_wait"], abs=0.01)
     assert share > 0.5
-    assert f"{100 * share:.0f} % of the time of its steps" in one.findings["input_bound"]["text"]
+    assert f"Steps spend {100 * share:.0f} % of their time" in one.findings["input_bound"]["text"]
     (cached,) = [item for item in one.advice if item["rule"] == "streaming_and_cache"]
     assert cached["change"] == {"dataset": {"cache": "memory"}}
     assert "batch_and_rate" not in {item["rule"] for item in one.advice}
@@ -168,7 +168,7 @@ def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Service, told: Ma
     assert stall["after_step"] >= 100
     assert not stall["ongoing"]
     assert one.findings["stalled"]["evidence"]["longest_s"] == pytest.approx(stall["length_s"], rel=0.01)
-    assert f"It stood still for {stall['length_s']:.1f} s" in one.findings["stalled"]["text"]
+    assert f"The job stood still for {stall['length_s']:.1f} s" in one.findings["stalled"]["text"]
     assert one.analysis["ledger"]["items"]["stalled"] == pytest.approx(2 * stall["length_s"], rel=0.01)
     # The samples, a second apart, say the same: ten and more are of one step, which the rank wrote down last.
     for series in _by_rank(client, one.job["id"], "time").values():

@@ -14,6 +14,7 @@ from jobs.lifecycle.admission import SitePolicy, unsupported
 from jobs.model.spec import Spec, load_yaml, parse_spec, spec_from
 from jobs.model.states import NEXT, EndReason, EventKind
 from jobs.runtime.settings import Settings
+from jobs.telemetry.sampled_metrics import SAMPLED_METRICS
 from jobs.views.studies import StudySpec
 from tests.code_paths import missing_code
 from tests.command_table import commands
@@ -25,10 +26,10 @@ EXAMPLES = sorted(path for path in ROOT.glob("examples/*") if path.is_file())
 STUDIES = sorted(ROOT.glob("examples/studies/*"))
 
 
-def rows(page: str, heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its two head lines; code marks are taken off."""
+def rows(page: str, heading: str, first_cell: str = "") -> list[list[str]]:
+    """The cells of the first table below a heading that begins with `first_cell`, without its two head lines."""
     _, _, below = (ROOT / "docs" / page).read_text().partition(f"\n## {heading}\n")
-    table = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
+    table = re.search(rf"^\| ?{first_cell}.*\n(?:^\|.*\n)+", below, re.MULTILINE)
     assert table is not None, f"no table below {heading!r} in {page}"
     return [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.group().splitlines()[2:]]
 
@@ -80,6 +81,17 @@ def test_the_environment_is_that_of_the_settings() -> None:
         if isinstance(field.default, int | float | str) and field.default != "":
             shown = field.default if isinstance(field.default, str) else f"{field.default:.12g}"
             assert code(documented[f"HORA_{name.upper()}"]) == [shown]
+
+
+def test_the_sampled_metrics_are_those_of_the_code() -> None:
+    documented = [
+        (code(metric)[0], subject, unit, code(gauge), meaning)
+        for metric, subject, unit, gauge, meaning in rows("telemetry.md", "What is sampled", first_cell="metric")
+    ]
+    assert documented == [
+        (metric.name, metric.subject, metric.unit, [metric.gauge.name] if metric.gauge else [], f"{metric.meaning}.")
+        for metric in SAMPLED_METRICS
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -24,6 +24,7 @@ from jobs.db.tables import Attempt, Job, Slot
 from jobs.runtime.processes import mark_of
 from jobs.scheduling import registration
 from jobs.telemetry.ingest import HostSampleRow, SampleRow, store_host_samples, store_samples
+from jobs.telemetry.sampled_metrics import GPU_METRICS
 from worker.host.gpus import NO_GPU, Gpu, GpuReading
 from worker.periodic import PeriodicThread
 from worker.sampling.host_readings import HostReading, HostReadings
@@ -133,7 +134,7 @@ class Sampler(PeriodicThread):
             rows += sample_rows(self._host, reading, self._leased)
             store_samples(session, rows)
             readings = [*(earlier for earlier, _ in self._unstored), reading]
-            store_host_samples(session, [HostSampleRow(self._host, one.at, *one.host) for one in readings])
+            store_host_samples(session, [HostSampleRow(self._host, one.at, one.host._asdict()) for one in readings])
             reported_at = self._report_gpus(session, reading)
         self._unstored.clear()
         self._reported_at = reported_at
@@ -196,15 +197,8 @@ def sample_rows(host: str, reading: Reading, leased: Sequence[LeasedSlot]) -> li
                 slot=slot.index,
                 step=(slot.progress if step is NO_STEP else step).step,
                 epoch=(slot.progress if step is NO_STEP else step).epoch,
-                gpu_percent=gpu.percent,
-                gpu_memory_bytes=gpu.memory_bytes,
-                gpu_power_w=gpu.power_w,
-                gpu_temperature_c=gpu.temperature_c,
-                gpu_sm_clock_mhz=gpu.sm_clock_mhz,
-                gpu_throttle=gpu.throttle,
-                gpu_processes=gpu.processes,
-                cpu_percent=rank.cpu_percent if rank else None,
-                memory_bytes=rank.memory_bytes if rank else None,
+                values={name: getattr(gpu, metric.reading_name) for name, metric in GPU_METRICS.items()}
+                | ({} if rank is None else vars(rank)),
             )
         )
     return rows

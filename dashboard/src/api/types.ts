@@ -1,8 +1,9 @@
 // The answers of the api, by the names of its OpenAPI document.
 
-import type { components } from "./schema.d.ts";
+import type { components, paths } from "./schema.d.ts";
 
 type Schemas = components["schemas"];
+type UtilizationQuery = NonNullable<paths["/v1/jobs/{job_id}/utilization"]["get"]["parameters"]["query"]>;
 
 export type Job = Schemas["JobView"];
 export type Status = Schemas["Status"];
@@ -18,6 +19,7 @@ export type MetricSeries = Schemas["MetricSeriesView"];
 export type ManyMetrics = Schemas["ManyMetricsView"];
 export type JobMetrics = Schemas["JobMetricsView"];
 export type Utilization = Schemas["UtilizationView"];
+export type SampleMetric = NonNullable<UtilizationQuery["metric"]>[number];
 export type SampleSeries = Schemas["SampleSeriesView"];
 export type Summary = Schemas["SummaryView"];
 export type Artifact = Schemas["ArtifactView"];

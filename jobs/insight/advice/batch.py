@@ -1,7 +1,7 @@
 """The rule about batch and rate. Called by `jobs.insight.advice.rules`. Pure.
 
-What was measured comes first: other jobs in the same work, and batch probes. Of a job that communicates too much its
-own steps say what a larger batch brings. Where nothing was measured and slots have capacity left, a probe is advised.
+Measurements come first: other jobs with the same work, and batch probes. If a job communicates too much, its own steps
+show what a larger batch brings. If nothing was measured and slots have capacity left, the advice is a probe.
 """
 
 from statistics import fmean
@@ -16,85 +16,85 @@ from jobs.model.states import EndReason, Status
 from jobs.views.advice import Rule
 from jobs.views.analysis import FindingKind
 
-FACTORS = (2, 4, 8)  # a rate follows a batch this far; beyond that it is another training
-_AT_THE_KNEE = 1.05  # of the best throughput: the smallest batch that comes so near is large enough
-_LITTLE = 0.1  # the share of a step in allreduce that is no reason for a larger batch
-_LOST_ACCURACY = 0.02  # that a larger batch may have cost past jobs
+FACTORS = (2, 4, 8)  # a rate follows a batch this far; beyond it is a different training
+_AT_THE_KNEE = 1.05  # the smallest batch whose throughput is this close to the best is large enough
+_LITTLE = 0.1  # this share of a step in allreduce is no reason for a larger batch
+_LOST_ACCURACY = 0.02  # the accuracy that a larger batch may have cost past jobs
 _RATE_STEP = 10  # the step in which rates are searched
 
 
 def batch_and_rate(e: Evidence) -> Proposal | None:
-    """Another batch, and a rate that fits it."""
+    """Propose another batch and a rate that fits it."""
     if e.status is Status.FAILED:
-        return _after_out_of_memory(e) or _after_divergence(e)
+        return _smaller_batch(e) or _lower_rate(e)
     if e.spec.probe is not None:
-        return _what_the_probe_found(e)
+        return _batch_of_the_probe(e)
     if e.finding(FindingKind.INPUT_BOUND) is not None:
-        return None  # more samples a step is more to wait for
+        return None  # more samples a step would mean longer waits
     return _measured_batch(e) or _fewer_messages(e) or _a_probe(e)
 
 
-def _after_out_of_memory(e: Evidence) -> Proposal | None:
+def _smaller_batch(e: Evidence) -> Proposal | None:
     if e.end_reason is not EndReason.OUT_OF_MEMORY:
         return None
-    own = e.plan.per_gpu_batch
-    fitting = [batch for batch in e.throughput.batches(e.plan.gpus) if batch < own]
-    per_gpu = max(fitting, default=own // 2)
+    own_batch = e.plan.per_gpu_batch
+    fitting = [batch for batch in e.throughput.batches(e.plan.gpus) if batch < own_batch]
+    per_gpu = max(fitting, default=own_batch // 2)
     if per_gpu < 1:
         return None
     batch_size = per_gpu * (e.spec.gpus if e.spec.batch_per == "global" else 1)
-    figures = {"per_gpu_batch": own, "largest_that_fitted": max(fitting, default=None)}
-    why = f"It ran out of memory with {own} samples a GPU" + (f"; {per_gpu} have fitted before." if fitting else ".")
+    figures = {"per_gpu_batch": own_batch, "largest_that_fitted": max(fitting, default=None)}
+    why = f"It ran out of memory with {own_batch} samples per GPU" + (f"; {per_gpu} fitted before." if fitting else ".")
     change = smaller_batch(e.spec, batch_size)
-    what = f"Take a batch of {per_gpu} a GPU, and a rate that shrinks with it."
+    what = f"Use a batch of {per_gpu} per GPU, with a rate lowered to match."
     return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gain("It is more likely to fit into memory."))
 
 
-def _after_divergence(e: Evidence) -> Proposal | None:
+def _lower_rate(e: Evidence) -> Proposal | None:
     # The trainer's own words: `trainer.errors.Diverged`.
     if e.error is None or "the loss is" not in e.error or "learning rate" not in e.error:
         return None
-    own = e.plan.learning_rate
+    own_rate = e.plan.learning_rate
     lower = [
         job.plan.learning_rate
         for job in e.alike
-        if job.spec.optimizer == e.spec.optimizer and job.plan.learning_rate < own and job.spec.probe is None
+        if job.spec.optimizer == e.spec.optimizer and job.plan.learning_rate < own_rate and job.spec.probe is None
     ]
-    rate = max(lower, default=own / _RATE_STEP)
+    rate = max(lower, default=own_rate / _RATE_STEP)
     change = lower_rate(e.spec, rate / e.plan.lr_factor)
-    figures = {"learning_rate": own, "largest_that_trained": max(lower, default=None)}
-    why = f"The loss was no number any more with a rate of {own:g}" + (
-        f"; with {rate:g} a job in the same work has trained." if lower else "."
+    figures = {"learning_rate": own_rate, "largest_that_trained": max(lower, default=None)}
+    why = f"The loss was no longer a number with a rate of {own_rate:g}" + (
+        f"; a job with the same work trained with {rate:g}." if lower else "."
     )
     warmup = " with a warm-up" if "warmup_epochs" in change else ""
     what = f"Lower the learning rate to {rate:.3g}{warmup}."
     return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gain("It is more likely to train."))
 
 
-def _what_the_probe_found(e: Evidence) -> Proposal | None:
-    found = e.probe
-    if e.status is not Status.SUCCEEDED or found is None or found.batch_size is None:  # it may go on
+def _batch_of_the_probe(e: Evidence) -> Proposal | None:
+    probe = e.probe
+    if e.status is not Status.SUCCEEDED or probe is None or probe.batch_size is None:  # it may resume
         return None
     change: dict[str, Any] = {"probe": None}
-    if found.batch_size != e.spec.batch_size:
-        change["batch_size"] = found.batch_size
-    if found.learning_rate is not None and found.learning_rate != e.spec.learning_rate:
-        change["learning_rate"] = found.learning_rate
-    speeds = {point.per_gpu_batch: point.samples_per_s for point in found.points if point.fits}
+    if probe.batch_size != e.spec.batch_size:
+        change["batch_size"] = probe.batch_size
+    if probe.learning_rate is not None and probe.learning_rate != e.spec.learning_rate:
+        change["learning_rate"] = probe.learning_rate
+    speeds = {point.per_gpu_batch: point.samples_per_s for point in probe.points if point.fits}
     plan = resolve_plan(e.spec, None)
     after = changed(e.spec, change)
-    then = None if after is None else speeds.get(resolve_plan(after, None).per_gpu_batch)
-    now = speeds.get(plan.per_gpu_batch)
-    factor = now / then if now and then else None
-    text = "The throughput of the probe." if factor is None else f"{1 / factor:.2g} times the samples a second."
-    figures = {"knee_batch": found.knee_batch, "largest_batch": found.largest_batch, "batch_size": found.batch_size}
-    what = f"Train with the batch that the probe proposes, {found.batch_size}."
-    why = found.why or "The probe measured batch by batch."
+    proposed_speed = None if after is None else speeds.get(resolve_plan(after, None).per_gpu_batch)
+    own_speed = speeds.get(plan.per_gpu_batch)
+    factor = own_speed / proposed_speed if own_speed and proposed_speed else None
+    text = "The throughput that the probe measured." if factor is None else f"{1 / factor:.2g}x the samples per second."
+    figures = {"knee_batch": probe.knee_batch, "largest_batch": probe.largest_batch, "batch_size": probe.batch_size}
+    what = f"Train with the batch that the probe proposes: {probe.batch_size}."
+    why = probe.why or "The probe measured batch by batch."
     return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gain(text, time=factor))
 
 
 def _possible_factors(e: Evidence) -> list[int]:
-    """By how much the batch may grow: an epoch keeps enough steps, and it fits as far as a probe has seen."""
+    """Factors by which the batch may grow: an epoch keeps enough steps, and no probe found the batch too large."""
     too_large = [point.per_gpu_batch for job in e.alike if job.probe for point in job.probe.points if not point.fits]
     own, steps = e.plan.per_gpu_batch, e.plan.steps_per_epoch
     return [
@@ -107,47 +107,47 @@ def _possible_factors(e: Evidence) -> list[int]:
 
 
 def _measured_batch(e: Evidence) -> Proposal | None:
-    """The smallest batch that comes near to the best throughput, by jobs and probes on as many GPUs."""
-    own = e.plan.per_gpu_batch
-    speeds = {factor: found for factor in _possible_factors(e) if (found := _speeds(e, factor)) is not None}
-    ratios = {factor: then / now for factor, (now, then) in speeds.items()}
+    """Propose the smallest batch close to the best throughput of jobs and probes on as many GPUs."""
+    own_batch = e.plan.per_gpu_batch
+    speeds = {factor: pair for factor in _possible_factors(e) if (pair := _speeds(e, factor)) is not None}
+    ratios = {factor: larger / own_speed for factor, (own_speed, larger) in speeds.items()}
     best = max(ratios.values(), default=1.0)
     factor = next((factor for factor, ratio in ratios.items() if ratio * _AT_THE_KNEE >= best), 1)
     if 1 - 1 / ratios.get(factor, 1.0) < WORTH:
         return None
-    ratio, (now, then) = ratios[factor], speeds[factor]
+    ratio, (own_speed, larger_speed) = ratios[factor], speeds[factor]
     figures = {
-        "per_gpu_batch": own,
-        "samples_per_s": round(now, 1),
-        "larger_batch": own * factor,
-        "larger_samples_per_s": round(then, 1),
+        "per_gpu_batch": own_batch,
+        "samples_per_s": round(own_speed, 1),
+        "larger_batch": own_batch * factor,
+        "larger_samples_per_s": round(larger_speed, 1),
     }
     why = (
-        f"{own} samples a GPU came to {now:.0f} samples/s, and {own * factor} to {then:.0f} "
-        "in the same work on as many GPUs."
+        f"With {own_batch} samples per GPU the throughput was {own_speed:.0f} samples/s, with {own_batch * factor} it "
+        f"was {larger_speed:.0f}, for the same work on as many GPUs."
     )
-    accuracy = _accuracy_change(e, own * factor)
-    gained = gain(f"{less_time(1 / ratio)} That is for as many epochs.", time=1 / ratio, accuracy=accuracy)
+    accuracy = _accuracy_change(e, own_batch * factor)
+    gained = gain(less_time(1 / ratio, " for the same number of epochs"), time=1 / ratio, accuracy=accuracy)
     return _larger(e, factor, why, figures, gained)
 
 
 def _speeds(e: Evidence, factor: int) -> tuple[float, float] | None:
-    """Throughput with the job's batch and with a larger one, by trainings, else by probes.
+    """Throughput with the job's batch and with a larger one, from trainings, else from probes.
 
-    None where either was not measured, or where the larger batch has cost past jobs their accuracy.
+    None if either was not measured, or if the larger batch cost past jobs accuracy.
     """
     gpus, own = e.plan.gpus, e.plan.per_gpu_batch
     if (_accuracy_change(e, own * factor) or 0.0) < -_LOST_ACCURACY:
         return None
     for source in (e.trained, e.probed):
-        now, then = source.at(gpus, own), source.at(gpus, own * factor)
-        if now is not None and then is not None and now.measured and then.measured:
-            return now.mean, then.mean
+        current, larger = source.at(gpus, own), source.at(gpus, own * factor)
+        if current is not None and larger is not None and current.measured and larger.measured:
+            return current.mean, larger.mean
     return None
 
 
 def _accuracy_change(e: Evidence, per_gpu_batch: int) -> float | None:
-    """By how much past jobs with another batch were more accurate, on as many GPUs and samples."""
+    """How much more accurate past jobs with another batch were, on as many GPUs and samples."""
 
     def reached(batch: int) -> list[float]:
         return [
@@ -164,9 +164,9 @@ def _accuracy_change(e: Evidence, per_gpu_batch: int) -> float | None:
 
 
 def _fewer_messages(e: Evidence) -> Proposal | None:
-    """A larger batch is fewer messages for as many samples, where communication is what takes the time."""
+    """Propose a larger batch if communication takes the time: it sends fewer messages for as many samples."""
     share, finding = _communication_share(e), e.finding(FindingKind.COMMUNICATION_BOUND)
-    uneven = any(one.figure == "compute_s" for one in e.analysis.imbalances)  # it is slower ranks that are waited for
+    uneven = any(one.figure == "compute_s" for one in e.analysis.imbalances)  # the others wait for slower ranks
     if share is None or finding is None or uneven:
         return None
     if max(e.throughput.batches(e.plan.gpus), default=0) > e.plan.per_gpu_batch:
@@ -174,20 +174,19 @@ def _fewer_messages(e: Evidence) -> Proposal | None:
     factors = _possible_factors(e)
     if not factors:
         return None
-    left = {factor: 1 - share * (1 - 1 / factor) for factor in factors}
-    factor = next((factor for factor in factors if share / factor / left[factor] <= _LITTLE), factors[-1])
+    time_factors = {factor: 1 - share * (1 - 1 / factor) for factor in factors}
+    factor = next((factor for factor in factors if share / factor / time_factors[factor] <= _LITTLE), factors[-1])
     figures = {**finding.evidence, "communication_share": round(share, 4), "per_gpu_batch": e.plan.per_gpu_batch}
     why = (
-        f"{percent(share)} of each step goes into the exchange of gradients, "
-        f"with {e.plan.per_gpu_batch} samples a GPU: a batch {factor} times as large sends one message "
-        f"where {factor} are sent now."
+        f"Each step spends {percent(share)} of its time exchanging gradients, with {e.plan.per_gpu_batch} samples "
+        f"per GPU. With a batch {factor} times as large, one exchange replaces {factor}."
     )
-    gained = gain(f"{less_time(left[factor])} That is for as many epochs.", time=left[factor])
+    gained = gain(less_time(time_factors[factor], " for the same number of epochs"), time=time_factors[factor])
     return _larger(e, factor, why, figures, gained)
 
 
 def _communication_share(e: Evidence) -> float | None:
-    """Of the time of the steps, by the finding; None where there were too few steps to tell."""
+    """The share in the finding; None if there were too few steps."""
     finding = e.finding(FindingKind.COMMUNICATION_BOUND)
     share = None if finding is None or e.shares is None else finding.evidence.get("communication_share")
     return float(share) if isinstance(share, int | float) else None
@@ -198,24 +197,24 @@ def _larger(e: Evidence, factor: int, why: str, figures: dict[str, Any], gained:
     after = changed(e.spec, change)
     assert after is not None
     rate = resolve_plan(after, None).learning_rate
-    what = f"Take a batch of {e.plan.per_gpu_batch * factor} a GPU, and a learning rate of {rate:.3g}."
+    what = f"Use a batch of {e.plan.per_gpu_batch * factor} per GPU and a learning rate of {rate:.3g}."
     return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gained)
 
 
 def _a_probe(e: Evidence) -> Proposal | None:
-    """Where slots have capacity left and no larger batch was measured, measuring is what comes next."""
+    """Propose a probe if slots have capacity left and no larger batch was measured."""
     finding = e.finding(FindingKind.UNDERUSED)
-    own = e.plan.per_gpu_batch
-    measured = [batch for batch in e.throughput.batches(e.plan.gpus) if batch > own]
+    own_batch = e.plan.per_gpu_batch
+    measured = [batch for batch in e.throughput.batches(e.plan.gpus) if batch > own_batch]
     if finding is None or e.shares is None or measured or not _possible_factors(e):
         return None
-    if own * FACTORS[0] > ProbeSpec().largest or not is_possible(e.spec, {"probe": {}}, e.site, e.sizes):
+    if own_batch * FACTORS[0] > ProbeSpec().largest or not is_possible(e.spec, {"probe": {}}, e.site, e.sizes):
         return None
     return Proposal(
         Rule.BATCH_AND_RATE,
-        "Probe for the batch at which throughput stops growing.",
-        f"{finding.text.rstrip('.')}. No job in the same work has measured a batch larger than {own} a GPU.",
+        "Run a batch probe: it finds the batch at which throughput stops growing.",
+        f"{finding.text.rstrip('.')}. No job with the same work has measured a batch above {own_batch} per GPU.",
         dict(finding.evidence),
         {"probe": {}},
-        gain("The probe says which batch and rate to take, and what they bring."),
+        gain("The probe proposes a batch and a rate, and says what they bring."),
     )

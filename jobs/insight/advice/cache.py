@@ -10,30 +10,30 @@ from jobs.views.advice import Gain, Rule
 from jobs.views.analysis import FindingKind, StepShares
 
 _GB = 1e9
-_OF_A_HOST = 0.5  # of a host's memory that cached samples may take: they live in the page cache, beside the ranks
-_DECODED = frozenset({"images", "parquet"})  # the formats whose samples are made anew each epoch
+_OF_A_HOST = 0.5  # the share of a host's memory for cached samples: they are in the page cache, beside the ranks
+_DECODED = frozenset({"images", "parquet"})  # the formats whose samples are decoded in every epoch
 
 
 def streaming_and_cache(e: Evidence) -> Proposal | None:
-    """Samples that are fetched or decoded anew each epoch, where steps wait for them."""
+    """Propose a cache if steps wait for samples that are fetched or decoded in every epoch."""
     shares = e.shares
     if shares is None or e.finding(FindingKind.INPUT_BOUND) is None or e.spec.probe is not None or e.data is None:
         return None
     cached = _in_memory(e, e.data) or _on_disk(e)
     if cached is None or shares.data_wait < WORTH:
         return None
-    what, how, change = cached
+    action, reason, change = cached
     gained = _gain(e, change["dataset"].get("cache", e.spec.dataset.cache), shares)
     if gained is None:
         return None
     step_ms, wait_ms = 1000 * shares.step_time_s, 1000 * shares.step_time_s * shares.data_wait
-    why = f"{percent(shares.data_wait)} of each step ({wait_ms:.3g} of {step_ms:.3g} ms) is waiting for data. {how}"
+    waits = f"Each step waits for data {percent(shares.data_wait)} of its time ({wait_ms:.3g} of {step_ms:.3g} ms)."
     figures = {"data_wait_share": round(shares.data_wait, 4), "step_time_s": round(shares.step_time_s, 6)}
-    return Proposal(Rule.STREAMING_AND_CACHE, what, why, figures, change, gained)
+    return Proposal(Rule.STREAMING_AND_CACHE, action, f"{waits} {reason}", figures, change, gained)
 
 
 def _in_memory(e: Evidence, data: Data) -> tuple[str, str, dict[str, Any]] | None:
-    """The decoded samples in memory, where they fit."""
+    """A cache of the decoded samples in memory, if they fit."""
     dataset, cluster = e.spec.dataset, e.cluster
     if dataset.cache == "memory" or data.format not in _DECODED or cluster is None or cluster.memory_bytes is None:
         return None
@@ -45,34 +45,36 @@ def _in_memory(e: Evidence, data: Data) -> tuple[str, str, dict[str, Any]] | Non
         change["cache_limit_gb"] = float(ceil(size_bytes / _GB))
     size = f"{size_bytes / _GB:.2g} GB" if size_bytes >= _GB else f"{size_bytes / 1e6:.3g} MB"
     read = "decoded" if data.are_images else "read"
-    how = f"Its samples are {read} anew each epoch, and take {size}; a host has {cluster.memory_bytes / _GB:.3g} GB."
-    return f"Keep the {read} samples in memory.", how, {"dataset": change}
+    reason = (
+        f"Samples are {read} again in every epoch. They take {size}; a host has {cluster.memory_bytes / _GB:.3g} GB."
+    )
+    return f"Keep the {read} samples in memory.", reason, {"dataset": change}
 
 
 def _on_disk(e: Evidence) -> tuple[str, str, dict[str, Any]] | None:
-    """The raw files on the host's own disk, where they come over a network."""
+    """A cache of the raw files on the host's own disk, if they come over a network."""
     dataset = e.spec.dataset
     if dataset.cache != "none" or "://" not in dataset.source:
         return None
-    how = f"Its files are fetched from {dataset.source} anew each epoch."
-    return "Keep the raw files on the hosts' own disks.", how, {"dataset": {"cache": "disk"}}
+    reason = f"Files are fetched from {dataset.source} again in every epoch."
+    return "Keep the raw files on the hosts' own disks.", reason, {"dataset": {"cache": "disk"}}
 
 
 def _gain(e: Evidence, cache: str, shares: StepShares) -> Gain | None:
-    """By jobs that had such a cache; else what is waited for, at most. None where those jobs were no faster."""
+    """The gain of past jobs with such a cache, else at most the waiting time. None if those jobs were no faster."""
     own = e.trained.at(e.plan.gpus, e.plan.per_gpu_batch)
     cached = [job for job in e.past if _differs_by_cache(e, job, cache)]
     speeds = [job.summary.train_samples_per_s for job in cached if job.summary and job.summary.train_samples_per_s]
     if speeds and own is not None:
         factor = own.mean / range_of(speeds).mean
-        text = f"{less_time(factor)} So much it was for {len(speeds)} past job{'' if len(speeds) == 1 else 's'}."
+        text = f"{less_time(factor)} Measured on {len(speeds)} past job{'' if len(speeds) == 1 else 's'}."
         return gain(text, time=factor) if 1 - factor >= WORTH else None
-    if cache == "disk":  # what is fetched once is still to be decoded
+    if cache == "disk":  # files that are fetched once still have to be decoded
         return gain(f"At most {percent(shares.data_wait)} less training time, from the second epoch on.")
-    # Filling it takes about the time of one epoch's data, before the first step.
+    # Before the first step, filling the cache takes about as long as the data of one epoch.
     epochs = max(e.summary.epochs_run if e.summary else 1, 1)
     hours = 1 - shares.data_wait * (1 - 1 / epochs)
-    text = f"Up to {percent(shares.data_wait)} less training time: that is what is waited for."
+    text = f"Up to {percent(shares.data_wait)} less training time: the share that steps wait for data."
     return gain(text, time=1 - shares.data_wait, gpu_hours=hours)
 
 

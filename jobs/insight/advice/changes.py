@@ -1,6 +1,6 @@
-"""Changes to a spec, as the rules of advice propose them: laid over the spec as in a clone. Pure.
+"""Changes to a spec that the rules of advice propose, merged into the spec as in a clone. Pure.
 
-A change names no field that the spec has already with that value.
+A change contains only fields whose value differs from the spec's.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _WARMUP_SHARE = 5  # of so many epochs one at most
 
 
 def changed(spec: Spec, change: Mapping[str, Any]) -> Spec | None:
-    """The spec with a change; None where that is no spec."""
+    """The spec with a change; None if that is invalid."""
     try:
         return spec_from(merged(spec.model_dump(mode="json"), change))
     except InvalidSpec:
@@ -29,7 +29,7 @@ def changed(spec: Spec, change: Mapping[str, Any]) -> Spec | None:
 
 
 def plan_of(spec: Spec, sizes: DatasetSizes | None) -> Plan | None:
-    """The plan; None where the spec and the data do not fit each other."""
+    """The plan; None if the spec does not fit the data."""
     try:
         return resolve_plan(spec, sizes)
     except UnworkablePlan:
@@ -37,25 +37,25 @@ def plan_of(spec: Spec, sizes: DatasetSizes | None) -> Plan | None:
 
 
 def is_possible(spec: Spec, change: Mapping[str, Any], site: SitePolicy, sizes: DatasetSizes | None) -> bool:
-    """Whether the change makes another spec, and one that could be carried out."""
+    """Whether the change makes a different spec that can be run."""
     other = changed(spec, change)
     return other is not None and other != spec and not unsupported(other, site) and plan_of(other, sizes) is not None
 
 
 def times_batch(spec: Spec, factor: int) -> Change:
-    """A batch that is so many times larger, with a rate that grows with it, and at most by the same factor."""
+    """A batch `factor` times as large, with a rate that grows with it, at most by the same factor."""
     return _new(spec, {"batch_size": spec.batch_size * factor, **_growing_rate(spec), **_as_many_samples(spec, factor)})
 
 
 def times_gpus(spec: Spec, factor: int) -> Change:
-    """So many times the GPUs; where each keeps its batch, the rate grows with the batch of all, else it stays."""
+    """`factor` times the GPUs. If each keeps its batch, the rate grows with the global batch, else it stays."""
     grows = spec.batch_per == "gpu"
     follows = {**_growing_rate(spec), **_as_many_samples(spec, factor)} if grows else _same_rate(spec)
     return _new(spec, {"gpus": spec.gpus * factor, **follows})
 
 
 def half_gpus(spec: Spec) -> Change:
-    """Half the GPUs; where they share one batch, the rate stays."""
+    """Half the GPUs. If they share one batch, the rate stays."""
     gpus = spec.gpus // 2
     too_many = spec.min_gpus is not None and spec.min_gpus > gpus
     follows = _as_many_samples(spec, 1 / 2) if spec.batch_per == "gpu" else _same_rate(spec)
@@ -66,14 +66,14 @@ def smaller_batch(spec: Spec, batch_size: int) -> Change:
     """A smaller batch, with a rate that shrinks with it."""
     ratio = batch_size / spec.batch_size
     change = {"batch_size": batch_size, **_as_many_samples(spec, ratio)}
-    if spec.lr_scaling != "none":  # the policy shrinks the rate, once it knows which batch the rate was found with
+    if spec.lr_scaling != "none":  # the policy lowers the rate, given the batch that the rate belongs to
         return _new(spec, {**change, "base_batch": _base_batch(spec)})
     rate = spec.learning_rate * ratio ** _EXPONENT[POLICY[spec.optimizer]]
     return _new(spec, {**change, "learning_rate": float(f"{rate:.3g}")})
 
 
 def lower_rate(spec: Spec, learning_rate: float) -> Change:
-    """A lower rate, which climbs to its scaled value over some epochs where there is one."""
+    """A lower rate. A scaled rate gets a warm-up of some epochs."""
     warmup = warmup_of(spec) if spec.lr_scaling != "none" else spec.warmup_epochs
     return _new(spec, {"learning_rate": float(f"{learning_rate:.3g}"), "warmup_epochs": warmup})
 
@@ -84,23 +84,23 @@ def warmup_of(spec: Spec) -> int:
 
 
 def _growing_rate(spec: Spec) -> Change:
-    """What makes the rate follow the batch from what it is with the spec's own."""
+    """Makes the rate follow the batch, from the rate at the spec's own batch."""
     policy = POLICY[spec.optimizer] if spec.lr_scaling == "none" else spec.lr_scaling
     return {"lr_scaling": policy, "base_batch": _base_batch(spec), "warmup_epochs": warmup_of(spec)}
 
 
 def _same_rate(spec: Spec) -> Change:
-    """What keeps the rate where the batch of all stays: a policy's base would become the new batch of one GPU."""
+    """Keeps the rate while the global batch stays: else the new batch per GPU would become a policy's base."""
     return {} if spec.lr_scaling == "none" else {"base_batch": _base_batch(spec)}
 
 
 def _as_many_samples(spec: Spec, factor: float) -> Change:
-    """Where the spec counts the steps of an epoch itself, an epoch keeps its samples with a batch of another size."""
+    """Keeps the samples of an epoch with another batch size, if the spec sets the steps of an epoch."""
     return {} if spec.steps_per_epoch is None else {"steps_per_epoch": max(1, round(spec.steps_per_epoch / factor))}
 
 
 def _base_batch(spec: Spec) -> int:
-    """The batch that the spec's rate belongs to; without a policy it is whatever all GPUs have now."""
+    """The batch that the spec's rate belongs to; without a policy it is the current global batch."""
     plan = resolve_plan(spec, None)
     return plan.global_batch if spec.lr_scaling == "none" else plan.base_batch
 

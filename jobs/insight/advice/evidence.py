@@ -1,4 +1,4 @@
-"""What advice on a job rests on, and the questions that several rules ask of it. Pure.
+"""The evidence for advice on a job, and what several rules derive from it. Pure.
 
 `jobs.insight.advice.gathering` reads it from rows.
 """
@@ -21,13 +21,13 @@ from jobs.model.states import EndReason, Status
 from jobs.views.advice import Advice, Gain, Rule
 from jobs.views.analysis import Analysis, Finding, FindingKind, StepShares
 
-FEWEST_EPOCHS = 3  # before that a validation accuracy says nothing yet
-WORTH = 0.15  # of the training time: what is less is within the spread of repeated runs
+FEWEST_EPOCHS = 3  # after fewer, a validation accuracy says nothing
+WORTH = 0.15  # of the training time: smaller gains are within the spread of repeated runs
 
 
 @dataclass(frozen=True)
 class Data:
-    """What the job's data turned out to be."""
+    """The job's data, as its ranks found it."""
 
     format: str
     shape: tuple[int, ...]  # of a sample: (height, width, channel), or (feature,)
@@ -39,14 +39,14 @@ class Data:
         return len(self.shape) == 3
 
     def decoded_bytes(self, fraction: float) -> int:
-        """What the training and validation samples take in memory; images have one byte a value, tables four."""
+        """The memory for the training and validation samples: one byte a value for images, four for tables."""
         sample = prod(self.shape) * (1 if self.are_images else 4)
         return (round(self.sizes.train * fraction) + self.sizes.validation) * sample
 
 
 @dataclass(frozen=True)
 class Base:
-    """An earlier job with the same network on other data, whose weights this one could start from."""
+    """A job with the same network on other data, whose weights this one could start from."""
 
     id: str
     source: str
@@ -56,7 +56,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The largest host with slots of the job's kind, and what hosts that work together have."""
+    """The largest host with slots of the job's kind, and the slots of hosts that work together."""
 
     largest_host: int  # slots
     together: int | None = None  # slots; null where no hosts work together
@@ -65,7 +65,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A job, what its steps and samples say, and what others did in the same work. Null or empty is not known."""
+    """A job, its analysis, and past jobs with the same work. Null or empty means unknown."""
 
     job_id: str
     status: Status
@@ -81,41 +81,41 @@ class Evidence:
     device: str | None = CPU
     hosts: int = 1
     accuracies: tuple[float, ...] = ()  # val_accuracy by epoch, from the first
-    past: tuple[PastJob, ...] = ()  # that succeeded in the same work, this one among them
+    past: tuple[PastJob, ...] = ()  # jobs that succeeded with the same work, this one among them
     bases: tuple[Base, ...] = ()
     cluster: Cluster | None = None
     site: SitePolicy = field(default_factory=SitePolicy)
 
     @cached_property
     def shares(self) -> StepShares | None:
-        """Where the time of the steps went, over all ranks; None where there were too few of them to tell."""
-        found = next((share for share in self.analysis.steps if share.rank == -1), None)
-        if found is None or found.steps < LEAST_STEPS or found.steps * found.step_time_s < LEAST_STEPS_S:
+        """How the steps spent their time, over all ranks; None if there were too few steps."""
+        overall = next((share for share in self.analysis.steps if share.rank == -1), None)
+        if overall is None or overall.steps < LEAST_STEPS or overall.steps * overall.step_time_s < LEAST_STEPS_S:
             return None
-        return found
+        return overall
 
     def finding(self, kind: FindingKind) -> Finding | None:
-        """The finding of this kind, where there is one."""
+        """The finding of this kind, if there is one."""
         return next((finding for finding in self.analysis.findings if finding.kind is kind), None)
 
     @cached_property
     def alike(self) -> Sequence[PastJob]:
-        """Past jobs that did with each sample what this one does, on the same device, for long enough."""
+        """Comparable past jobs on the same device that ran for long enough."""
         return [job for job in comparable(self.past, self.spec, self.device) if job.is_long]
 
     @cached_property
     def throughput(self) -> Throughput:
-        """What was measured in the same work: on as many hosts, and with other GPU counts on as few as can be."""
+        """Measured throughput of the same work: on as many hosts; with other GPU counts, on the fewest hosts."""
         return Throughput(self.alike, hosts={self.plan.gpus: self.hosts})
 
     @cached_property
     def probed(self) -> Throughput:
-        """What batch probes measured: steps without all that is around them, to be compared only with one another."""
+        """Throughput that batch probes measured: of steps alone, so comparable only with other probes."""
         return Throughput((job for job in self.alike if job.probe is not None), hosts={self.plan.gpus: self.hosts})
 
     @cached_property
     def trained(self) -> Throughput:
-        """What trainings measured."""
+        """Throughput that trainings measured."""
         return Throughput((job for job in self.alike if job.probe is None), hosts={self.plan.gpus: self.hosts})
 
     @property
@@ -126,7 +126,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A piece of advice that has no number yet."""
+    """A piece of advice without its number. The field names are those of `Advice`."""
 
     rule: Rule
     what: str
@@ -136,26 +136,26 @@ class Proposal:
     gain: Gain
 
     def numbered(self, number: int) -> Advice:
-        """As the API answers it."""
+        """The advice with its number, as the API returns it."""
         return Advice(number=number, **{each.name: getattr(self, each.name) for each in fields(self)})
 
 
 def gain(
     text: str, *, time: float | None = None, gpu_hours: float | None = None, accuracy: float | None = None
 ) -> Gain:
-    """A gain whose GPU-hours go with the time, where nothing else is said."""
+    """A gain. Unless given, the factor of GPU-hours is that of the time."""
     hours = time if gpu_hours is None else gpu_hours
     return Gain(time_factor=_rounded(time), gpu_hours_factor=_rounded(hours), accuracy=_rounded(accuracy), text=text)
 
 
 def percent(share: float) -> str:
-    """A share as people read it."""
+    """A share as text: 0.4 is `40 %`."""
     return f"{100 * share:.0f} %"
 
 
-def less_time(factor: float) -> str:
+def less_time(factor: float, condition: str = "") -> str:
     """A time factor as a sentence."""
-    return f"About {percent(1 - factor)} less training time."
+    return f"About {percent(1 - factor)} less training time{condition}."
 
 
 def _rounded(value: float | None) -> float | None:

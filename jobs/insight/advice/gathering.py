@@ -1,4 +1,4 @@
-"""Reads what advice on a job rests on out of rows. Called by the api, with the job's analysis."""
+"""Reads the evidence for advice on a job from rows. Called by the api, with the job's analysis."""
 
 import json
 from typing import Any
@@ -21,13 +21,13 @@ from jobs.scheduling.hosts import whole_cluster
 from jobs.telemetry.ingest import ALL_RANKS
 from jobs.views.analysis import Analysis
 
-_LOOKED_THROUGH = 1000  # of the newest jobs, for one whose weights could be started from
+_MOST_SEARCHED = 1000  # newest jobs that are searched for weights to start from
 _ACCURACY = "val_accuracy"
 
 
 def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy) -> Evidence:
-    """All that the rules of advice go by."""
-    # Not strictly: what was stored by another version may have fields of other types.
+    """The evidence that the rules of advice use."""
+    # Not strict: a spec stored by another version may have fields of other types.
     spec = Spec.model_validate_json(json.dumps(job.spec))
     plan = Plan.model_validate(job.plan)
     ran_on = where_they_ran(session, [job.id]).get(job.id)
@@ -63,7 +63,7 @@ def _data_of(dataset: dict[str, Any] | None) -> Data | None:
 
 
 def _accuracies(session: Session, job_id: str) -> tuple[float, ...]:
-    """The validation accuracy of each epoch; where two attempts ran one, that of the later."""
+    """The validation accuracy of each epoch. If two attempts ran an epoch, the later one counts."""
     rows = session.execute(
         select(MetricPoint.epoch, MetricPoint.value)
         .where(MetricPoint.job_id == job_id, MetricPoint.name == _ACCURACY, MetricPoint.rank == ALL_RANKS)
@@ -74,7 +74,7 @@ def _accuracies(session: Session, job_id: str) -> tuple[float, ...]:
 
 
 def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tuple[Base, ...]:
-    """Newer jobs that trained the same network on other data of the same shape, the one with the most samples first.
+    """Jobs that trained the same network on other data of the same shape, the one with the most samples first.
 
     Not on the same data: with another seed its validation part would be what the base was trained on.
     """
@@ -85,7 +85,7 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
         select(*columns)
         .where(Job.status == Status.SUCCEEDED)
         .order_by(Job.created_at.desc(), Job.id.desc())
-        .limit(_LOOKED_THROUGH)
+        .limit(_MOST_SEARCHED)
         .subquery()
     )
     rows = session.execute(
@@ -106,7 +106,7 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
 
 
 def _cluster(session: Session, device: str | None) -> Cluster | None:
-    """What there is of the kind that the job ran on, were all hosts there and empty."""
+    """The slots of the kind that the job ran on, as if all hosts were alive and empty."""
     if device is None:
         return None
     kind = CPU if device == CPU else "gpu"

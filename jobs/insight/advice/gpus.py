@@ -1,6 +1,6 @@
 """The rules about GPUs: more or fewer of them on one host, and hosts. Called by `jobs.insight.advice.rules`. Pure.
 
-Hardware comes last: more of it is advised only where nothing else is left to gain, and where something was measured.
+More hardware is advised last: only if nothing else is left to gain, and only from measurements.
 """
 
 from typing import Any
@@ -15,25 +15,25 @@ from jobs.insight.advice.warnings import FEWEST_STEPS, HALF_OF_A_DOUBLING
 from jobs.views.advice import Rule
 from jobs.views.analysis import FindingKind
 
-_LEAST_WALL_S = 60.0  # a training that takes less gains less than the set-up of more ranks takes
+_LEAST_WALL_S = 60.0  # a shorter training gains less than the set-up of more ranks costs
 _LEAST_WALL_OVER_HOSTS_S = 600.0
-_NEAR_IDEAL = 1.7  # of a doubling, so that a network between hosts leaves something of the next one
+_NEAR_IDEAL = 1.7  # the gain of a doubling that leaves room for the cost of a network
 _LITTLE = 0.1  # the share of a step in allreduce that more ranks may make half as long again
-_FASTER = 1.1  # on one host than on several, so that it is worth waiting for a host with room
+_FASTER = 1.1  # on one host than on several, to make it worth waiting for a host with room
 
 
 def gpus(e: Evidence) -> Proposal | None:
-    """Fewer GPUs where the last doubling did not pay, else twice as many where that is known to."""
+    """Propose half the GPUs if the last doubling did not pay, else twice as many if that is known to pay."""
     return _fewer(e) or _more(e)
 
 
 def hosts(e: Evidence) -> Proposal | None:
-    """One host for a job that went over several without need, else several for one that fills a host."""
+    """Propose one host for a job that needs no more, or several hosts for a job that fills one."""
     return _one_host(e) or _more_hosts(e)
 
 
 def _doubling_gain(e: Evidence, low: int, high: int) -> float | None:
-    """Throughput of the same spec on `high` GPUs over that on `low` of them, as trainings measured it."""
+    """Throughput of the same spec on `high` GPUs divided by that on `low`, as trainings measured it."""
     low_batch, high_batch = batch_on(e.spec, low), batch_on(e.spec, high)
     if low_batch is None or high_batch is None:
         return None
@@ -52,11 +52,11 @@ def _fewer(e: Evidence) -> Proposal | None:
         return None
     figures = {"gpus": now, "doubling_gain": round(brought, 3)}
     why = (
-        f"{now} GPUs came to {brought:.2f} times the throughput of {now // 2} in the same work: "
-        "less than half of what a second set of GPUs could bring."
+        f"{now} GPUs reached {brought:.2f}x the throughput of {now // 2} (ideal: 2x) with the same work, "
+        "so the second half of the GPUs brought less than half of what it could."
     )
-    text = f"{percent(1 - brought / 2)} fewer GPU-hours, at {brought:.2f} times the training time."
-    what = f"Take {now // 2} GPU{'' if now == 2 else 's'}."
+    text = f"{percent(1 - brought / 2)} fewer GPU-hours, for {brought:.2f}x the training time."
+    what = f"Use {now // 2} GPU{'' if now == 2 else 's'}."
     return Proposal(Rule.GPUS, what, why, figures, change, gain(text, time=brought, gpu_hours=brought / 2))
 
 
@@ -73,7 +73,7 @@ def _nothing_else_to_gain(e: Evidence, least_wall_s: float) -> bool:
 
 
 def _doubled(e: Evidence) -> dict[str, Any] | None:
-    """Twice the GPUs, where that is a spec with enough steps an epoch."""
+    """The change to twice the GPUs; None if the spec would be invalid, or have too few steps an epoch."""
     change = times_gpus(e.spec, 2)
     after = changed(e.spec, change)
     plan = None if after is None else plan_of(after, e.sizes)
@@ -94,23 +94,23 @@ def _more(e: Evidence) -> Proposal | None:
         return None
     figures: dict[str, Any] = {"gpus": now, "largest_host": cluster.largest_host, "doubling_gain": round(brings, 3)}
     if measured is not None:
-        why = f"{2 * now} GPUs came to {measured:.2f} times the throughput of {now} in the same work."
+        why = f"{2 * now} GPUs reached {measured:.2f}x the throughput of {now} with the same work."
     else:
         assert e.shares is not None
         figures["allreduce_share"] = round(e.shares.allreduce, 4)
         why = (
-            f"{percent(e.shares.compute)} of each step is computing and {percent(e.shares.allreduce)} allreduce: "
-            f"{2 * now} GPUs should come to {brings:.2f} times the throughput."
+            f"Each step spends {percent(e.shares.compute)} of its time computing and {percent(e.shares.allreduce)} in "
+            f"allreduce, so {2 * now} GPUs should reach {brings:.2f}x the throughput."
         )
     why += f" One host has {cluster.largest_host}."
-    return Proposal(Rule.GPUS, f"Take {2 * now} GPUs.", why, figures, change, _gain_of(brings))
+    return Proposal(Rule.GPUS, f"Use {2 * now} GPUs.", why, figures, change, _gain_of(brings))
 
 
 def _predicted(e: Evidence) -> float | None:
-    """What a doubling brings by the steps' own shares, each GPU with its batch.
+    """The gain of a doubling, predicted from the steps' own shares. Each GPU keeps its batch.
 
     A ring allreduce over n ranks sends 2 (n - 1) / n times the gradients (Patarasuk and Yuan 2009). One rank sends
-    nothing, so its steps say nothing; and on a GPU the share has the backward pass in it.
+    nothing, so its steps predict nothing. On a GPU the share contains the backward pass.
     """
     n, shares = e.plan.gpus, e.shares
     if n < 2 or shares is None or e.device != CPU or e.spec.batch_per == "global":
@@ -120,7 +120,7 @@ def _predicted(e: Evidence) -> float | None:
 
 
 def _gain_of(brings: float) -> Any:
-    return gain(f"{less_time(1 / brings)} That is for as many epochs.", time=1 / brings, gpu_hours=2 / brings)
+    return gain(less_time(1 / brings, " for the same number of epochs"), time=1 / brings, gpu_hours=2 / brings)
 
 
 def _one_host(e: Evidence) -> Proposal | None:
@@ -145,11 +145,11 @@ def _one_host(e: Evidence) -> Proposal | None:
     figures = {"hosts": e.hosts, "largest_host": cluster.largest_host, "allreduce_share": round(shares.allreduce, 4)}
     why = f"It ran on {e.hosts} hosts, and one host has {cluster.largest_host} slots."
     if ratio is not None:
-        why += f" On one host the same work came to {ratio:.2f} times the throughput."
+        why += f" On one host the same work reached {ratio:.2f}x the throughput."
         gained = gain(less_time(1 / ratio), time=1 / ratio)
     else:
-        why += f" {percent(shares.allreduce)} of each step goes into allreduce over the network."
-        gained = gain("Less of the time goes into allreduce.")
+        why += f" Each step spends {percent(shares.allreduce)} of its time in allreduce over the network."
+        gained = gain("Less time in allreduce.")
     what = f"Keep its {e.spec.gpus} GPUs on one host."
     return Proposal(Rule.HOSTS, what, why, figures, change, gained)
 
@@ -169,9 +169,9 @@ def _more_hosts(e: Evidence) -> Proposal | None:
         return None
     figures = {"gpus": now, "largest_host": cluster.largest_host, "doubling_gain": round(measured or brought or 0, 3)}
     if measured is not None:
-        why = f"{2 * now} GPUs on several hosts came to {measured:.2f} times the throughput of {now} in the same work."
+        why = f"{2 * now} GPUs on several hosts reached {measured:.2f}x the throughput of {now} with the same work."
         gained = _gain_of(measured)
     else:
-        why = f"It fills a host, and the last doubling, to {now} GPUs, came to {brought:.2f} times the throughput."
-        gained = gain("Up to half of the training time; what the network between the hosts leaves of it is not known.")
-    return Proposal(Rule.HOSTS, f"Take {2 * now} GPUs on several hosts.", why, figures, change, gained)
+        why = f"It fills a host, and the last doubling, to {now} GPUs, reached {brought:.2f}x the throughput."
+        gained = gain("Up to half of the training time. The cost of the network between the hosts is unknown.")
+    return Proposal(Rule.HOSTS, f"Use {2 * now} GPUs on several hosts.", why, figures, change, gained)

@@ -13,15 +13,15 @@ from jobs.model.spec import EarlyStopping
 from jobs.views.advice import Rule
 from jobs.views.analysis import FindingKind
 
-_FEW_SAMPLES = 50_000  # with more, a network learns from scratch what a base would bring
-_GOOD_ACCURACY = 0.9  # from there on a base is not what is missing
-_RICHER = 2  # a base was trained on so many times the samples at least
+_FEW_SAMPLES = 50_000  # with more samples a network learns from scratch what a base would bring
+_GOOD_ACCURACY = 0.9  # above it a base is not what is missing
+_RICHER = 2  # a base was trained on at least this many times the samples
 _USUAL = EarlyStopping()
 _ON_VALIDATION = frozenset({"val_accuracy", "val_loss"})
 
 
 def pretrained_base(e: Evidence) -> Proposal | None:
-    """A network that was trained from scratch on few samples, where there are weights to start from."""
+    """Propose weights to start from for a network that was trained from scratch on few samples."""
     summary, samples = e.summary, e.plan.train_samples
     if summary is None or samples is None or e.spec.model.weights != "none" or summary.val_accuracy is None:
         return None
@@ -34,8 +34,8 @@ def pretrained_base(e: Evidence) -> Proposal | None:
     if not imagenet and base is None:
         return None
     figures = {"val_accuracy": summary.val_accuracy, "train_samples": samples, "epochs_run": summary.epochs_run}
-    said = f"reached a validation accuracy of {summary.val_accuracy:.3f}" + (" and overfits" if overfits else "")
-    why = f"It was trained from scratch on {samples} samples, and {said}."
+    result = f"reached a validation accuracy of {summary.val_accuracy:.3f}" + (" and overfits" if overfits else "")
+    why = f"It was trained from scratch on {samples} samples, and {result}."
     if imagenet:
         what = "Start from ImageNet weights and train the head alone."
         change: dict[str, Any] = {"model": {"weights": "imagenet"}}
@@ -44,21 +44,21 @@ def pretrained_base(e: Evidence) -> Proposal | None:
     else:
         assert base is not None
         what = f"Start from the weights of job {base.id}."
-        why += f" {_said_of(base)}"
+        why += f" {_description_of(base)}"
         change = {"model": {"weights": f"job:{base.id}"}}
         if e.spec.model.freeze_base:  # a small base that saw other classes is worth training on
             change["model"]["freeze_base"] = False
     return Proposal(Rule.PRETRAINED_BASE, what, why, figures, change, _gain_of_base(e, summary))
 
 
-def _said_of(base: Base) -> str:
+def _description_of(base: Base) -> str:
     accuracy = "" if base.val_accuracy is None else f", to a validation accuracy of {base.val_accuracy:.3f}"
     return f"Job {base.id} trained the same network on {base.train_samples} samples of {base.source}{accuracy}."
 
 
-def _gain_of_base(e: Evidence, own: Summary) -> Any:
-    """By jobs in the same work that started from weights, on as many samples and GPUs."""
-    started = [
+def _gain_of_base(e: Evidence, own_summary: Summary) -> Any:
+    """The gain of past jobs that started from weights, with the same work on as many samples and GPUs."""
+    pretrained = [
         job.summary
         for job in e.past
         if job.spec.model.weights != "none"
@@ -68,16 +68,16 @@ def _gain_of_base(e: Evidence, own: Summary) -> Any:
         and job.summary is not None
         and job.summary.val_accuracy is not None
     ]
-    if not started or own.val_accuracy is None:
-        return gain("No past job has measured it on this data.")
-    accuracy = fmean(one.val_accuracy or 0.0 for one in started) - own.val_accuracy
-    factor = fmean(one.wall_s for one in started) / own.wall_s if own.wall_s else None
-    text = f"{len(started)} past job{'' if len(started) == 1 else 's'} on as many samples started from weights."
+    if not pretrained or own_summary.val_accuracy is None:
+        return gain("No past job measured this on this data.")
+    accuracy = fmean(one.val_accuracy or 0.0 for one in pretrained) - own_summary.val_accuracy
+    factor = fmean(one.wall_s for one in pretrained) / own_summary.wall_s if own_summary.wall_s else None
+    text = f"{len(pretrained)} past job{'' if len(pretrained) == 1 else 's'} on as many samples started from weights."
     return gain(text, time=factor, accuracy=accuracy)
 
 
 def early_stopping(e: Evidence) -> Proposal | None:
-    """Epochs after the best one that nothing ended, or that a rule ended late."""
+    """Propose early stopping, or a better rule for it, if epochs after the best one were wasted."""
     if e.summary is None or e.summary.epochs_run < FEWEST_EPOCHS:
         return None
     after = _after_best(e, e.summary)
@@ -97,7 +97,7 @@ def early_stopping(e: Evidence) -> Proposal | None:
 
 
 def _after_best(e: Evidence, summary: Summary) -> tuple[int, float]:
-    """How many epochs came after the best one by the validation, and which share of the training time they took."""
+    """How many epochs came after the best validation, and the share of the training time that they took."""
     monitor = e.spec.early_stopping.monitor if e.spec.early_stopping else _USUAL.monitor
     learning = e.analysis.learning
     if monitor in _ON_VALIDATION or learning is None:
@@ -113,14 +113,14 @@ def _turned_on(e: Evidence, epochs: int, share: float) -> Proposal | None:
     if saved < WORTH and not lost:
         return None
     change = {"early_stopping": _USUAL.model_copy(update={"patience": patience}).model_dump(mode="json")}
-    why = f"Early stopping is off, and {_told(e, epochs, share)}."
+    why = f"Early stopping is off, and {_wasted(e, epochs, share)}."
     return _stopping(e, "Turn early stopping on.", why, change, (epochs, share, patience), lost)
 
 
 def _other_monitor(e: Evidence, stopping: EarlyStopping, epochs: int, share: float) -> Proposal | None:
     change = {"early_stopping": {"monitor": _USUAL.monitor}}
-    why = f"Early stopping looks at {stopping.monitor}, which is not the validation, and {_told(e, epochs, share)}."
-    what = "Let early stopping look at the validation accuracy."
+    why = f"Early stopping monitors {stopping.monitor}, which is no validation metric, and {_wasted(e, epochs, share)}."
+    what = "Let early stopping monitor the validation accuracy."
     return _stopping(e, what, why, change, (epochs, share, stopping.patience), _lost_accuracy(e))
 
 
@@ -130,7 +130,7 @@ def _less_patience(e: Evidence, stopping: EarlyStopping, epochs: int, share: flo
     patience = _patience(e.accuracies, stopping.min_delta)
     if patience >= stopping.patience or _saved(epochs, share, patience) < WORTH:
         return None
-    why = f"Early stopping waits {stopping.patience} epochs for an improvement, and {_told(e, epochs, share)}."
+    why = f"Early stopping waits {stopping.patience} epochs for an improvement, and {_wasted(e, epochs, share)}."
     change = {"early_stopping": {"patience": patience}}
     what = f"Let early stopping wait {patience} epochs."
     return _stopping(e, what, why, change, (epochs, share, patience), None)
@@ -148,18 +148,18 @@ def _stopping(
         "patience": patience,
     }
     saved = _saved(epochs, share, patience)
-    text = less_time(1 - saved) if saved else "The epochs after the best one no longer make the model worse."
+    text = less_time(1 - saved) if saved else "Epochs after the best one no longer make the model worse."
     factor = 1 - saved if saved else None
     return Proposal(Rule.EARLY_STOPPING, what, why, figures, change, gain(text, time=factor, accuracy=lost))
 
 
 def _saved(epochs: int, share: float, patience: int) -> float:
-    """The share of the training time that goes, were training ended `patience` epochs after the best one."""
+    """The share of the training time saved if training had ended `patience` epochs after the best one."""
     return share * (1 - patience / epochs) if epochs > patience else 0.0
 
 
 def _patience(accuracies: tuple[float, ...], min_delta: float = _USUAL.min_delta) -> int:
-    """The usual patience, or as much as it takes to come through every flat stretch before the best epoch."""
+    """The usual patience, or as much as every flat part before the best epoch needs."""
     best, waited, longest = None, 0, 0
     for value in accuracies:
         if best is None or value > best + min_delta:
@@ -170,13 +170,13 @@ def _patience(accuracies: tuple[float, ...], min_delta: float = _USUAL.min_delta
 
 
 def _lost_accuracy(e: Evidence) -> float | None:
-    """How far the accuracy of the last epoch is below that of the best one, where that is more than a step of noise."""
+    """How far the accuracy of the last epoch is below that of the best one; None if it is no more than noise."""
     learning = e.analysis.learning
     if learning is None or learning.metric != "val_accuracy" or learning.best - learning.last < 0.01:
         return None
     return round(learning.best - learning.last, 4)
 
 
-def _told(e: Evidence, epochs: int, share: float) -> str:
+def _wasted(e: Evidence, epochs: int, share: float) -> str:
     best = (e.summary.epochs_run if e.summary else 0) - epochs
     return f"the {epochs} epochs after the best one ({best}) took {percent(share)} of the training time"

@@ -1,7 +1,7 @@
-"""Past jobs that did the same work, as advice and quotes read them; and how fast they were.
+"""Past jobs with the same work, for advice and quotes.
 
-`past_jobs` reads rows; what follows is pure. Jobs with one `work_key` still differ in what they run on, in whether a
-base was frozen and in their cache: `comparable` leaves those out that do.
+`past_jobs` reads rows; the rest is pure. Jobs with one `work_key` can still differ in their device, in whether a base
+was frozen, and in their cache: `comparable` leaves those out.
 """
 
 import json
@@ -20,7 +20,7 @@ from jobs.model.records import ProbeFindings, Summary
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 
-_MOST = 200  # of the newest: more of them change no mean, and each costs time
+_MOST = 200  # the newest ones: more would not change a mean, and each costs time
 CPU = "cpu"  # the device of a CPU slot; that of a GPU is its model's name
 
 
@@ -35,13 +35,13 @@ class PastJob:
     summary: Summary | None = None
     probe: ProbeFindings | None = None
     sizes: DatasetSizes | None = None  # of its data, before `fraction`
-    device: str | None = CPU  # null where its host is not known any more
+    device: str | None = CPU  # None if its host is not registered any more
     hosts: int = 1
     even: bool = True  # every attempt had as many GPUs
 
     @property
     def frozen(self) -> bool:
-        """Whether only the last layer was trained: several times as fast."""
+        """Whether only the last layer was trained, which is several times as fast."""
         return is_frozen(self.spec)
 
     @property
@@ -52,7 +52,7 @@ class PastJob:
 
     @property
     def is_long(self) -> bool:
-        """Whether it trained for long enough that its throughput can be held against another's."""
+        """Whether it trained for long enough that its throughput can be compared."""
         if self.summary is None or self.plan.steps_per_epoch is None or not self.summary.train_samples_per_s:
             return self.probe is not None
         steps = self.summary.epochs_run * self.plan.steps_per_epoch
@@ -61,7 +61,7 @@ class PastJob:
 
     @property
     def overhead(self) -> float | None:
-        """What an epoch took beside its steps, in the time of so many training samples for each validation sample."""
+        """The time of an epoch beside its steps, for each validation sample, in training samples of the same time."""
         summary, samples, validation = self.summary, self.epoch_samples, self.plan.validation_samples
         if summary is None or not summary.train_samples_per_s or not samples or not validation:
             return None
@@ -76,7 +76,7 @@ def is_frozen(spec: Spec) -> bool:
 
 
 def past_jobs(session: Session, work_key: str) -> list[PastJob]:
-    """The newest jobs that succeeded in the same work, the newest first."""
+    """The newest jobs that succeeded with the same work, newest first."""
     columns = (Job.id, Job.run_key, Job.spec, Job.plan, Job.summary, Job.probe, Job.dataset)
     rows = session.execute(
         select(*columns)
@@ -85,13 +85,13 @@ def past_jobs(session: Session, work_key: str) -> list[PastJob]:
         .limit(_MOST)
     ).all()
     ran_on = where_they_ran(session, [row.id for row in rows])
-    found = (_past_job(row, ran_on.get(row.id)) for row in rows)
-    return [job for job in found if job is not None]
+    jobs = (_past_job(row, ran_on.get(row.id)) for row in rows)
+    return [job for job in jobs if job is not None]
 
 
 @dataclass(frozen=True)
 class RanOn:
-    """What a job's last attempt ran on, and whether all of them had as many GPUs."""
+    """Where a job's last attempt ran, and whether all its attempts had as many GPUs."""
 
     lead: str
     device: str | None
@@ -100,7 +100,7 @@ class RanOn:
 
 
 def where_they_ran(session: Session, job_ids: Sequence[str]) -> dict[str, RanOn]:
-    """What each of the jobs ran on, by id; those that never ran are left out."""
+    """Where each job ran, by id. Jobs that never ran are left out."""
     if not job_ids:
         return {}
     attempts = session.execute(
@@ -110,23 +110,23 @@ def where_they_ran(session: Session, job_ids: Sequence[str]) -> dict[str, RanOn]
     ).all()
     devices = device_of_hosts(session)
     gpus: dict[str, set[int]] = {}
-    found = {}
+    ran_on = {}
     for attempt in attempts:
         counts = gpus.setdefault(attempt.job_id, set())
         counts.add(attempt.gpus)
         device = devices.get(attempt.host)
-        found[attempt.job_id] = RanOn(attempt.host, device, max(attempt.hosts, 1), len(counts) == 1)
-    return found
+        ran_on[attempt.job_id] = RanOn(attempt.host, device, max(attempt.hosts, 1), len(counts) == 1)
+    return ran_on
 
 
 def device_of_hosts(session: Session) -> dict[str, str]:
-    """What the slots of each known host are: `cpu`, or the model of its GPUs."""
+    """The device of each host's slots: `cpu`, or the model of its GPUs."""
     rows = session.execute(select(Slot.host, Slot.kind, func.min(Slot.name)).group_by(Slot.host, Slot.kind))
     return {host: CPU if kind == CPU else name for host, kind, name in rows}
 
 
 def sizes_in(dataset: Mapping[str, Any] | None) -> DatasetSizes | None:
-    """The sizes in what a job stored of its data."""
+    """The sizes in what a job stored about its data."""
     names = ("train", "validation", "test")
     if dataset is None or any(not isinstance(dataset.get(name), int) for name in names):
         return None
@@ -134,7 +134,7 @@ def sizes_in(dataset: Mapping[str, Any] | None) -> DatasetSizes | None:
 
 
 def _past_job(row: Row[Any], ran_on: RanOn | None) -> PastJob | None:
-    """None for a row of another version, which says things that this one does not understand."""
+    """A row as a `PastJob`; None for a row of another version that this one does not understand."""
     try:
         return PastJob(
             id=row.id,
@@ -153,7 +153,7 @@ def _past_job(row: Row[Any], ran_on: RanOn | None) -> PastJob | None:
 
 
 def comparable(past: Iterable[PastJob], spec: Spec, device: str | None) -> list[PastJob]:
-    """Those that did with each sample what a job of this spec does, on the same device; none on an unknown one."""
+    """The jobs that do the same with each sample as this spec, on the same device. None for an unknown device."""
     frozen, cache = is_frozen(spec), spec.dataset.cache
     return [
         job

@@ -1,6 +1,6 @@
-"""What a job is expected to take, from comparable past ones. The api asks before anything is stored (`dry_run`).
+"""Quotes: the expected time and cost of a job, from comparable past jobs. Called by the api for a `dry_run`.
 
-`preview` reads rows; `quoted` is pure. `jobs.insight.advice.warnings` says what speaks against the job.
+`preview` reads rows; `quoted` is pure. `jobs.insight.advice.warnings` adds warnings.
 """
 
 from collections.abc import Sequence
@@ -22,64 +22,66 @@ from jobs.views.advice import Quote, Range
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is to be said of a job before it is submitted."""
+    """The quote for a job before it is submitted, and warnings."""
 
     quote: Quote | None
     warnings: list[str]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A job that may be submitted: its plan with all that is known of its data, and over how many hosts it would go."""
+class PlannedJob:
+    """A job before its submission: its plan, with the sizes of its data if known, and how many hosts it would need."""
 
     spec: Spec
     plan: Plan
-    hosts: dict[int, int]  # by GPU count; those that fit at all
+    hosts: dict[int, int]  # by GPU count; only counts that fit
 
 
 def preview(session: Session, spec: Spec, plan: Plan) -> Outlook:
-    """The quote for a job and what speaks against it."""
+    """The quote for a job, and warnings about it."""
     past = past_jobs(session, work_key_of(spec))
     cluster = whole_cluster(session)
     device = _device(cluster, device_of_hosts(session), spec, past)
     alike = comparable(past, spec, device)
-    asked = asked_of(spec, _with_sizes(spec, plan, past), cluster)
-    quote = quoted(asked, alike)
-    return Outlook(quote, warnings_about(spec, asked.plan, quote, alike, hosts=asked.hosts.get(spec.gpus, 1)))
+    planned = planned_job(spec, _with_sizes(spec, plan, past), cluster)
+    quote = quoted(planned, alike)
+    return Outlook(quote, warnings_about(spec, planned.plan, quote, alike, hosts=planned.hosts.get(spec.gpus, 1)))
 
 
-def asked_of(spec: Spec, plan: Plan, cluster: Cluster) -> Asked:
-    """A job with the number of hosts that it would go on, were they all empty."""
+def planned_job(spec: Spec, plan: Plan, cluster: Cluster) -> PlannedJob:
+    """A planned job with the number of hosts that it would need if all were empty."""
     hosts = {}
     for gpus in {1, spec.gpus // 2, spec.gpus} - {0}:
         fit = cluster.fit(SlotRequest(gpus, spec.device, spec.placement), cluster.capacity)
         if fit is not None:
             hosts[gpus] = len(fit)
-    return Asked(spec, plan, hosts)
+    return PlannedJob(spec, plan, hosts)
 
 
-def quoted(asked: Asked, alike: Sequence[PastJob]) -> Quote | None:
-    """What a job is expected to take, by past jobs that did the same with each sample on the same device."""
-    spec = asked.spec
+def quoted(planned: PlannedJob, alike: Sequence[PastJob]) -> Quote | None:
+    """The expected time and cost of a job, from comparable past jobs; None if there are none."""
+    spec = planned.spec
     if spec.probe is not None:
         return None
     trained = [job for job in alike if job.spec.probe is None and job.summary is not None]
-    throughput = Throughput(alike, hosts=asked.hosts)
-    long_ones = Throughput((job for job in alike if job.is_long), hosts=asked.hosts)  # what may be held against others
-    same = _on_expected_hosts([job for job in trained if job.run_key == key_of(spec)], asked)
+    throughput = Throughput(alike, hosts=planned.hosts)
+    # Only long jobs can be compared with each other.
+    # Only the throughput of long jobs can be compared.
+    long_ones = Throughput((job for job in alike if job.is_long), hosts=planned.hosts)
+    same = _on_expected_hosts([job for job in trained if job.run_key == key_of(spec)], planned)
     if same:
-        return _quote_of_the_same(asked, same, long_ones)
-    reading = throughput.at(spec.gpus, asked.plan.per_gpu_batch)
+        return _quote_of_the_same(planned, same, long_ones)
+    reading = throughput.at(spec.gpus, planned.plan.per_gpu_batch)
     if reading is None:
         return None
-    return _quote_by_throughput(asked, trained, reading, long_ones)
+    return _quote_by_throughput(planned, trained, reading, long_ones)
 
 
-def _on_expected_hosts(jobs: list[PastJob], asked: Asked) -> list[PastJob]:
-    return [job for job in jobs if job.hosts == asked.hosts.get(asked.spec.gpus, job.hosts)] or jobs
+def _on_expected_hosts(jobs: list[PastJob], planned: PlannedJob) -> list[PastJob]:
+    return [job for job in jobs if job.hosts == planned.hosts.get(planned.spec.gpus, job.hosts)] or jobs
 
 
-def _quote_of_the_same(asked: Asked, same: Sequence[PastJob], long_ones: Throughput) -> Quote:
+def _quote_of_the_same(planned: PlannedJob, same: Sequence[PastJob], long_ones: Throughput) -> Quote:
     summaries = [job.summary for job in same if job.summary is not None]
     wall_s = range_of([one.wall_s for one in summaries])
     setup_s = range_of([one.setup_s for one in summaries])
@@ -92,15 +94,15 @@ def _quote_of_the_same(asked: Asked, same: Sequence[PastJob], long_ones: Through
         wall_s=wall_s,
         setup_s=setup_s,
         samples_per_s=range_of(speeds) if speeds else None,
-        gpu_hours=_gpu_hours(asked.spec.gpus, wall_s, setup_s),
-        **scaling(asked.spec, long_ones),
+        gpu_hours=_gpu_hours(planned.spec.gpus, wall_s, setup_s),
+        **scaling(planned.spec, long_ones),
     )
 
 
 def _quote_by_throughput(
-    asked: Asked, trained: Sequence[PastJob], reading: Reading, long_ones: Throughput
+    planned: PlannedJob, trained: Sequence[PastJob], reading: Reading, long_ones: Throughput
 ) -> Quote | None:
-    spec, plan = asked.spec, asked.plan
+    spec, plan = planned.spec, planned.plan
     epochs = expected_epochs(spec, trained)
     wall_s = None if epochs is None else _wall_s(plan, reading.samples_per_s, epochs, trained)
     alike = [job for job in trained if job.id in reading.jobs] or [job for job in trained if job.plan.gpus == spec.gpus]
@@ -120,16 +122,16 @@ def _quote_by_throughput(
 
 @dataclass(frozen=True)
 class Epochs:
-    """How many epochs a job is expected to run, and why, in a few words."""
+    """How many epochs a job is expected to run, and why."""
 
     number: Range
     text: str
 
 
 def expected_epochs(spec: Spec, trained: Sequence[PastJob]) -> Epochs | None:
-    """How many epochs the job will run: all of them, or as many as jobs with the same early stopping did.
+    """How many epochs the job will run: all of them, or as many as past jobs with the same early stopping.
 
-    None where it may stop early and no past job shows when: one that its limit ended says nothing of a higher limit.
+    None if it may stop early and no past job shows when: a job that ran to its limit says nothing about a higher limit.
     """
     if spec.early_stopping is None:
         return Epochs(range_of([spec.epochs]), f"all {spec.epochs} epochs, as early stopping is off")
@@ -148,7 +150,7 @@ def expected_epochs(spec: Spec, trained: Sequence[PastJob]) -> Epochs | None:
 
 
 def _wall_s(plan: Plan, speed: Range, epochs: Epochs, trained: Sequence[PastJob]) -> Range | None:
-    """Steps and what is beside them, such as validation, at the expected throughput."""
+    """The time of the steps and of everything beside them, such as validation, at the expected throughput."""
     overheads = [job.overhead for job in trained if job.overhead is not None]
     if plan.steps_per_epoch is None or plan.validation_samples is None or not overheads:
         return None
@@ -162,19 +164,19 @@ def _wall_s(plan: Plan, speed: Range, epochs: Epochs, trained: Sequence[PastJob]
 
 
 def scaling(spec: Spec, throughput: Throughput) -> dict[str, float | None]:
-    """Speed-up, efficiency and the gain of the last doubling, of what was measured with the very number of GPUs.
+    """Speed-up, efficiency and the gain of the last doubling, from measurements with exactly these numbers of GPUs.
 
-    Against the same spec on fewer GPUs: with `batch_per: gpu` each GPU has the same batch there (weak scaling), with
-    `batch_per: global` all have (strong scaling).
+    Compared with the same spec on fewer GPUs: with `batch_per: gpu` each GPU has the same batch there (weak scaling),
+    with `batch_per: global` the global batch is the same (strong scaling).
     """
-    here = _at(spec, spec.gpus, throughput)
-    one = _at(spec, 1, throughput)
-    half = _at(spec, spec.gpus // 2, throughput) if spec.gpus % 2 == 0 else None
-    speedup = None if here is None or one is None else here.mean / one.mean
+    reading = _at(spec, spec.gpus, throughput)
+    on_one_gpu = _at(spec, 1, throughput)
+    on_half = _at(spec, spec.gpus // 2, throughput) if spec.gpus % 2 == 0 else None
+    speedup = None if reading is None or on_one_gpu is None else reading.mean / on_one_gpu.mean
     return {
         "speedup": speedup,
         "efficiency": None if speedup is None else speedup / spec.gpus,
-        "doubling_gain": None if here is None or half is None else here.mean / half.mean,
+        "doubling_gain": None if reading is None or on_half is None else reading.mean / on_half.mean,
     }
 
 
@@ -193,7 +195,7 @@ def _gpu_hours(gpus: int, wall_s: Range, setup_s: Range | None) -> Range:
 
 
 def _device(cluster: Cluster, devices: dict[str, str], spec: Spec, past: Sequence[PastJob]) -> str | None:
-    """What the job would run on: of several models of GPU the one that the newest past job had."""
+    """The device that the job would run on: of several GPU models the one of the newest past job."""
     fit = cluster.fit(SlotRequest(spec.gpus, spec.device, spec.placement), cluster.capacity)
     kind = None if fit is None else cluster.hosts[fit[0][0]].kind
     there = {devices[name] for name, host in cluster.hosts.items() if host.kind == kind}
@@ -202,13 +204,13 @@ def _device(cluster: Cluster, devices: dict[str, str], spec: Spec, past: Sequenc
 
 
 def _with_sizes(spec: Spec, plan: Plan, past: Sequence[PastJob]) -> Plan:
-    """The plan with the sizes of its data, which only past jobs have seen where it is not a registered one."""
+    """The plan with the sizes of its data. Unless the dataset is registered, only past jobs know them."""
     if plan.train_samples is not None:
         return plan
     sizes = next((job.sizes for job in past if job.sizes and _same_parts(job.spec, spec)), None)
     try:
         return plan if sizes is None else resolve_plan(spec, sizes)
-    except UnworkablePlan:  # the data may be another by now: not for a quote to refuse
+    except UnworkablePlan:  # the data may have changed: a quote refuses nothing
         return plan
 
 

@@ -1,7 +1,7 @@
-"""Advice on a job: the rules in the order in which they pay, each a pure function of the evidence.
+"""Advice on a job: the rules, sorted by how well they pay. Each is a pure function of the evidence.
 
-`advice_on` is called by the api, with what `jobs.insight.advice.gathering` has read. A rule says nothing where evidence
-is missing; thresholds are constants beside the rules, with their reasons.
+The api calls `advice_on` with what `jobs.insight.advice.gathering` read. Without evidence a rule proposes nothing.
+Thresholds are constants beside the rules, with their reasons.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from jobs.insight.advice.gpus import gpus, hosts
 from jobs.insight.advice.learning import early_stopping, pretrained_base
 from jobs.views.advice import Advice
 
-# The order of the articles on scaling: what needs no new hardware comes first.
+# Sorted as in the articles on scaling: changes that need no new hardware come first.
 RULES: tuple[Callable[[Evidence], Proposal | None], ...] = (
     pretrained_base,
     early_stopping,
@@ -26,8 +26,8 @@ RULES: tuple[Callable[[Evidence], Proposal | None], ...] = (
 
 
 def advice_on(evidence: Evidence) -> list[Advice]:
-    """What to change, in the order in which to try it; empty where nothing is to gain, or nothing known."""
+    """The advice, in the sequence in which to try it. Empty if nothing is to gain, or nothing is known."""
     proposals = [proposal for rule in RULES if (proposal := rule(evidence)) is not None]
     spec, site, sizes = evidence.spec, evidence.site, evidence.sizes
-    possible = [one for one in proposals if is_possible(spec, one.change, site, sizes)]
+    possible = [proposal for proposal in proposals if is_possible(spec, proposal.change, site, sizes)]
     return [proposal.numbered(number) for number, proposal in enumerate(possible, start=1)]

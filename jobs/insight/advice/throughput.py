@@ -1,7 +1,7 @@
-"""Samples per second by GPUs and batch, out of past jobs: what was measured, and what lies between. Pure.
+"""Throughput by GPUs and batch, from past jobs: measured, or interpolated between measurements. Pure.
 
-Between two batches throughput is taken to grow in the logarithm of the batch, between two GPU counts as a power of
-the count. Nothing is said of what lies beyond the measured ones.
+Between two batches, throughput is assumed to grow with the logarithm of the batch; between two GPU counts, as a power
+of the count. Nothing is extrapolated.
 """
 
 import math
@@ -14,12 +14,12 @@ from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.spec import Spec
 from jobs.views.advice import Range
 
-Point = tuple[int, int]  # GPUs, and the batch of one
+Point = tuple[int, int]  # GPUs, and the batch per GPU
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A throughput and the jobs that it rests on. `measured`: with just these GPUs and this batch."""
+    """A throughput and the jobs that it follows from. `measured`: with exactly these GPUs and this batch."""
 
     samples_per_s: Range
     jobs: tuple[str, ...]
@@ -28,35 +28,35 @@ class Reading:
 
     @property
     def mean(self) -> float:
-        """Of `samples_per_s`."""
+        """The mean of `samples_per_s`."""
         return self.samples_per_s.mean
 
 
 class Throughput:
-    """What was measured of one kind of work. `hosts`, by GPU count, is over how many hosts a job goes that counts.
+    """The measurements of one kind of work. `hosts` says for a GPU count on how many hosts the jobs that count ran.
 
-    Of a GPU count that is not in it those on the fewest hosts count, as a job would be placed.
+    For a GPU count that is not in `hosts`, the jobs on the fewest hosts count, as a new job would be placed.
     """
 
     def __init__(self, past: Iterable[PastJob], *, hosts: Mapping[int, int] | None = None) -> None:
         past = list(past)
         trained = _by_point(_trained(past), hosts or {})
         probed = _by_point(_probed(past), hosts or {})
-        self._points = {**probed, **trained}  # a training also waits for its data: it says more than a probe
+        self._points = {**probed, **trained}  # trainings replace probes: they also wait for data
 
     def at(self, gpus: int, batch: int, *, between_gpus: bool = True) -> Reading | None:
-        """The throughput on so many GPUs with this batch each; None where it was not measured near there."""
-        found = self._points.get((gpus, batch)) or self._between_batches(gpus, batch)
-        if found is None and between_gpus:
-            found = self._between_gpus(gpus, batch)
-        return found
+        """The throughput on so many GPUs with this batch each; None if there are no measurements around it."""
+        reading = self._points.get((gpus, batch)) or self._between_batches(gpus, batch)
+        if reading is None and between_gpus:
+            reading = self._between_gpus(gpus, batch)
+        return reading
 
     def batches(self, gpus: int) -> list[int]:
-        """The batches that were measured on so many GPUs, ascending."""
+        """The measured batches on so many GPUs, ascending."""
         return sorted(batch for count, batch in self._points if count == gpus)
 
     def gpu_counts(self) -> list[int]:
-        """The GPU counts that anything was measured on, ascending."""
+        """The measured GPU counts, ascending."""
         return sorted({gpus for gpus, _ in self._points})
 
     def _between_batches(self, gpus: int, batch: int) -> Reading | None:
@@ -67,9 +67,9 @@ class Throughput:
         return None
 
     def _between_gpus(self, gpus: int, batch: int) -> Reading | None:
-        known = [(count, self.at(count, batch, between_gpus=False)) for count in self.gpu_counts()]
-        there = [(count, reading) for count, reading in known if reading is not None]
-        for (low, below), (high, above) in pairwise(there):
+        readings = [(count, self.at(count, batch, between_gpus=False)) for count in self.gpu_counts()]
+        present = [(count, reading) for count, reading in readings if reading is not None]
+        for (low, below), (high, above) in pairwise(present):
             if low < gpus < high:
                 share = math.log(gpus / low) / math.log(high / low)
                 return _mixed(below, above, share, power=True)
@@ -77,12 +77,12 @@ class Throughput:
 
 
 def range_of(values: Sequence[float]) -> Range:
-    """The mean of some values, and between which they lie."""
+    """The mean, the least and the greatest of some values."""
     return Range(mean=sum(values) / len(values), low=min(values), high=max(values))
 
 
 def batch_on(spec: Spec, gpus: int) -> int | None:
-    """The batch of one GPU, were the same spec run on so many; None where its global batch does not divide."""
+    """The batch per GPU of the same spec on so many GPUs; None if its global batch does not divide."""
     try:
         return resolve_plan(spec, None, gpus=gpus).per_gpu_batch
     except UnworkablePlan:
@@ -114,21 +114,21 @@ def _probed(past: Iterable[PastJob]) -> Iterator[_Measurement]:
 
 
 def _by_point(measurements: Iterable[_Measurement], hosts: Mapping[int, int]) -> dict[Point, Reading]:
-    together: dict[Point, list[_Measurement]] = {}
-    for one in measurements:
-        together.setdefault(one.point, []).append(one)
-    found = {}
-    for point, all_of_it in together.items():
-        fewest = min(one.hosts for one in all_of_it)
+    groups: dict[Point, list[_Measurement]] = {}
+    for measurement in measurements:
+        groups.setdefault(measurement.point, []).append(measurement)
+    readings = {}
+    for point, group in groups.items():
+        fewest = min(measurement.hosts for measurement in group)
         expected = hosts.get(point[0], fewest)
-        counting = [one for one in all_of_it if one.hosts == expected] or all_of_it
-        values = [one.samples_per_s for one in counting]
-        found[point] = Reading(range_of(values), tuple(dict.fromkeys(one.job for one in counting)))
-    return found
+        counting = [measurement for measurement in group if measurement.hosts == expected] or group
+        values = [measurement.samples_per_s for measurement in counting]
+        readings[point] = Reading(range_of(values), tuple(dict.fromkeys(counted.job for counted in counting)))
+    return readings
 
 
 def _mixed(low: Reading, high: Reading, share: float, *, power: bool) -> Reading:
-    """What lies `share` of the way from one reading to the other."""
+    """The interpolated reading at `share` of the way from `low` to `high`."""
 
     def between(a: float, b: float) -> float:
         return float(a ** (1 - share) * b**share) if power else a + (b - a) * share

@@ -1,7 +1,7 @@
-"""What a job's rows say of it: the entrance. Called by the api, for `jobs.insight.advice` too, and by `keeping`.
+"""Analyses a job: the entry point. Called by the api, also for `jobs.insight.advice`, and by `keeping`.
 
-Of a job that has ended the answer is stored, and read from there even when its series are gone. Of a live one it is
-worked out anew each time.
+The analysis of a job that ended is stored, and remains when the series are thinned. That of a live job is computed at
+each request.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ from jobs.insight.analysis.steps import Split
 from jobs.insight.analysis.verdicts import Facts, findings
 from jobs.views.analysis import Analysis, Stall
 
-VERSION = 1  # of what is stored: grows when the same rows would be told otherwise
+VERSION = 2  # of the stored analyses: increase it when the same rows lead to another answer
 MOST_STALLS = 20
-_SETTLED_AFTER = timedelta(minutes=1)  # the last samples and lines of a job come a little after its end
+_SETTLED_AFTER = timedelta(minutes=1)  # the last samples and lines of a job arrive a little after its end
 
 
 def analysis_of(session: Session, job: Job) -> Analysis:
-    """What is known of a job; stored where nothing of it can change any more. The caller commits."""
+    """The analysis of a job. It is stored when it cannot change any more. The caller commits."""
     stored = session.get(JobAnalysis, job.id)
     if stored is not None and (stored.version == VERSION or job.series_thinned_at is not None):
         return Analysis.model_validate(stored.data)
@@ -42,33 +42,33 @@ def analysis_of(session: Session, job: Job) -> Analysis:
 
 
 def analysed(evidence: Evidence) -> Analysis:
-    """What the evidence says. Pure."""
-    pauses = stalls.find(evidence)
-    made = stalls.steps_without(evidence.steps, pauses)
-    pattern = steps.pattern(made)
+    """The analysis that follows from the evidence. Pure."""
+    pauses = stalls.find_stalls(evidence)
+    usual_steps = stalls.steps_without(evidence.steps, pauses)
+    pattern = steps.pattern(usual_steps)
     training = [_training(slot, evidence.runs, pauses) for slot in evidence.samples]
-    training = [one for one in training if len(one.busy)]
-    ranks = max((one.ranks for one in made), default=1)
+    training = [slot for slot in training if len(slot.busy)]
+    ranks = max((one.ranks for one in usual_steps), default=1)
     communication = None if pattern is None else communication_of(pattern, evidence, training, ranks=ranks)
     learned = learning.learning_of(evidence.epochs, evidence.spec, evidence.summary)
     ledger = ledger_of(
         evidence.runs,
         pauses,
-        {run.number: _split(run, evidence, made, communication) for run in evidence.runs},
+        {run.number: _split(run, evidence, usual_steps, communication) for run in evidence.runs},
         best_epoch=learned.best_epoch if learned is not None else None,
         is_probe=evidence.spec.get("probe") is not None,
     )
-    use = [utilization.slot_use(one) for one in training]
-    uneven = imbalance.imbalances(training, steps.compute_of_ranks(made), on_gpu=evidence.on_gpu)
+    use = [utilization.slot_use(slot) for slot in training]
+    uneven = imbalance.imbalances(training, steps.compute_of_ranks(usual_steps), on_gpu=evidence.on_gpu)
     facts = Facts(evidence, pattern, communication, pauses, learned, training, use, uneven, ledger)
     return Analysis(
         job_id=evidence.job_id,
         complete=evidence.ended,
         findings=findings(facts),
-        steps=steps.shares(made),
+        steps=steps.shares(usual_steps),
         utilization=use,
         imbalances=uneven,
-        stalls=[_stall(pause, evidence.samples) for pause in sorted(pauses, key=_shortest)[:MOST_STALLS]],
+        stalls=[_stall(pause, evidence.samples) for pause in sorted(pauses, key=_descending_length)[:MOST_STALLS]],
         learning=learned,
         ledger=ledger,
     )
@@ -83,17 +83,17 @@ def _training(slot: SlotSamples, runs: Sequence[Run], pauses: Sequence[Pause]) -
     return trained.where(~np.any(stalled, axis=0)) if stalled else trained
 
 
-def _split(run: Run, evidence: Evidence, made: Sequence[Steps], communication: Communication | None) -> Split:
-    """What the steps of an attempt spent their time on, as far as that is known."""
-    split = steps.split([one for one in made if one.attempt == run.number])
+def _split(run: Run, evidence: Evidence, usual_steps: Sequence[Steps], communication: Communication | None) -> Split:
+    """How the steps of an attempt spent their time, as far as that is known."""
+    split = steps.split([one for one in usual_steps if one.attempt == run.number])
     if not evidence.on_gpu:
         return split
-    # There the allreduce holds the backward pass: what is not known to be communication is work.
+    # On a GPU the allreduce contains the backward pass. What is not known to be communication is computing.
     exchange = min(1 - split.data_wait, communication.share if communication is not None else 0.0)
     return Split(split.data_wait, exchange, 1 - split.data_wait - exchange)
 
 
-def _shortest(pause: Pause) -> float:
+def _descending_length(pause: Pause) -> float:
     return -pause.length_s
 
 

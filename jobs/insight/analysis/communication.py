@@ -1,7 +1,7 @@
 """How much of the steps' time the exchange of gradients takes. Pure; called by `analyse`.
 
-Without a GPU that is measured: the allreduce of the rank that comes to it last waits for nobody. On a GPU the same
-seconds hold the rest of the backward pass, so another figure has to tell them apart; without one nothing is claimed.
+Without a GPU it is measured: the rank that comes to the allreduce last waits for nobody. On a GPU the same seconds
+contain the rest of the backward pass, so a further figure is needed; without one there is no share.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from jobs.insight.analysis.utilization import mean_busy
 
 
 class Basis(StrEnum):
-    """What a share of communication was concluded from."""
+    """What a share of communication follows from."""
 
     MEASURED = "measured"
-    ONE_GPU = "one_gpu"  # the same work, with the same batch, takes less time on one GPU
-    UTILIZATION = "utilization"  # the GPUs did nothing meanwhile
+    ONE_GPU = "one_gpu"  # the same work with the same batch took less time on one GPU
+    UTILIZATION = "utilization"  # the GPUs were idle
 
 
 @dataclass(frozen=True)
 class Communication:
-    """The share of the steps' time; `most_steps` is what it is at least in three of four steps."""
+    """The share of the steps' time. In three of four steps it is at least `most_steps`."""
 
     share: float
     most_steps: float
@@ -33,7 +33,7 @@ class Communication:
 def communication_of(
     pattern: Pattern, evidence: Evidence, samples: Sequence[SlotSamples], *, ranks: int
 ) -> Communication | None:
-    """None where it cannot be told, and for one rank."""
+    """The share of communication; None if it is unknown, and for one rank."""
     if ranks < 2:
         return None
     if not evidence.on_gpu:
@@ -45,7 +45,7 @@ def communication_of(
     busy = mean_busy(one for one in samples if one.metric == "gpu_percent")
     if busy is None:
         return None
-    # While a rank computes by itself it feeds its GPU, or fails to: not the network's fault.
+    # Time in which a rank computes is not the network's, whether its GPU is busy or not.
     return _concluded(min(pattern.exchange, 1 - busy / 100 - waits - pattern.split.compute), Basis.UTILIZATION)
 
 

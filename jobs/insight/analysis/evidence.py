@@ -1,7 +1,7 @@
-"""What the judgements of an analysis rest on, as `reading` finds it in the rows. Pure; used by the modules beside it.
+"""The evidence of an analysis, which `reading` reads from rows. Pure; used by the modules beside it.
 
-Times are POSIX seconds: of steps, epochs and checkpoints by the clock of the host that wrote them, of leases by that of
-the database.
+Times are POSIX seconds: those of steps, epochs and checkpoints by the clock of the host that wrote them, those of
+leases by the clock of the database.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EpochSteps:
-    """The steps that the first rank of an attempt made in one epoch."""
+    """The steps of an attempt's first rank in one epoch."""
 
     epoch: int
     first: int
@@ -29,7 +29,7 @@ class EpochSteps:
 
 @dataclass(frozen=True)
 class RankStep:
-    """What one rank waited for in a step, in seconds."""
+    """How long one rank waited in a step, in seconds."""
 
     rank: int
     data_wait_s: float
@@ -38,7 +38,7 @@ class RankStep:
 
 @dataclass(frozen=True)
 class LongStep:
-    """A step of more than a few seconds, and what each rank waited for in it."""
+    """A step of more than a few seconds, and how long each rank waited in it."""
 
     step: int
     ended_at: float
@@ -56,8 +56,8 @@ class Run:
     ended_at: float  # of a live attempt: now
     started_at: float | None = None  # its first rank's first line
     live: bool = False
-    ended_well: bool = False  # it finished, and what follows its last step is its own end
-    void_after: int | None = None  # later attempts ran the steps behind this one again; None: none of them
+    ended_well: bool = False  # it finished, so what follows its last step is its normal end
+    void_after: int | None = None  # later attempts ran the steps after this one again; None: no step
     set_up_s: float = 0.0  # of the first rank's phases
     epochs: Sequence[EpochSteps] = ()
     validated_at: Mapping[int, float] = field(default_factory=dict)  # by epoch
@@ -65,13 +65,13 @@ class Run:
     long_steps: Sequence[LongStep] = ()
 
     def is_void(self, step: int) -> bool:
-        """Whether a later attempt made this step again."""
+        """Whether a later attempt ran this step again."""
         return self.void_after is not None and step > self.void_after
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of one attempt that all its ranks made, without its first one; of a long attempt a part of them.
+    """Steps of one attempt that all its ranks made, without its first; for a long attempt only a part of them.
 
     `time_s`, `data_wait_s` and `allreduce_s` are (step, rank). Void steps are not among them.
     """
@@ -81,22 +81,22 @@ class Steps:
     time_s: Floats
     data_wait_s: Floats
     allreduce_s: Floats
-    every: float = 1.0  # how many steps of the attempt stand behind each of these
+    every: float = 1.0  # how many steps of the attempt each of these represents
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return int(self.time_s.shape[1])
 
     def where(self, chosen: NDArray[np.bool_]) -> "Steps":
-        """Some of them."""
+        """The chosen steps."""
         times = (self.time_s[chosen], self.data_wait_s[chosen], self.allreduce_s[chosen])
         return Steps(self.attempt, self.number[chosen], *times, every=self.every)
 
 
 @dataclass(frozen=True)
 class SlotSamples:
-    """What one slot did from its attempt's first step on; `busy` (sample,) is in percent, `at` in seconds."""
+    """The samples of one slot from its attempt's first step on: `busy` (sample,) in percent, `at` in seconds."""
 
     attempt: int
     rank: int
@@ -112,17 +112,17 @@ class SlotSamples:
     throttled_clock_mhz: float | None = None  # the mean, of the throttled samples
 
     def between(self, start: float, end: float) -> "SlotSamples":
-        """The samples of a stretch of time; the figures that are not by sample stay."""
+        """The samples between two times. Figures that are not by sample stay."""
         return self.where((self.at >= start) & (self.at <= end))
 
     def where(self, chosen: NDArray[np.bool_]) -> "SlotSamples":
-        """Some of the samples; the figures that are not by sample stay."""
+        """The chosen samples. Figures that are not by sample stay."""
         return replace(self, at=self.at[chosen], busy=self.busy[chosen])
 
 
 @dataclass(frozen=True)
 class EpochFigures:
-    """What was measured over all ranks at the end of an epoch that counts, by metric; NaN is left out."""
+    """The metrics over all ranks at the end of a valid epoch, by name, without NaN."""
 
     epoch: int
     values: Mapping[str, float]
@@ -130,7 +130,7 @@ class EpochFigures:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that an analysis looks at."""
+    """Everything that an analysis uses."""
 
     job_id: str
     ended: bool

@@ -1,4 +1,4 @@
-"""Figures in which the ranks of a job differ more than they should. Pure; called by `analyse`."""
+"""Finds figures in which the ranks of a job differ too much. Pure; called by `analyse`."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,23 +8,25 @@ from jobs.views.analysis import Imbalance
 
 _MEMORY_RATIO, _MEMORY_BYTES = 2.0, 2**30  # both: rank 0 holds a little more, and small numbers differ easily
 _COMPUTE_RATIO, _COMPUTE_SHARE = 1.3, 0.1  # both: of the least, and of a step's time
-_SLOWEST_SHARE = 0.8  # the same rank is the slowest in so many of the steps: no matter of chance
+_SLOWEST_SHARE = 0.8  # the same rank is the slowest in this share of the steps: not by chance
 _BUSY_RATIO, _BUSY_PERCENT = 1.3, 20.0
 
 
 def imbalances(samples: Sequence[SlotSamples], compute: RankCompute | None, *, on_gpu: bool) -> list[Imbalance]:
-    """The samples are of the time of training; memory and load are those of the newest attempt that has any."""
-    newest = max((one.attempt for one in samples), default=0)
-    slots = [one for one in samples if one.attempt == newest and len(one.busy)]
-    found = [
-        _memory("gpu_memory_bytes", "GPU memory", slots, lambda one: one.gpu_memory_bytes),
-        _memory("memory_bytes", "memory", slots, lambda one: one.memory_bytes),
+    """Imbalances of memory, load and computing. `samples` cover the training; those of the newest attempt count."""
+    newest = max((slot.attempt for slot in samples), default=0)
+    slots = [slot for slot in samples if slot.attempt == newest and len(slot.busy)]
+    differences = [
+        _memory("gpu_memory_bytes", "GPU memory", slots, lambda slot: slot.gpu_memory_bytes),
+        _memory("memory_bytes", "memory", slots, lambda slot: slot.memory_bytes),
     ]
     if on_gpu:  # there a rank's own time of a step holds little of what its GPU does
-        found.append(_load({one.rank: float(one.busy.mean()) for one in slots if one.metric == "gpu_percent"}))
+        differences.append(
+            _load({slot.rank: float(slot.busy.mean()) for slot in slots if slot.metric == "gpu_percent"})
+        )
     elif compute is not None:
-        found.append(_computing(compute))
-    return [one for one in found if one is not None]
+        differences.append(_computing(compute))
+    return [imbalance for imbalance in differences if imbalance is not None]
 
 
 def _memory(
@@ -49,7 +51,8 @@ def _computing(compute: RankCompute) -> Imbalance | None:
     return _imbalance(
         "compute_s", by_rank,
         f"Rank {_at(by_rank, greatest)} computes {1000 * greatest:.3g} ms in a step, rank {_at(by_rank, least)}"
-        f" {1000 * least:.3g} ms; it is the slowest in {100 * compute.slowest_share:.0f} % of the steps.",
+        f" {1000 * least:.3g} ms. Rank {_at(by_rank, greatest)} is the slowest in {100 * compute.slowest_share:.0f} %"
+        f" of the steps.",
     )  # fmt: skip
 
 

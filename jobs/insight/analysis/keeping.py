@@ -1,4 +1,4 @@
-"""Analyses of jobs whose series are about to be thinned, for good. Called by `worker.retention`, before it thins."""
+"""Stores analyses of jobs whose series are about to be thinned. Called by `worker.retention` before it thins."""
 
 import logging
 from datetime import timedelta
@@ -14,21 +14,21 @@ _log = logging.getLogger(__name__)
 
 
 class Keeping:
-    """Analyses one job after the other. What fails is left out: it must not keep the series for ever."""
+    """Analyses one job after the other. A job whose analysis fails is skipped, so that its series can be thinned."""
 
     def __init__(self, *, keep_days: float) -> None:
         self._keep = timedelta(days=keep_days)
         self._failed: set[str] = set()
 
     def keep_one(self, session: Session) -> bool:
-        """Store the analysis of the next job; False when none is left without."""
+        """Store the analysis of the next job; False when every job has one."""
         job = session.scalar(self._next())
         if job is None:
             return False
         try:
             with session.begin_nested():
                 analysis_of(session, job)
-        except OperationalError:  # the database is away, or busy: later
+        except OperationalError:  # the database is away or busy: try later
             raise
         except (DBAPIError, ArithmeticError, LookupError, TypeError, ValueError):
             _log.exception("the series are thinned without an analysis", extra={"job": job.id})
@@ -36,6 +36,6 @@ class Keeping:
         return True
 
     def _next(self) -> Select[Job]:
-        known = exists().where(JobAnalysis.job_id == Job.id, JobAnalysis.version == VERSION)
-        due = (Job.ended_at < func.now() - self._keep, Job.series_thinned_at.is_(None), ~known)
+        has_analysis = exists().where(JobAnalysis.job_id == Job.id, JobAnalysis.version == VERSION)
+        due = (Job.ended_at < func.now() - self._keep, Job.series_thinned_at.is_(None), ~has_analysis)
         return select(Job).where(*due, Job.id.not_in(self._failed)).order_by(Job.ended_at).limit(1)

@@ -1,7 +1,4 @@
-"""How the validation went: the best epoch, and whether the network came to know its training data by heart.
-
-Pure; called by `analyse`.
-"""
+"""How validation went: the best epoch, and whether the network overfits. Pure; called by `analyse`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,8 +10,8 @@ from jobs.insight.analysis.evidence import EpochFigures
 from jobs.views.analysis import Learning
 
 _DEFAULT_MONITOR = "val_accuracy"  # what "best epoch" means when early stopping is off
-_LAST = 3  # epochs that stand for the end of the training
-_LEAST_AFTER = 5  # epochs behind the least validation loss: fewer are what early stopping waits for
+_LAST = 3  # epochs that represent the end of the training
+_LEAST_AFTER = 5  # epochs after the least validation loss: early stopping waits for about as many
 _LEAST_RISE = 0.2  # of the validation loss over its least
 _OVER_NOISE = 3  # times what the validation loss changes from one epoch to the next
 _LEAST_GAIN = 0.1  # of the training loss meanwhile
@@ -23,16 +20,18 @@ _LEAST_GAIN = 0.1  # of the training loss meanwhile
 def learning_of(
     epochs: Sequence[EpochFigures], spec: Mapping[str, Any], summary: Mapping[str, Any] | None
 ) -> Learning | None:
-    """None before the first validation. The epochs are in order."""
+    """How validation went; None before the first one. The epochs are in sequence."""
     monitor, _ = monitored(spec)
-    values = [(one.epoch, one.values[monitor]) for one in epochs if monitor in one.values]
+    values = [(figures.epoch, figures.values[monitor]) for figures in epochs if monitor in figures.values]
     if not values:
         return None
     best_epoch = best_epoch_of(epochs, spec)
     if summary is not None and summary["best_epoch"] in dict(values):
-        best_epoch = summary["best_epoch"]  # it knows of epochs whose points came to nothing
+        best_epoch = summary["best_epoch"]  # it knows of epochs whose points are missing
     losses = [
-        (one.values["loss"], one.values["val_loss"]) for one in epochs if {"loss", "val_loss"} <= one.values.keys()
+        (figures.values["loss"], figures.values["val_loss"])
+        for figures in epochs
+        if {"loss", "val_loss"} <= figures.values.keys()
     ]
     last = epochs[-1]
     return Learning(
@@ -48,29 +47,29 @@ def learning_of(
 
 
 def monitored(spec: Mapping[str, Any]) -> tuple[str, float]:
-    """What the best epoch is chosen by, and by how much it has to be better."""
+    """The metric by which the best epoch is chosen, and the least improvement that counts."""
     stopping = spec.get("early_stopping")
     return (stopping["monitor"], stopping["min_delta"]) if stopping else (_DEFAULT_MONITOR, 0.0)
 
 
 def best_epoch_of(epochs: Sequence[EpochFigures], spec: Mapping[str, Any]) -> int:
-    """The best epoch so far, by the rule of `trainer.callbacks.EarlyStopping`; 0 where none has the metric."""
+    """The best epoch so far, by the rule of `trainer.callbacks.EarlyStopping`; 0 if no epoch has the metric."""
     monitor, min_delta = monitored(spec)
     best, best_epoch = math.nan, 0
-    for one in epochs:
-        value = one.values.get(monitor, math.nan)
+    for figures in epochs:
+        value = figures.values.get(monitor, math.nan)
         if math.isnan(value):
             continue
         gain = best - value if _is_better_lower(monitor) else value - best
         if math.isnan(best) or gain > min_delta:
-            best, best_epoch = value, one.epoch
+            best, best_epoch = value, figures.epoch
     return best_epoch
 
 
 def overfits(losses: Sequence[tuple[float, float]]) -> bool:
-    """Whether the validation loss rose well over its least, and over its noise, while the training loss still fell.
+    """Whether the validation loss rose well above its least, and its noise, while the training loss still fell.
 
-    `losses` are (training, validation) of each epoch. A plateau is none: neither its rise nor its length is enough.
+    `losses` are (training, validation) of each epoch. A plateau is not overfitting.
     """
     validation = [value for _, value in losses]
     least = min(range(len(losses)), key=validation.__getitem__, default=0)
@@ -92,5 +91,5 @@ def _rise(losses: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _is_better_lower(metric: str) -> bool:
-    """Whether a metric is a loss or a time, as the trainer tells it by the name."""
+    """Whether lower values are better: for losses and times, which the trainer also knows by their names."""
     return metric.endswith("loss") or (metric.endswith("_s") and not metric.endswith("_per_s"))

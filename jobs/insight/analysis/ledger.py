@@ -1,8 +1,8 @@
 """The ledger: where the leased seconds of a job's slots went. Pure; called by `analyse`.
 
-Each attempt is walked along its time line from its lease to its end, and every second is written down once, where the
-walk passes it: so the items add up to what was leased, whatever the rows say. A stall counts as such wherever it lies
-behind the first step; then what a later attempt ran again; then all that follows the best epoch.
+A walk along each attempt's time line, from its lease to its end, books every second once, when it passes it. So the
+items add up to the leased time, whatever the rows say. Where several items fit, the first of these counts: a stall
+after the first step, steps that a later attempt ran again, epochs after the best one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ def ledger_of(
     best_epoch: int | None,
     is_probe: bool = False,
 ) -> Ledger:
-    """Over all attempts; `splits` are what the steps of an attempt spent their time on, by its number.
+    """The ledger over all attempts. `splits` say how the steps of an attempt spent their time, by its number.
 
-    `best_epoch` is None where no epoch was validated yet. A probe has no epochs: behind its set-up all of it is useful.
+    `best_epoch` is None before the first validation. A probe has no epochs: everything after its set-up is useful.
     """
     items = dict.fromkeys(LedgerItem, 0.0)
     for run in runs:
@@ -44,7 +44,7 @@ def ledger_of(
 
 
 class _Walk:
-    """Goes forward in time, never back and never beyond the end; what is passed is spent once."""
+    """Walks forward in time, never back and never beyond the end, and books each second once."""
 
     def __init__(self, start: float, end: float, stalls: Iterable[tuple[float, float]]) -> None:
         self.spent = dict.fromkeys(LedgerItem, 0.0)
@@ -52,26 +52,26 @@ class _Walk:
         self._stalls = sorted(stalls)
 
     def until(self, moment: float, shares: Shares, *, may_stall: bool = True) -> None:
-        """Go to `moment` and write down what lies between, in these shares, which add up to 1."""
+        """Go to `moment` and book the time between in these shares, which add up to 1."""
         moment = min(moment, self._end)
         if moment <= self._at:
             return
         stalled_s = self._stalled_s(self._at, moment) if may_stall else 0.0
-        rest_s = max(0.0, moment - self._at - stalled_s)  # by rounding it may fall below
+        rest_s = max(0.0, moment - self._at - stalled_s)  # rounding can make it negative
         self.spent[_I.STALLED] += stalled_s
         for item, share in shares.items():
             self.spent[item] += share * rest_s
         self._at = moment
 
     def to_the_end(self, item: LedgerItem, *, may_stall: bool = True) -> None:
-        """All that is left."""
+        """Book the rest of the time."""
         self.until(self._end, {item: 1.0}, may_stall=may_stall)
 
     def _stalled_s(self, start: float, end: float) -> float:
-        """How much of a stretch is stalled; where two stalls overlap it counts once."""
+        """How long the job was stalled between two times. Overlapping stalls count once."""
         total, at = 0.0, start
         for began, ended in self._stalls:
-            began, ended = max(began, at), min(ended, end)  # noqa: PLW2901 - what of it lies in the stretch
+            began, ended = max(began, at), min(ended, end)  # noqa: PLW2901 - only the part in between counts
             if ended > began:
                 total, at = total + ended - began, ended
         return total
@@ -79,7 +79,7 @@ class _Walk:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A stretch of an attempt's time line, and what it was spent on."""
+    """A part of an attempt's time line, and what it was spent on."""
 
     began_at: float
     ended_at: float
@@ -111,28 +111,28 @@ def _walk_training(run: Run, walk: _Walk, steps: Split, best_epoch: int | None) 
 
 
 def _pieces(run: Run, steps: Split, best_epoch: int | None) -> Iterable[_Piece]:
-    """Steps, validations and checkpoints of an attempt. They may overlap: the walk passes each second once."""
+    """Steps, validations and checkpoints of an attempt. They may overlap: the walk books each second once."""
     training = {_I.DATA_WAIT: steps.data_wait, _I.COMMUNICATION: steps.communication, _I.USEFUL: steps.compute}
-    for one in run.epochs:
-        is_after = best_epoch is not None and one.epoch > best_epoch
-        kept = _kept(run, one)
+    for epoch in run.epochs:
+        is_after = best_epoch is not None and epoch.epoch > best_epoch
+        valid_share = _valid_share(run, epoch)
         own: Shares = {_I.AFTER_BEST: 1.0} if is_after else training
-        border = one.began_at + kept * (one.ended_at - one.began_at)
-        yield _Piece(one.began_at, border, own)
-        yield _Piece(border, one.ended_at, {_I.LOST: 1.0})
-        validated_at = run.validated_at.get(one.epoch)
+        border = epoch.began_at + valid_share * (epoch.ended_at - epoch.began_at)
+        yield _Piece(epoch.began_at, border, own)
+        yield _Piece(border, epoch.ended_at, {_I.LOST: 1.0})
+        validated_at = run.validated_at.get(epoch.epoch)
         if validated_at is not None:
-            item = _I.LOST if kept < 1 else _I.AFTER_BEST if is_after else _I.USEFUL
-            yield _Piece(one.ended_at, validated_at, {item: 1.0})
+            item = _I.LOST if valid_share < 1 else _I.AFTER_BEST if is_after else _I.USEFUL
+            yield _Piece(epoch.ended_at, validated_at, {item: 1.0})
     for began_at, ended_at in run.saves:
         yield _Piece(began_at, ended_at, {_item_of_save(run, began_at, best_epoch): 1.0})
 
 
-def _kept(run: Run, one: EpochSteps) -> float:
-    """Of an epoch's steps the share that no later attempt ran again."""
-    if run.void_after is None or one.last <= run.void_after:
+def _valid_share(run: Run, epoch: EpochSteps) -> float:
+    """The share of an epoch's steps that no later attempt ran again."""
+    if run.void_after is None or epoch.last <= run.void_after:
         return 1.0
-    return max(0.0, (run.void_after - one.first + 1) / (one.last - one.first + 1))
+    return max(0.0, (run.void_after - epoch.first + 1) / (epoch.last - epoch.first + 1))
 
 
 def _item_of_save(run: Run, began_at: float, best_epoch: int | None) -> LedgerItem:

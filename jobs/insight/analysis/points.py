@@ -1,7 +1,6 @@
-"""The points of a job's steps as arrays, whether they are packed or not. Called by `reading`.
+"""The points of a job's steps as arrays, from blocks and rows. Called by `reading`.
 
-Unlike `jobs.telemetry.series` it gives every point as it was written, void ones too, and any stretch of steps by
-itself.
+Unlike `jobs.telemetry.series` it gives every point as it was written, void ones too, and any range of steps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +25,7 @@ _FETCHED = {"yield_per": 64}
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of the points of one series, ascending by step."""
+    """Some points of one series, ascending by step."""
 
     name: str
     rank: int
@@ -46,7 +45,7 @@ def parts(
     first: int | None = None,
     last: int | None = None,
 ) -> Iterator[Part]:
-    """The points of some steps (None: of all), in the order of name, rank and step; `rank` None: of every rank."""
+    """The points of a range of steps, sorted by name, rank and step. `rank` None: of every rank."""
     rows = session.execute(_query(job_id, attempt, names, rank, first, last), execution_options=_FETCHED)
     for _, of_series in groupby(rows, key=lambda row: (row.name, row.rank)):
         for part in _in_order(of_series):
@@ -56,35 +55,35 @@ def parts(
 
 
 def _in_order(rows: Iterable[Any]) -> Iterator[Part]:
-    """The parts of one series by step. What is not packed comes first, all in one, and lies between the blocks."""
-    rest: Part | None = None
+    """The parts of one series, sorted by step. Its rows come first, as one part, and lie between the blocks."""
+    single_points: Part | None = None
     for row in rows:
         steps = steps_of(row.first_step, row.last_step, row.steps)
         at = seconds_since(EPOCH_OF_TIMES, integers(row.times)) + _POSIX_S
         part = Part(row.name, row.rank, steps, integers(row.epochs, "i4"), at, floats(row.numbers))
-        if not row.packed:
-            rest = part
+        if not row.is_block:
+            single_points = part
             continue
-        if rest is not None:
-            yield _cut(rest, None, row.first_step - 1)
-            rest = _cut(rest, row.first_step, None)
+        if single_points is not None:
+            yield _cut(single_points, None, row.first_step - 1)
+            single_points = _cut(single_points, row.first_step, None)
         yield part
-    if rest is not None:
-        yield rest
+    if single_points is not None:
+        yield single_points
 
 
-def course_of(found: Iterable[Part], *, long_s: float) -> tuple[list[EpochSteps], list[LongStep]]:
-    """The steps of each epoch, and those of more than `long_s`; the parts are all of the step times of one rank."""
+def course_of(step_times: Iterable[Part], *, long_s: float) -> tuple[list[EpochSteps], list[LongStep]]:
+    """The steps of each epoch, and the steps longer than `long_s`. `step_times` are those of one rank."""
     epochs: list[EpochSteps] = []
     long: list[LongStep] = []
-    for part in found:
+    for part in step_times:
         long += [
             LongStep(int(part.steps[index]), float(part.at[index]), float(part.values[index]))
             for index in np.flatnonzero(part.values > long_s).tolist()
         ]
         starts = [0, *(np.flatnonzero(np.diff(part.epochs)) + 1).tolist()]
         for start, end in zip(starts, [*starts[1:], len(part.steps)], strict=True):
-            one = EpochSteps(
+            epoch = EpochSteps(
                 epoch=int(part.epochs[start]),
                 first=int(part.steps[start]),
                 last=int(part.steps[end - 1]),
@@ -92,14 +91,14 @@ def course_of(found: Iterable[Part], *, long_s: float) -> tuple[list[EpochSteps]
                 first_ended_at=float(part.at[start]),
                 ended_at=float(part.at[end - 1]),
             )
-            if epochs and epochs[-1].epoch == one.epoch:
-                one = replace(epochs.pop(), last=one.last, ended_at=one.ended_at)
-            epochs.append(one)
+            if epochs and epochs[-1].epoch == epoch.epoch:
+                epoch = replace(epochs.pop(), last=epoch.last, ended_at=epoch.ended_at)
+            epochs.append(epoch)
     return epochs, long
 
 
 def steps_in(session: Session, job_id: str, attempt: int, *, first: int, last: int, every: float) -> Steps | None:
-    """The steps from `first` to `last` that all ranks of an attempt have made; None where there are none."""
+    """The steps from `first` to `last` that all ranks of an attempt made; None if there are none."""
     of_rank: dict[int, dict[str, list[Part]]] = {}
     for part in parts(session, job_id, attempt, (TIME, DATA_WAIT, ALLREDUCE), first=first, last=last):
         of_rank.setdefault(part.rank, {}).setdefault(part.name, []).append(part)
@@ -117,9 +116,9 @@ def steps_in(session: Session, job_id: str, attempt: int, *, first: int, last: i
     return Steps(attempt, common, time_s, data_wait_s, allreduce_s, every=every)
 
 
-def sent(column: SQLColumnExpression[Any], send: str, order: SQLColumnExpression[Any]) -> ColumnElement[bytes]:
-    """All values of a group in one piece, as the database sends them with its function `send`; none may be null."""
-    return func.string_agg(getattr(func, send)(column), aggregate_order_by(literal_column("''::bytea"), order))
+def as_bytes(column: SQLColumnExpression[Any], send: str, sort_by: SQLColumnExpression[Any]) -> ColumnElement[bytes]:
+    """All values of a group as bytes, as the database's function `send` writes them. None may be null."""
+    return func.string_agg(getattr(func, send)(column), aggregate_order_by(literal_column("''::bytea"), sort_by))
 
 
 def _joined(found: Sequence[Part]) -> tuple[Whole, Floats]:
@@ -132,22 +131,23 @@ def _query(
     block, point = MetricBlock, MetricPoint
     of_blocks = select(
         block.name, block.rank, block.first_step, block.last_step, block.steps, block.epochs, block.times,
-        block.numbers, true().label("packed"),
+        block.numbers, true().label("is_block"),
     )  # fmt: skip
     of_points = select(
-        point.name, point.rank, func.min(point.step), func.max(point.step), sent(point.step, "int8send", point.step),
-        sent(point.epoch, "int4send", point.step), sent(point.at, "timestamptz_send", point.step),
-        sent(point.value, "float8send", point.step), false(),
+        point.name, point.rank, func.min(point.step), func.max(point.step),
+        as_bytes(point.step, "int8send", point.step), as_bytes(point.epoch, "int4send", point.step),
+        as_bytes(point.at, "timestamptz_send", point.step),
+        as_bytes(point.value, "float8send", point.step), false(),
     ).group_by(point.name, point.rank)  # fmt: skip
-    wanted: list[list[ColumnElement[bool]]] = []
+    conditions: list[list[ColumnElement[bool]]] = []
     for table, begin, end in ((block, block.first_step, block.last_step), (point, point.step, point.step)):
-        only = [table.job_id == job_id, table.attempt == attempt, table.name.in_(names)]
-        only.append(table.rank >= 0 if rank is None else table.rank == rank)
-        only += [] if last is None else [begin <= last]
-        only += [] if first is None else [end >= first]
-        wanted.append(only)
-    both: Any = union_all(of_blocks.where(*wanted[0]), of_points.where(*wanted[1]))
-    return both.order_by("name", "rank", "packed", "first_step")
+        condition = [table.job_id == job_id, table.attempt == attempt, table.name.in_(names)]
+        condition.append(table.rank >= 0 if rank is None else table.rank == rank)
+        condition += [] if last is None else [begin <= last]
+        condition += [] if first is None else [end >= first]
+        conditions.append(condition)
+    both: Any = union_all(of_blocks.where(*conditions[0]), of_points.where(*conditions[1]))
+    return both.order_by("name", "rank", "is_block", "first_step")
 
 
 def _cut(part: Part, first: int | None, last: int | None) -> Part:

@@ -1,7 +1,7 @@
-"""Reads the rows that an analysis rests on. Called by `analyse`.
+"""Reads the rows that an analysis needs. Called by `analyse`.
 
-However long a job is, this takes a few queries and some megabytes: of a long attempt some stretches of steps are
-looked at, spread evenly, and of its samples the newest day.
+However long a job is, this takes a few queries and some megabytes. Of a long attempt it reads some windows of steps,
+spread evenly, and the samples of the newest day.
 """
 
 import math
@@ -21,19 +21,19 @@ from jobs.model.states import TERMINAL, EndReason, EventKind, Status
 from jobs.telemetry.axes import valid_until
 from jobs.telemetry.ingest import ALL_RANKS
 
-_WINDOW = 1024  # steps that are looked at in one piece: as many as are packed together
+_WINDOW = 1024  # steps that are read together: as many as a full block has
 _MOST_RANK_STEPS = 100_000  # of an attempt
 _MOST_LONG_STEPS = 20
 _ENDED_WELL = frozenset({EndReason.COMPLETED, EndReason.EARLY_STOPPED})
-_BASELINES = 5  # jobs on one GPU that are asked how long a step takes
+_BASELINES = 5  # jobs on one GPU whose step times are read
 
 
 def evidence_of(session: Session, job: Job) -> Evidence:
-    """All that is known of a job now."""
+    """The evidence about a job now."""
     attempts = session.scalars(select(Attempt).where(Attempt.job_id == job.id).order_by(Attempt.number)).all()
     on_gpu = _is_on_gpu(session, job, attempts)
     epochs, runs = _runs(session, job, attempts)
-    # The outline that thinning leaves says nothing of the usual step.
+    # The outline that thinning leaves does not show the usual step.
     trained = [run for run in runs if run.epochs] if job.series_thinned_at is None else []
     alone = on_gpu and job.gpus > 1 and attempts
     return Evidence(
@@ -52,7 +52,7 @@ def evidence_of(session: Session, job: Job) -> Evidence:
 
 
 def _runs(session: Session, job: Job, attempts: Sequence[Attempt]) -> tuple[list[EpochFigures], list[Run]]:
-    """What the epochs that count came to, and each attempt along its time line."""
+    """The metrics of the valid epochs, and each attempt along its time line."""
     now: float = session.scalar(select(cast(func.extract("epoch", func.clock_timestamp()), Float(53)))) or 0.0
     void_after: dict[int, int | None] = {row.number: row.step for row in session.execute(select(valid_until(job.id)))}
     epochs, validated_at = _epochs(session, job, void_after)
@@ -87,7 +87,7 @@ def _run(attempt: Attempt, now: float, void_after: int | None) -> Run:
 def _epochs(
     session: Session, job: Job, void_after: dict[int, int | None]
 ) -> tuple[list[EpochFigures], dict[int, dict[int, float]]]:
-    """What was measured at the end of each epoch that counts; and when each one was validated, by attempt."""
+    """The metrics at the end of each valid epoch, and the time of each validation, by attempt."""
     monitor, _ = monitored(job.spec)
     names = {"loss", "val_loss", monitor, monitor.removeprefix("val_")}
     point = MetricPoint
@@ -104,27 +104,27 @@ def _epochs(
         if until is None or step <= until:
             figures.setdefault(epoch, {})
             if math.isfinite(value):
-                figures[epoch][name] = value  # of two attempts the later one's
+                figures[epoch][name] = value  # if two attempts ran the epoch, the later one counts
     return [EpochFigures(epoch, values) for epoch, values in figures.items()], validated_at
 
 
 def _saves(session: Session, job: Job) -> dict[int, list[tuple[float, float]]]:
-    """From when to when each attempt wrote a checkpoint."""
+    """Start and end of each checkpoint, by attempt."""
     duration = cast(JobEvent.data["duration_s"].astext, Float(53))
     rows = session.execute(
         select(JobEvent.attempt, JobEvent.at, duration)
         .where(JobEvent.job_id == job.id, JobEvent.kind == EventKind.CHECKPOINT_SAVED)
         .order_by(JobEvent.id)
     )
-    found: dict[int, list[tuple[float, float]]] = {}
+    by_attempt: dict[int, list[tuple[float, float]]] = {}
     for attempt, at, duration_s in rows:
         if attempt is not None and duration_s is not None:
-            found.setdefault(attempt, []).append((at.timestamp() - duration_s, at.timestamp()))
-    return found
+            by_attempt.setdefault(attempt, []).append((at.timestamp() - duration_s, at.timestamp()))
+    return by_attempt
 
 
 def _steps(session: Session, job: Job, run: Run) -> list[Steps]:
-    """The steps of an attempt that count, without its first one; of a long one some stretches."""
+    """The valid steps of an attempt without its first one; for a long attempt some windows of them."""
     first, last = run.epochs[0].first + 1, run.epochs[-1].last
     if run.void_after is not None:
         last = min(last, run.void_after)
@@ -138,7 +138,7 @@ def _steps(session: Session, job: Job, run: Run) -> list[Steps]:
 
 
 def windows(first: int, last: int, *, most: int) -> list[tuple[int, int, float]]:
-    """Stretches of about `most` steps in all, spread evenly: first and last step, and how many a step stands for."""
+    """Windows of about `most` steps in all, spread evenly: first step, last step, and how many each represents."""
     count = last - first + 1
     if count <= most:
         return [(first, last, 1.0)]
@@ -148,10 +148,10 @@ def windows(first: int, last: int, *, most: int) -> list[tuple[int, int, float]]
 
 
 def _with_waits(session: Session, job: Job, run: Run, long: Sequence[LongStep]) -> list[LongStep]:
-    """The longest of some steps, with what each rank waited for in them; the first step of all is set-up."""
+    """The long steps, the longest first and these with the waits of each rank. The first step of all is set-up."""
     steps = sorted((step for step in long if step.step != run.epochs[0].first), key=lambda step: -step.length_s)
-    told = [replace(step, ranks=_waits(session, job, run, step.step)) for step in steps[:_MOST_LONG_STEPS]]
-    return told + steps[_MOST_LONG_STEPS:]
+    longest = [replace(step, ranks=_waits(session, job, run, step.step)) for step in steps[:_MOST_LONG_STEPS]]
+    return longest + steps[_MOST_LONG_STEPS:]
 
 
 def _waits(session: Session, job: Job, run: Run, step: int) -> list[RankStep]:
@@ -169,18 +169,21 @@ def _is_on_gpu(session: Session, job: Job, attempts: Sequence[Attempt]) -> bool:
 
 
 def _one_gpu_step_s(session: Session, job: Job, host: str) -> float | None:
-    """The median step of the newest jobs that did the same work on one GPU of this host, with the same batch on it."""
-    other, point = aliased(Job), MetricPoint
+    """The median step of the newest jobs with the same work on one GPU of this host, with the same batch."""
+    past_job, point = aliased(Job), MetricPoint
     newest = (
-        select(other.id)
-        .join(Attempt, and_(Attempt.job_id == other.id, Attempt.number == other.attempt))
+        select(past_job.id)
+        .join(Attempt, and_(Attempt.job_id == past_job.id, Attempt.number == past_job.attempt))
         .where(
-            other.work_key == job.work_key, other.status == Status.SUCCEEDED, Attempt.host == host, Attempt.gpus == 1
+            past_job.work_key == job.work_key,
+            past_job.status == Status.SUCCEEDED,
+            Attempt.host == host,
+            Attempt.gpus == 1,
         )
-        .where(cast(other.plan["per_gpu_batch"].astext, Integer) == job.plan["per_gpu_batch"])
-        .order_by(other.created_at.desc())
+        .where(cast(past_job.plan["per_gpu_batch"].astext, Integer) == job.plan["per_gpu_batch"])
+        .order_by(past_job.created_at.desc())
         .limit(_BASELINES)
     )
     median = func.percentile_cont(0.5).within_group(point.value)
-    own = (point.rank == 0, point.name == "step_time_p50_s", point.value > 0)
-    return session.scalar(select(median).where(point.job_id.in_(newest), *own))
+    step_times = (point.rank == 0, point.name == "step_time_p50_s", point.value > 0)
+    return session.scalar(select(median).where(point.job_id.in_(newest), *step_times))

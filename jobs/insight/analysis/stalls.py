@@ -1,8 +1,8 @@
-"""Stalls: flat stretches, in which no step was made for far longer than steps take. Pure; called by `analyse`.
+"""Finds stalls: times without a step, far longer than steps take. Pure; called by `analyse`.
 
-They lie in a long step, between two epochs (validation and checkpoints are no stall as long as they take about as long
-as otherwise), or behind the last step of an attempt that lives or did not finish. What comes before the first step of
-an attempt is launch and set-up, and no stall.
+A stall lies in a long step, between two epochs, or after the last step of an attempt that lives or did not finish.
+Validation and checkpoints are no stall if they take about as long as usual. The time before the first step of an
+attempt is launch and set-up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,15 +14,15 @@ import numpy as np
 from jobs.insight.analysis.evidence import Evidence, LongStep, Run, Steps
 from jobs.views.analysis import StallCause
 
-LEAST_S = 10.0  # what is shorter nobody would call a stall: a slow disk, a page fault, a neighbour
+LEAST_S = 10.0  # shorter pauses are ordinary: a slow disk, a page fault, a neighbour
 _FAR_LONGER = 20  # times the median step
-_OF_USUAL = 3  # times what lies between two epochs otherwise
-_MOST_OF_IT = 0.5  # of a long step, that explains it
+_OF_USUAL = 3  # times the usual time between two epochs
+_MOST_OF_IT = 0.5  # the share of a long step that explains it
 
 
 @dataclass(frozen=True)
 class Pause:
-    """A stall of one attempt; from `began_at` on, without what usually takes its place."""
+    """A stall of one attempt, from `began_at` on. `length_s` is without what usually takes its place."""
 
     attempt: int
     began_at: float
@@ -32,29 +32,29 @@ class Pause:
     ongoing: bool
     cause: StallCause
     rank: int | None = None  # for which the others waited
-    step: int | None = None  # in which it was; None: between two steps
+    step: int | None = None  # in which it lies; None: between two steps
 
 
-def find(evidence: Evidence) -> list[Pause]:
-    """All stalls, in the order of the attempts."""
+def find_stalls(evidence: Evidence) -> list[Pause]:
+    """All stalls, sorted by attempt."""
     medians = {one.attempt: float(np.median(one.time_s)) for one in evidence.steps if len(one.number)}
-    found: list[Pause] = []
+    pauses: list[Pause] = []
     for run in (run for run in evidence.runs if run.epochs):
         usual_s = medians.get(run.number) or _median_of_epochs(run)
         if usual_s is not None:
-            found += _in_steps(run, usual_s)
-            found += _between_epochs(run, usual_s, _validation_s(evidence.plan, usual_s))
-            found += _behind_the_last(run, usual_s, _validation_s(evidence.plan, usual_s))
-    return found
+            pauses += _in_steps(run, usual_s)
+            pauses += _between_epochs(run, usual_s, _validation_s(evidence.plan, usual_s))
+            pauses += _after_the_last(run, usual_s, _validation_s(evidence.plan, usual_s))
+    return pauses
 
 
 def steps_without(steps: Sequence[Steps], pauses: Sequence[Pause]) -> list[Steps]:
-    """The steps that are no stalls; attempts that have none are left out."""
+    """The steps without those that are stalls. Attempts without steps are left out."""
     long = {(pause.attempt, pause.step) for pause in pauses if pause.step is not None}
-    kept = [
+    usual_steps = [
         one.where(~np.isin(one.number, [step for attempt, step in long if attempt == one.attempt])) for one in steps
     ]
-    return [one for one in kept if len(one.number)]
+    return [one for one in usual_steps if len(one.number)]
 
 
 def _in_steps(run: Run, usual_s: float) -> Iterator[Pause]:
@@ -69,18 +69,18 @@ def _in_steps(run: Run, usual_s: float) -> Iterator[Pause]:
 
 
 def _cause(step: LongStep) -> tuple[StallCause, int | None]:
-    """Why a step was long, and for which rank the others waited, if it was one."""
+    """Why a step was long, and for which rank the others waited, if for one."""
     enough_s = _MOST_OF_IT * step.length_s
     if not step.ranks:
         return StallCause.UNKNOWN, None
     slowest = max(step.ranks, key=lambda rank: rank.data_wait_s)
     if slowest.data_wait_s >= enough_s:
-        together = all(rank.data_wait_s >= enough_s for rank in step.ranks)
-        return StallCause.DATA, None if together else slowest.rank
+        all_waited = all(rank.data_wait_s >= enough_s for rank in step.ranks)
+        return StallCause.DATA, None if all_waited else slowest.rank
     waited = [rank for rank in step.ranks if rank.allreduce_s >= enough_s]
-    others = [rank for rank in step.ranks if rank.allreduce_s < enough_s]
-    if len(others) == 1 and waited:
-        return StallCause.RANK, others[0].rank
+    late = [rank for rank in step.ranks if rank.allreduce_s < enough_s]
+    if len(late) == 1 and waited:
+        return StallCause.RANK, late[0].rank
     return (StallCause.COMMUNICATION if len(waited) == len(step.ranks) else StallCause.UNKNOWN), None
 
 
@@ -95,7 +95,7 @@ def _between_epochs(run: Run, usual_s: float, validation_s: float) -> Iterator[P
             )  # fmt: skip
 
 
-def _behind_the_last(run: Run, usual_s: float, validation_s: float) -> Iterator[Pause]:
+def _after_the_last(run: Run, usual_s: float, validation_s: float) -> Iterator[Pause]:
     if run.ended_well:
         return
     last = run.epochs[-1]
@@ -108,9 +108,9 @@ def _behind_the_last(run: Run, usual_s: float, validation_s: float) -> Iterator[
         )  # fmt: skip
 
 
-def _usual_gap_s(others: Sequence[float], validation_s: float) -> float:
-    """How long it takes from one epoch to the next: of this attempt, or what its validation should take."""
-    return median(others) if len(others) > 1 else validation_s
+def _usual_gap_s(other_gaps_s: Sequence[float], validation_s: float) -> float:
+    """The usual time from one epoch to the next: that of this attempt, or what its validation should take."""
+    return median(other_gaps_s) if len(other_gaps_s) > 1 else validation_s
 
 
 def _is_long(gap_s: float, usual_s: float, usual_gap_s: float) -> bool:
@@ -122,12 +122,12 @@ def _threshold_s(usual_s: float) -> float:
 
 
 def _validation_s(plan: Mapping[str, object], usual_s: float) -> float:
-    """What a validation takes at most: a step of it goes forward only, so costs no more than one of training."""
+    """How long a validation takes at most: its steps only go forward, so they cost no more than those of training."""
     steps = plan.get("validation_steps")
     return usual_s * steps if isinstance(steps, int) else 0.0
 
 
 def _median_of_epochs(run: Run) -> float | None:
-    """The mean step of the median epoch, where no single steps are known."""
+    """The mean step of the median epoch, if no single steps are known."""
     means = [(one.ended_at - one.first_ended_at) / (one.last - one.first) for one in run.epochs if one.last > one.first]
     return median(means) if means else None

@@ -1,8 +1,8 @@
 """Where the time of the steps went, and whether the ranks had equal shares of the work. Pure; called by `analyse`.
 
-All ranks of a job make a step together: the last one to hand in its gradients decides when it is over. So a rank that
-waits in the allreduce waits for the exchange itself, or for a peer that still waits for its data or still computes.
-What a peer's longer wait for data explains is counted as waiting for data.
+All ranks of a job make a step together: the last one to contribute its gradients decides when it ends. So a rank that
+waits in the allreduce waits for the exchange itself, or for a peer that still waits for data or still computes. If a
+peer's longer wait for data explains a wait, it counts as waiting for data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from jobs.views.analysis import StepShares
 
 @dataclass(frozen=True)
 class Split:
-    """Of the slots' time in some steps the shares; they add up to 1."""
+    """Shares of the slots' time in some steps; they add up to 1."""
 
     data_wait: float = 0.0
     communication: float = 0.0
@@ -26,20 +26,20 @@ class Split:
 
 @dataclass(frozen=True)
 class Pattern:
-    """How the steps of a job went, over all its attempts. Shares are of the time of all steps."""
+    """Figures of a job's steps over all its attempts. Shares are of the time of all steps."""
 
     steps: int
     seconds: float
     step_time_s: float  # the median
     split: Split
-    wait_without_longest: float  # the share of waiting for data, but for the one longest wait
-    exchange: float  # in allreduce of the rank that came to it last, so waited for nobody
-    exchange_p25: float  # of a step: in three of four it was at least this share
+    wait_without_longest: float  # the share of waiting for data, without the longest wait
+    exchange: float  # the allreduce of the rank that came last, so waited for nobody
+    exchange_p25: float  # in three of four steps it was at least this share
 
 
 @dataclass(frozen=True)
 class RankCompute:
-    """The median time that each rank computed in a step, and in which share of them the slowest rank was slowest."""
+    """The median time that each rank computes in a step, and the share of steps in which the slowest was slowest."""
 
     by_rank: Mapping[int, float]
     slowest_share: float
@@ -47,7 +47,7 @@ class RankCompute:
 
 
 def shares(steps: Sequence[Steps]) -> list[StepShares]:
-    """Over all ranks together, then of each rank as it recorded them; empty where there are no steps."""
+    """The shares over all ranks, then of each rank as it recorded them; empty if there are no steps."""
     if not steps:
         return []
     most = max(one.ranks for one in steps)
@@ -56,13 +56,13 @@ def shares(steps: Sequence[Steps]) -> list[StepShares]:
 
 
 def split(steps: Sequence[Steps]) -> Split:
-    """Where the slots' time went; where there are no steps, all of it counts as computing."""
+    """How the slots' time was spent. Without steps all of it counts as computing."""
     data, exchange, total = (sum(sums) for sums in zip(*map(_sums, steps), strict=True)) if steps else (0.0, 0.0, 0.0)
     return Split(data / total, exchange / total, 1 - (data + exchange) / total) if total else Split()
 
 
 def pattern(steps: Sequence[Steps]) -> Pattern | None:
-    """What the steps are judged by; None where there are none."""
+    """The figures by which the steps are judged; None if there are none."""
     if not steps:
         return None
     weights = np.concatenate([np.full(len(one.number), one.every) for one in steps])
@@ -83,7 +83,7 @@ def pattern(steps: Sequence[Steps]) -> Pattern | None:
 
 
 def compute_of_ranks(steps: Sequence[Steps]) -> RankCompute | None:
-    """How long each rank computes, in the attempt with the most steps; None where that has one rank."""
+    """How long each rank computes, in the attempt with the most steps; None if that has one rank."""
     most = max(steps, key=lambda one: len(one.number), default=None)
     if most is None or most.ranks == 1:
         return None
@@ -97,23 +97,23 @@ _TINY = 1e-12
 
 
 def _shares(rank: int, steps: Sequence[Steps]) -> StepShares:
-    parts, made = split(steps), sum(len(one.number) * one.every for one in steps)
-    time_s = sum(one.every * float(_time(one).mean(axis=1).sum()) for one in steps) / made
+    parts, count = split(steps), sum(len(one.number) * one.every for one in steps)
+    time_s = sum(one.every * float(_time(one).mean(axis=1).sum()) for one in steps) / count
     return StepShares(
-        rank=rank, steps=round(made), step_time_s=time_s,
+        rank=rank, steps=round(count), step_time_s=time_s,
         data_wait=parts.data_wait, allreduce=parts.communication, compute=parts.compute,
     )  # fmt: skip
 
 
 def _of_rank(one: Steps, rank: int) -> Steps:
-    """What one rank recorded, as if it were alone."""
+    """The times that one rank recorded."""
     column = slice(rank, rank + 1)
     arrays = (one.time_s[:, column], one.data_wait_s[:, column], one.allreduce_s[:, column])
     return Steps(one.attempt, one.number, *arrays, every=one.every)
 
 
 def _time(one: Steps) -> Floats:
-    """(step, rank); never less than what was waited, however the clocks were read."""
+    """Times (step, rank), never less than the waits in them."""
     return np.maximum(one.time_s, one.data_wait_s + one.allreduce_s)
 
 
@@ -124,7 +124,7 @@ def _longest_wait(one: Steps) -> Floats:
 
 
 def _sums(one: Steps) -> tuple[float, float, float]:
-    """Seconds over all ranks: waiting for data, a peer's included; in allreduce otherwise; in all."""
+    """Seconds over all ranks: waiting for data (also a peer's), the rest of the allreduce, and all time."""
     longer = _longest_wait(one)[:, None] - one.data_wait_s
     explained = float(np.minimum(one.allreduce_s, longer).sum())
     data, exchange = float(one.data_wait_s.sum()) + explained, float(one.allreduce_s.sum()) - explained

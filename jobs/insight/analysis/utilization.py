@@ -1,4 +1,4 @@
-"""How busy the slots were, in figures. Pure; called by `analyse`.
+"""Figures of how busy the slots were. Pure; called by `analyse`.
 
 docs/telemetry.md defines each figure in words.
 """
@@ -12,14 +12,14 @@ from jobs.views.analysis import SlotUse, Spread
 
 _BUSY = 0.5  # of the scale: the mid-level between off and on, as pulses are measured (IEEE Std 181-2011)
 _WINDOW = 30  # samples in which a swing counts: half a minute, longer than batches are fetched ahead
-_LEAST_SWING = 0.2  # of the scale: a smaller one has no period worth telling
+_LEAST_SWING = 0.2  # of the scale: the period of a smaller swing does not matter
 _LEAST_CORRELATION = 0.3
 _LEAST_PERIODS = 3  # fewer are no repetition
-_MOST_SAMPLES = 4096  # of which the period is sought: the newest hour
+_MOST_SAMPLES = 4096  # in which a period is looked for: the newest hour
 
 
 def slot_use(samples: SlotSamples) -> SlotUse:
-    """The figures of one slot; there is at least one sample."""
+    """The figures of one slot with at least one sample."""
     busy, scale = samples.busy, scale_of(samples.busy)
     level = spikiness(busy / scale)
     return SlotUse(
@@ -38,7 +38,7 @@ def slot_use(samples: SlotSamples) -> SlotUse:
 
 
 def scale_of(busy: Floats) -> float:
-    """What "fully busy" is: 100 %, or of a rank with several cores the most that it used."""
+    """What counts as fully busy: 100 %, or the most that a rank with several cores used."""
     return max(100.0, float(busy.max()))
 
 
@@ -49,9 +49,9 @@ def spread(values: Floats) -> Spread:
 
 
 def spikiness(level: Floats) -> float:
-    """The mean swing within half a minute: of each window of 30 samples the 90th less the 10th percentile; 0..1.
+    """The mean swing within half a minute, 0..1: the 90th minus the 10th percentile of each window of 30 samples.
 
-    A slow drift, and a rare dip such as a validation, are no spikes. `level` is 0..1.
+    A slow drift or a rare dip, such as a validation, is not a spike. `level` is 0..1.
     """
     windows = np.array_split(level, max(1, len(level) // _WINDOW))
     swings = [float(np.subtract(*np.percentile(window, (90, 10)))) for window in windows]
@@ -59,10 +59,10 @@ def spikiness(level: Floats) -> float:
 
 
 def period_s(at: Floats, values: Floats) -> float | None:
-    """The period of a swing that repeats: the first peak of the autocorrelation behind its first zero.
+    """The period of a repeating swing: the first peak of the autocorrelation after its first zero.
 
     The autocorrelation is the inverse transform of the power spectrum (Wiener-Khinchin), each lag divided by the number
-    of its pairs. None where no peak reaches 0.3, or fewer than three periods were seen.
+    of its pairs. None if no peak reaches 0.3, or there were fewer than three periods.
     """
     at, values = at[-_MOST_SAMPLES:], values[-_MOST_SAMPLES:]
     if len(values) < 4 * _LEAST_PERIODS:
@@ -75,17 +75,17 @@ def period_s(at: Floats, values: Floats) -> float | None:
     below = np.flatnonzero(correlation < 0)
     if not len(below):
         return None
-    rest = correlation[below[0] : len(correlation) // _LEAST_PERIODS + 1]
-    for lag in range(1, len(rest) - 1):
-        if rest[lag] >= _LEAST_CORRELATION and rest[lag - 1] < rest[lag] >= rest[lag + 1]:
+    after_zero = correlation[below[0] : len(correlation) // _LEAST_PERIODS + 1]
+    for lag in range(1, len(after_zero) - 1):
+        if after_zero[lag] >= _LEAST_CORRELATION and after_zero[lag - 1] < after_zero[lag] >= after_zero[lag + 1]:
             return float((below[0] + lag) * tick)
     return None
 
 
 def _autocorrelation(values: Floats) -> Floats:
-    """Of lag 0, 1, ...: 1 at lag 0; all zero where the values are all the same."""
+    """The autocorrelation by lag, 1 at lag 0. All zero if the values are all the same."""
     count = len(values)
-    spectrum = np.fft.rfft(values - values.mean(), 2 * count)  # twice as long: no end meets its beginning
+    spectrum = np.fft.rfft(values - values.mean(), 2 * count)  # twice as long, so that it does not wrap around
     raw: Floats = np.fft.irfft(spectrum * spectrum.conj())[:count] / np.arange(count, 0, -1)
     return raw / raw[0] if raw[0] > 1e-12 else np.zeros(count)
 

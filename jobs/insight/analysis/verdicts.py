@@ -1,7 +1,7 @@
-"""What a job is named for, each with a sentence and the figures it rests on. Pure; called by `analyse`.
+"""The findings about a job, each a sentence with its figures. Pure; called by `analyse`.
 
-A job that does nothing wrong is named for nothing, or for computing. So every threshold is one that a healthy job on a
-busy host stays below, and where there are few steps or samples nothing is said.
+A healthy job has no finding, or the one that it computes. So a healthy job on a busy host stays below every threshold,
+and with few steps or samples there is no finding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from jobs.insight.analysis.steps import Pattern
 from jobs.insight.analysis.utilization import mean_busy
 from jobs.views.analysis import Finding, FindingKind, Imbalance, Learning, Ledger, LedgerItem, SlotUse, StallCause
 
-LEAST_STEPS, LEAST_STEPS_S = 30, 3.0  # less says nothing of a job, and nothing is gained by changing it
+LEAST_STEPS, LEAST_STEPS_S = 30, 3.0  # fewer say nothing about a job, and a change to it would gain nothing
 LEAST_SAMPLES = 30  # of a slot: half a minute
-INPUT_SHARE = 0.2  # a fifth of the time is more than prefetching, or a slow disk now and then, leaves over
+INPUT_SHARE = 0.2  # prefetching, or an occasional slow disk, leaves less than a fifth of the time
 # With two ranks 0.5 means that they are no faster than one. A busy host holds up an exchange now and then: so the share
 # has to be there in three of four steps.
 COMMUNICATION_SHARE = 0.4
@@ -25,13 +25,13 @@ BUSY_PERCENT = 70.0  # a GPU that is fed
 IDLE_PERCENT = 50.0  # one that could do twice the work
 SPIKY = 0.5  # within half a minute, half the scale up and down
 THROTTLED_SHARE = 0.1
-CLOCK_SHARE = 0.9  # a power cap that costs less than a tenth of the clock is how GPUs are meant to run
-LEAST_SET_UP_S = 60.0  # what a person would not notice is no fault
+CLOCK_SHARE = 0.9  # GPUs are meant to run at a power cap that costs less than a tenth of the clock
+LEAST_SET_UP_S = 60.0  # shorter set-ups are no problem
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the findings are made of; samples and use are of the time of training, without stalls."""
+    """What the findings follow from. `samples` and `use` cover the training without stalls."""
 
     evidence: Evidence
     pattern: Pattern | None
@@ -46,22 +46,22 @@ class Facts:
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A finding, and about which share of the job's time it is."""
+    """A finding, and about what share of the job's time it concerns."""
 
     weight: float
     finding: Finding
 
 
 def findings(facts: Facts) -> list[Finding]:
-    """The weightiest first."""
-    found = [*_stalled(facts), *_learned(facts), *_set_up(facts), *_uneven(facts)]
+    """The findings, sorted by weight, the weightiest first."""
+    weighed = [*_stalled(facts), *_learned(facts), *_set_up(facts), *_uneven(facts)]
     pattern = facts.pattern
     if pattern is not None and pattern.steps >= LEAST_STEPS and pattern.seconds >= LEAST_STEPS_S:
         bound = [*_input(pattern), *_communication(pattern, facts.communication)]
-        found += bound or _compute(pattern, facts)
-        found += [] if bound else _underused(facts)
-    found += [*_spiky(facts), *_throttled(facts)]
-    return [one.finding for one in sorted(found, key=lambda one: -one.weight)]
+        weighed += bound or _compute(pattern, facts)
+        weighed += [] if bound else _underused(facts)
+    weighed += [*_spiky(facts), *_throttled(facts)]
+    return [one.finding for one in sorted(weighed, key=lambda one: -one.weight)]
 
 
 def _input(pattern: Pattern) -> Iterator[_Weighed]:
@@ -69,7 +69,7 @@ def _input(pattern: Pattern) -> Iterator[_Weighed]:
     if min(share, pattern.wait_without_longest) >= INPUT_SHARE:
         yield _Weighed(share, Finding(
             kind=FindingKind.INPUT_BOUND,
-            text=f"{100 * share:.0f} % of the time of its steps is spent waiting for data: the input cannot keep up.",
+            text=f"Steps spend {100 * share:.0f} % of their time waiting for data: the input cannot keep up.",
             evidence={"data_wait_share": _rounded(share), "step_time_s": _rounded(pattern.step_time_s),
                       "steps": pattern.steps},
         ))  # fmt: skip
@@ -78,7 +78,7 @@ def _input(pattern: Pattern) -> Iterator[_Weighed]:
 _HOW = {
     Basis.MEASURED: "measured on the rank that comes last",
     Basis.ONE_GPU: "against the same work on one GPU",
-    Basis.UTILIZATION: "while the GPUs do nothing",
+    Basis.UTILIZATION: "while the GPUs are idle",
 }
 
 
@@ -89,9 +89,8 @@ def _communication(pattern: Pattern, communication: Communication | None) -> Ite
     if share > pattern.split.data_wait:
         yield _Weighed(share, Finding(
             kind=FindingKind.COMMUNICATION_BOUND,
-            text=f"{100 * share:.0f} % of the time of its steps goes into the exchange of gradients"
-                 f" ({_HOW[communication.basis]}), {100 * communication.most_steps:.0f} % or more in three of four"
-                 f" steps.",
+            text=f"Steps spend {100 * share:.0f} % of their time exchanging gradients ({_HOW[communication.basis]}),"
+                 f" and {100 * communication.most_steps:.0f} % or more in three of four steps.",
             evidence={"communication_share": _rounded(share), "share_in_most_steps": _rounded(communication.most_steps),
                       "basis": communication.basis.value, "step_time_s": _rounded(pattern.step_time_s),
                       "steps": pattern.steps},
@@ -104,10 +103,10 @@ def _compute(pattern: Pattern, facts: Facts) -> Iterator[_Weighed]:
         return
     if facts.evidence.on_gpu:
         computes = busy is not None and busy >= BUSY_PERCENT
-        text = "" if busy is None else f"The GPUs are busy {busy:.0f} % of the time: as it should be."
+        text = "" if busy is None else f"The GPUs are busy {busy:.0f} % of the time, as they should be."
     else:
         computes = pattern.split.compute >= COMPUTE_SHARE
-        text = f"{100 * pattern.split.compute:.0f} % of the time of its steps is spent computing: as it should be."
+        text = f"Steps spend {100 * pattern.split.compute:.0f} % of their time computing, as they should."
     if computes:
         yield _Weighed(0.0, Finding(
             kind=FindingKind.COMPUTE_BOUND,
@@ -123,13 +122,13 @@ def _underused(facts: Facts) -> Iterator[_Weighed]:
     if busy is not None and busy < IDLE_PERCENT:
         yield _Weighed(1 - busy / 100, Finding(
             kind=FindingKind.UNDERUSED,
-            text=f"The GPUs are busy {busy:.0f} % of the time, and wait neither for data nor for each other.",
+            text=f"The GPUs are busy {busy:.0f} % of the time and wait neither for data nor for each other.",
             evidence={"gpu_percent": _rounded(busy)},
         ))  # fmt: skip
 
 
 def _gpu_percent(facts: Facts) -> float | None:
-    """The mean utilization of the GPUs; None where too little was seen."""
+    """The mean utilization of the GPUs; None if there are too few samples."""
     gpus = [one for one in facts.samples if one.metric == "gpu_percent" and len(one.busy) >= LEAST_SAMPLES]
     return mean_busy(gpus)
 
@@ -139,28 +138,28 @@ def _stalled(facts: Facts) -> Iterator[_Weighed]:
         return
     total_s, leased_s = sum(one.length_s for one in facts.pauses), facts.ledger.leased_s
     longest = max(facts.pauses, key=lambda one: one.length_s)
-    several = (
-        f"It stood still {len(facts.pauses)} times, for {total_s:.1f} s in all, the longest"
+    subject = (
+        f"The job stood still {len(facts.pauses)} times, for {total_s:.1f} s in all. The longest stall lasted"
         if len(facts.pauses) > 1
-        else "It stood still"
+        else "The job stood still for"
     )
     yield _Weighed(facts.ledger.items[LedgerItem.STALLED] / max(leased_s, 1e-9), Finding(
         kind=FindingKind.STALLED,
-        text=f"{several} for {longest.length_s:.1f} s after step {longest.after_step}, where a step takes"
-             f" {longest.usual_step_s:.3g} s{_why(longest)}.",
+        text=f"{subject} {longest.length_s:.1f} s after step {longest.after_step} (a step takes"
+             f" {longest.usual_step_s:.3g} s){_cause(longest)}.{' It still stands.' if longest.ongoing else ''}",
         evidence={"stalls": len(facts.pauses), "total_s": _rounded(total_s), "longest_s": _rounded(longest.length_s),
                   "after_step": longest.after_step, "cause": longest.cause.value, "rank": longest.rank},
     ))  # fmt: skip
 
 
-def _why(pause: Pause) -> str:
-    who = "" if pause.rank is None else f" on rank {pause.rank}"
+def _cause(pause: Pause) -> str:
+    on_rank = "" if pause.rank is None else f" on rank {pause.rank}"
     return {
-        StallCause.DATA: f": it waited for data{who}",
+        StallCause.DATA: f": it waited for data{on_rank}",
         StallCause.RANK: f": the others waited for rank {pause.rank}",
         StallCause.COMMUNICATION: ": all ranks were in the exchange of gradients",
         StallCause.UNKNOWN: "",
-    }[pause.cause] + (", and still does" if pause.ongoing else "")
+    }[pause.cause]
 
 
 def _learned(facts: Facts) -> Iterator[_Weighed]:
@@ -170,8 +169,8 @@ def _learned(facts: Facts) -> Iterator[_Weighed]:
     after, rise = learning.epochs_run - learning.best_epoch, learning.val_loss_rise or 0.0
     yield _Weighed(after / learning.epochs_run, Finding(
         kind=FindingKind.OVERFITS,
-        text=f"Its validation loss rose by {100 * rise:.0f} % over its least while the training loss went on falling;"
-             f" the best epoch was {learning.best_epoch} of {learning.epochs_run}.",
+        text=f"The validation loss rose {100 * rise:.0f} % above its minimum while the training loss kept falling."
+             f" The best epoch was {learning.best_epoch} of {learning.epochs_run}.",
         evidence={"best_epoch": learning.best_epoch, "epochs_run": learning.epochs_run, "epochs_after_best": after,
                   "val_loss_rise": _rounded(rise), learning.metric: _rounded(learning.best)},
     ))  # fmt: skip
@@ -195,37 +194,37 @@ def _spiky(facts: Facts) -> Iterator[_Weighed]:
         every = "" if worst.period_s is None else f", every {worst.period_s:.3g} s"
         yield _Weighed(1 - worst.duty_cycle, Finding(
             kind=FindingKind.SPIKY,
-            text=f"The use of its GPUs swings by {100 * worst.spikiness:.0f} points within half a minute{every}:"
-                 f" they are fed by fits and starts.",
+            text=f"GPU utilization swings by {100 * worst.spikiness:.0f} points within half a minute{every}:"
+                 f" the GPUs get their work in bursts.",
             evidence={"spikiness": _rounded(worst.spikiness), "period_s": worst.period_s,
                       "duty_cycle": _rounded(worst.duty_cycle), "rank": worst.rank},
         ))  # fmt: skip
 
 
 def _throttled(facts: Facts) -> Iterator[_Weighed]:
-    for one in facts.samples:
-        if len(one.busy) < LEAST_SAMPLES:
+    for slot in facts.samples:
+        if len(slot.busy) < LEAST_SAMPLES:
             continue
-        reasons = {reason: count / len(one.busy) for reason, count in one.throttle.items() if _costs(one, reason)}
+        reasons = {reason: count / len(slot.busy) for reason, count in slot.throttle.items() if _costs(slot, reason)}
         share = max(reasons.values(), default=0.0)
         if share >= THROTTLED_SHARE:
-            names = ", ".join(reason for reason, own in reasons.items() if own >= THROTTLED_SHARE)
-            clock = "" if one.throttled_clock_mhz is None else f", to {one.throttled_clock_mhz:.0f} MHz"
+            names = ", ".join(reason for reason, reason_share in reasons.items() if reason_share >= THROTTLED_SHARE)
+            clock = "" if slot.throttled_clock_mhz is None else f", to {slot.throttled_clock_mhz:.0f} MHz"
             yield _Weighed(share, Finding(
                 kind=FindingKind.THROTTLED,
-                text=f"The GPU of rank {one.rank} on {one.host} was slowed down{clock} in {100 * share:.0f} % of the"
+                text=f"The GPU of rank {slot.rank} on {slot.host} slowed down{clock} for {100 * share:.0f} % of the"
                      f" time ({names}).",
-                evidence={"share": _rounded(share), "reasons": names, "rank": one.rank, "host": one.host,
-                          "clock_mhz": one.throttled_clock_mhz, "greatest_clock_mhz": one.greatest_clock_mhz},
+                evidence={"share": _rounded(share), "reasons": names, "rank": slot.rank, "host": slot.host,
+                          "clock_mhz": slot.throttled_clock_mhz, "greatest_clock_mhz": slot.greatest_clock_mhz},
             ))  # fmt: skip
             return
 
 
-def _costs(one: SlotSamples, reason: str) -> bool:
-    """Whether a slow-down is one: GPUs at their power limit always say so, and most of them lose nothing by it."""
-    if reason != "power" or one.throttled_clock_mhz is None or not one.greatest_clock_mhz:
+def _costs(slot: SlotSamples, reason: str) -> bool:
+    """Whether a slow-down costs speed: GPUs at their power limit always report it, and most lose nothing by it."""
+    if reason != "power" or slot.throttled_clock_mhz is None or not slot.greatest_clock_mhz:
         return reason != "power"
-    return one.throttled_clock_mhz < CLOCK_SHARE * one.greatest_clock_mhz
+    return slot.throttled_clock_mhz < CLOCK_SHARE * slot.greatest_clock_mhz
 
 
 def _set_up(facts: Facts) -> Iterator[_Weighed]:

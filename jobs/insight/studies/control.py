@@ -1,8 +1,8 @@
-"""What people ask of a study as a whole: cancel, pause, resume. Called by the api.
+"""Cancels, pauses and resumes whole studies. Called by the api.
 
-Each works in the caller's transaction and holds the study's row until the commit, so that two callers take turns. It
-also keeps the dispatcher from placing meanwhile: both change many jobs at once, in no common order. Each raises
-`StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived`, of `jobs.people.project_admission`.
+Each function works in the caller's transaction. It locks the study's row until the commit, so that two callers take
+turns. It also locks out the dispatcher: both lock many jobs at once, in no common sequence, and could deadlock. Each
+raises `StudyNotFound`; `resume` also `QueueFull` and `ProjectArchived` of `jobs.people.project_admission`.
 """
 
 from collections.abc import Sequence
@@ -24,41 +24,41 @@ from jobs.scheduling.placement_rows import PASS_LOCK
 
 
 def request_cancel(session: Session, study_id: str) -> None:
-    """Ask for the end of all its jobs that have not ended: queued ones are cancelled at once.
+    """Cancel all its jobs that have not ended: queued ones at once, others when their supervisors see it.
 
-    Asking again changes nothing, and neither does asking after the end.
+    A second request changes nothing, and neither does one after the end.
     """
     _take_turn(session, study_id)
     unfinished = _unfinished(session, study_id, Job.cancel_requested_at.is_(None))
     if not unfinished:
         return
     touch_all(session, unfinished, cancel_requested_at=func.now())
-    _tell(session, unfinished, EventKind.CANCEL_REQUESTED)
+    _add_events(session, unfinished, EventKind.CANCEL_REQUESTED)
     queued = move(
         session, unfinished, Status.CANCELLED, Job.status == Status.QUEUED,
         end_reason=EndReason.CANCELLED, ended_at=func.now(),
     )  # fmt: skip
-    _tell(session, list(queued), EventKind.ENDED, {"status": "cancelled", "end_reason": "cancelled"})
+    _add_events(session, list(queued), EventKind.ENDED, {"status": "cancelled", "end_reason": "cancelled"})
     touch(session, study_id, cancel_requested_at=func.now())
 
 
 def pause(session: Session, study_id: str) -> None:
-    """Let all its jobs that have not ended wait, as `jobs.lifecycle.store.pause` does."""
+    """Pause all its jobs that have not ended, as `jobs.lifecycle.store.pause` does."""
     _take_turn(session, study_id)
-    going_on = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
-    if going_on:
-        touch_all(session, going_on, paused_at=func.now())
-        _tell(session, going_on, EventKind.PAUSE_REQUESTED)
+    unpaused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_(None))
+    if unpaused:
+        touch_all(session, unpaused, paused_at=func.now())
+        _add_events(session, unpaused, EventKind.PAUSE_REQUESTED)
         touch(session, study_id)
 
 
 def resume(session: Session, study_id: str) -> None:
-    """Let its paused jobs go on, and put fresh jobs in the place of those that failed, were cancelled, or will be."""
+    """Resume its paused jobs, and replace jobs that failed, were cancelled, or will be cancelled, by new ones."""
     study = _take_turn(session, study_id)
     paused = _unfinished(session, study_id, Job.cancel_requested_at.is_(None), Job.paused_at.is_not(None))
     if paused:
         touch_all(session, paused, paused_at=None, queued_at=func.now())
-        _tell(session, paused, EventKind.RESUMED)
+        _add_events(session, paused, EventKind.RESUMED)
     replaced = _replace(session, study)
     if paused or replaced:
         touch(session, study_id, cancel_requested_at=None, ended_at=None)
@@ -70,30 +70,30 @@ def _take_turn(session: Session, study_id: str) -> Study:
 
 
 def _unfinished(session: Session, study_id: str, *conditions: ColumnElement[bool]) -> Sequence[str]:
-    """The ids of its jobs that have not ended, locked: their supervisors end none of them until the commit."""
+    """The ids of its jobs that have not ended, locked so that none of them ends before the commit."""
     query = select(Job.id).where(Job.study_id == study_id, Job.status.not_in(TERMINAL), *conditions)
     return session.scalars(query.order_by(Job.id).with_for_update()).all()
 
 
 def _replace(session: Session, study: Study) -> Sequence[str]:
     newest = newest_jobs([study.id]).subquery()
-    in_vain = or_(Job.status.in_([Status.FAILED, Status.CANCELLED]), Job.cancel_requested_at.is_not(None))
+    is_without_result = or_(Job.status.in_([Status.FAILED, Status.CANCELLED]), Job.cancel_requested_at.is_not(None))
     rows = session.execute(
         select(Job.study_cell, Job.study_repeat, Job.spec)
         .join(newest, newest.c.id == Job.id)
-        .where(in_vain, Job.status != Status.SUCCEEDED)
+        .where(is_without_result, Job.status != Status.SUCCEEDED)
         .order_by(Job.study_repeat, Job.study_cell)
     )
-    fresh = []
+    new_jobs = []
     for cell, repeat, document in rows:
         spec = spec_from(document)
-        # Not the plan of the job: its ranks may have made another of it.
-        fresh.append((spec, resolve_plan(spec, sizes_in(session, spec)), StudyPlace(study.id, cell, repeat)))
-    if fresh:
-        require_room(session, study.project, jobs=len(fresh))
-    return write_jobs(session, fresh, owner=study.owner)
+        # Not the plan of the job: its ranks may have changed it.
+        new_jobs.append((spec, resolve_plan(spec, sizes_in(session, spec)), StudyPlace(study.id, cell, repeat)))
+    if new_jobs:
+        require_room(session, study.project, jobs=len(new_jobs))
+    return write_jobs(session, new_jobs, owner=study.owner)
 
 
-def _tell(session: Session, job_ids: Sequence[str], kind: EventKind, data: dict[str, Any] | None = None) -> None:
+def _add_events(session: Session, job_ids: Sequence[str], kind: EventKind, data: dict[str, Any] | None = None) -> None:
     if job_ids:
         session.execute(insert(JobEvent), [{"job_id": job_id, "kind": kind, "data": data or {}} for job_id in job_ids])

@@ -1,7 +1,7 @@
-"""The figures of a study's cells, from those of its jobs, and how cells compare over GPU counts. Pure.
+"""The figures of a study's cells, and how cells compare over GPU counts. Pure; called by `report`.
 
-Called by `report`. Every figure of a cell rests on the repeats that succeeded, and on nothing but what the API answers
-of their jobs: a person can work it out again by hand.
+Every figure of a cell follows from the repeats that succeeded, and from what the API answers about their jobs. So a
+person can check it by hand.
 """
 
 import json
@@ -15,15 +15,15 @@ from jobs.insight.studies.statistics import difference, interval
 from jobs.model.states import TERMINAL, Status
 from jobs.views.studies import Agreement, Baseline, CellReport, Interval, Target
 
-_SAME_ACCURACY = 0.01  # one point: less than that nobody calls a difference
-_MOST_CELLS = 0.75  # of the cells that have results, those that reach the target that is taken from them
+_SAME_ACCURACY = 0.01  # one point: anything less is no difference
+_MOST_CELLS = 0.75  # the share of cells with results that reach a target chosen from them
 _LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target")
 _MORE_IS_BETTER = ("samples_per_s", "val_accuracy")
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch came to, and how long its steps and its validation took."""
+    """The accuracy after one epoch, and how long its steps and its validation took."""
 
     val_accuracy: float | None
     epoch_s: float
@@ -36,7 +36,7 @@ class Run:
     job_id: str
     status: Status
     gpus: int
-    hosts: int | None  # that its attempts were spread over, at most; None before the first
+    hosts: int | None  # the most of any attempt; None before the first
     fewest_gpus: int | None  # of its attempts
     leased_slot_s: float  # slots x seconds, over its attempts
     summary: Mapping[str, Any]
@@ -63,16 +63,16 @@ class Run:
 
 
 def target_from(cells: Sequence[Sequence[Run]]) -> Target | None:
-    """The target where nobody named one: the highest whole percent that every repeat of three cells in four reached.
+    """The default target: the highest whole percent that every repeat reached in three of four cells.
 
-    Cells without a repeat that succeeded do not count; None where none has.
+    Cells without a repeat that succeeded do not count. None if there are only such cells.
     """
     reached = []
     for runs in cells:
         levels = [run.best_accuracy for run in runs if run.is_good]
-        known = [level for level in levels if level is not None]
-        if known:
-            reached.append(min(known))
+        measured = [level for level in levels if level is not None]
+        if measured:
+            reached.append(min(measured))
     if not reached:
         return None
     reached.sort(reverse=True)
@@ -82,7 +82,7 @@ def target_from(cells: Sequence[Sequence[Run]]) -> Target | None:
 
 
 def cell_report(values: Mapping[str, Any], runs: Sequence[Run], target: Target | None) -> CellReport:
-    """What one cell came to, by itself. `runs` are by repeat."""
+    """The figures of one cell by itself. `runs` are by repeat."""
     good = [run for run in runs if run.is_good]
     gpus = runs[0].gpus
     times = [None if target is None else run.seconds_to(target.value) for run in good]
@@ -118,25 +118,25 @@ def _interval(runs: Sequence[Run], name: str) -> Interval | None:
 
 
 def baseline_of(cells: Sequence[CellReport], varied: Sequence[str]) -> Baseline | None:
-    """The least GPU count of which there is, or may yet be, a result; None where the grid does not vary it."""
+    """The least GPU count with a result, or with a job that may bring one; None if the grid does not vary it."""
     if "gpus" not in varied:
         return None
     counts = [cell.gpus for cell in cells if cell.repeats or cell.unfinished]
     return Baseline(gpus=min(counts)) if counts else None
 
 
-def compared(cells: Sequence[CellReport], baseline: Baseline | None) -> list[CellReport]:
+def compared_with(cells: Sequence[CellReport], baseline: Baseline | None) -> list[CellReport]:
     """The cells with their speed-up, efficiency and agreement against the same cell at the baseline's GPU count."""
     if baseline is None:
         return list(cells)
-    bases = {others(cell): cell for cell in cells if cell.gpus == baseline.gpus}
-    return [_against(cell, bases.get(others(cell))) for cell in cells]
+    bases = {other_values(cell): cell for cell in cells if cell.gpus == baseline.gpus}
+    return [_against(cell, bases.get(other_values(cell))) for cell in cells]
 
 
-def others(cell: CellReport, *without: str) -> str:
-    """What cells have in common that differ in their GPU count alone, and in the fields `without`."""
-    kept = {field: value for field, value in cell.values.items() if field not in ("gpus", *without)}
-    return json.dumps(kept, sort_keys=True)
+def other_values(cell: CellReport, *without: str) -> str:
+    """The values of a cell but for its GPU count and the fields `without`, as a key to find comparable cells."""
+    values = {field: value for field, value in cell.values.items() if field not in ("gpus", *without)}
+    return json.dumps(values, sort_keys=True)
 
 
 def _against(cell: CellReport, base: CellReport | None) -> CellReport:
@@ -167,19 +167,19 @@ def _agreement(here: Interval | None, there: Interval | None) -> Agreement | Non
 
 
 def best_of(cells: Sequence[CellReport]) -> dict[str, int]:
-    """The position of the best cell by each figure that any cell has."""
-    found = {}
+    """For each figure that any cell has: the position of the best cell."""
+    best = {}
     for sign, names in ((1, _LESS_IS_BETTER), (-1, _MORE_IS_BETTER)):
         for name in names:
             means = [(sign * figure.mean, at) for at, cell in enumerate(cells) if (figure := getattr(cell, name))]
             if means:
-                found[name] = min(means)[1]
-    return found
+                best[name] = min(means)[1]
+    return best
 
 
-def by_others(cells: Sequence[CellReport]) -> list[list[CellReport]]:
-    """The cells in groups that differ in their GPU count alone, each from the least count to the greatest."""
+def groups_over_gpus(cells: Sequence[CellReport]) -> list[list[CellReport]]:
+    """Groups of cells that differ in their GPU count alone, each sorted by GPU count."""
     groups: dict[str, list[CellReport]] = defaultdict(list)
     for cell in cells:
-        groups[others(cell)].append(cell)
+        groups[other_values(cell)].append(cell)
     return [sorted(group, key=lambda cell: cell.gpus) for group in groups.values()]

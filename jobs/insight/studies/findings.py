@@ -1,7 +1,6 @@
-"""What the figures of a study say, a sentence each. Pure; called by `report`.
+"""The findings of a study: sentences about its figures. Pure; called by `report`.
 
-Speed first: whether more GPUs pay, and where they stop to; then what that does to accuracy; then what to be careful
-about.
+First come speed (whether more GPUs pay, and where they stop to) and accuracy, then reasons to be careful.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,18 +8,18 @@ from itertools import combinations, pairwise
 from statistics import fmean, geometric_mean, median
 from typing import Any
 
-from jobs.insight.studies.figures import by_others, others
+from jobs.insight.studies.figures import groups_over_gpus, other_values
 from jobs.insight.studies.statistics import difference
 from jobs.views.studies import Baseline, CellReport
 
-_MOST_TOLD_ONE_BY_ONE = 6  # more comparisons of a kind are told together
-_AS_FAST = 0.03  # a ratio that near to 1 is no difference
+_MOST_LISTED = 6  # more comparisons of a kind share a sentence
+_AS_FAST = 0.03  # a ratio this close to 1 is no difference
 _A_POINT = 0.01
-_WORTH_TELLING = 1.1  # ratio of throughputs
+_WORTH_MENTIONING = 1.1  # ratio of throughputs
 _NOT_COMPARED = frozenset({"gpus", "seed", "placement"})
 _PHRASES = {
-    "batch_size": "a batch of {}",
-    "learning_rate": "a learning rate of {}",
+    "batch_size": "batch {}",
+    "learning_rate": "learning rate {}",
     "dataset.fraction": "{} of the data",
 }
 _NAMED_BY_VALUE = frozenset({"dataset", "dataset.source", "model", "model.name"})
@@ -31,202 +30,220 @@ def findings_of(
     *,
     varied: Sequence[str],
     baseline: Baseline | None,
-    asked: int,
-    on_fewer: Sequence[str] = (),
+    repeats: int,
+    on_fewer_gpus: Sequence[str] = (),
 ) -> list[str]:
-    """The sentences. `asked` is the number of repeats; `on_fewer`: jobs that ran on fewer GPUs than they asked for."""
-    found: list[str] = []
+    """The sentences. `on_fewer_gpus` are jobs that ran on fewer GPUs than they asked for."""
+    sentences: list[str] = []
     if baseline is not None:
-        found += [*_speedups(cells, baseline), *_steps_that_did_not_pay(cells), *_hosts(cells)]
-        found += [*_within_chance(cells, baseline), *_agreements(cells, baseline), *_unequal_epochs(cells, baseline)]
+        sentences += [*_speedups(cells, baseline), *_poor_steps(cells), *_hosts(cells)]
+        sentences += [*_within_chance(cells, baseline), *_agreements(cells, baseline)]
+        sentences += _unequal_epochs(cells, baseline)
     for field in varied:
         if field not in _NOT_COMPARED:
-            found += _trade_off(cells, field)
-    return [*found, *_cautions(cells, asked, on_fewer)]
+            sentences += _trade_off(cells, field)
+    return [*sentences, *_cautions(cells, repeats, on_fewer_gpus)]
 
 
 def _speedups(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    """How fast the most GPUs of each group are, against the baseline."""
-    most = [[cell for cell in group if cell.speedup is not None][-1:] for group in by_others(cells)]
-    told = [cell for group in most for cell in group if cell.gpus != baseline.gpus]
-    if len(told) <= _MOST_TOLD_ONE_BY_ONE:
-        for cell in told:
-            speedup = f"speed-up {_figure(cell.speedup)}, " if (cell.speedup or 1.0) < 1 + _AS_FAST else ""
-            yield f"{_faster(cell, baseline)}{_with(cell)} ({speedup}efficiency {_figure(cell.efficiency)})."
+    """How fast the largest GPU count of each group is, against the baseline."""
+    largest = [[cell for cell in group if cell.speedup is not None][-1:] for group in groups_over_gpus(cells)]
+    compared = [cell for group in largest for cell in group if cell.gpus != baseline.gpus]
+    if len(compared) <= _MOST_LISTED:
+        for cell in compared:
+            yield f"{_where(cell)}{_speed(cell, baseline)} (efficiency {_figure(cell.efficiency)})."
         return
-    for gpus in sorted({cell.gpus for cell in told}):
-        same = [cell for cell in told if cell.gpus == gpus]
-        speedups = [cell.speedup for cell in same if cell.speedup is not None]
-        best = max(same, key=lambda cell: cell.speedup or 0.0)
+    for gpus in sorted({cell.gpus for cell in compared}):
+        same_count = [cell for cell in compared if cell.gpus == gpus]
+        speedups = [cell.speedup for cell in same_count if cell.speedup is not None]
+        fastest = max(same_count, key=lambda cell: cell.speedup or 0.0)
         yield (
-            f"{_gpus(gpus)} are {_figure(min(speedups))} to {_figure(max(speedups))} times as fast as {baseline.gpus} "
-            f"(the median is {_figure(median(speedups))}), the most{_with(best)}."
+            f"{_gpus(gpus)} ran at {_times(min(speedups))} to {_times(max(speedups))} the speed of {baseline.gpus} "
+            f"(median {_times(median(speedups))}), fastest with {_values(fastest)}."
         )
 
 
-def _faster(cell: CellReport, baseline: Baseline) -> str:
+def _speed(cell: CellReport, baseline: Baseline) -> str:
     speedup = cell.speedup or 1.0
     if abs(speedup - 1) <= _AS_FAST:
-        return f"{_gpus(cell.gpus)} are no faster than {baseline.gpus}"
+        return f"{_gpus(cell.gpus)} were no faster than {baseline.gpus}: {_times(speedup)} the speed"
     if speedup < 1:
-        return f"{_gpus(cell.gpus)} are slower than {baseline.gpus}"
-    return f"{_gpus(cell.gpus)} are {_figure(speedup)} times as fast as {baseline.gpus}"
+        return f"{_gpus(cell.gpus)} were slower than {baseline.gpus}: {_times(speedup)} the speed"
+    return f"{_gpus(cell.gpus)} ran at {_times(speedup)} the speed of {baseline.gpus}"
 
 
-def _steps_that_did_not_pay(cells: Sequence[CellReport]) -> Iterator[str]:
-    """Going from one GPU count to the next brought less than half of what it could have."""
+def _poor_steps(cells: Sequence[CellReport]) -> Iterator[str]:
+    """Steps from one GPU count to the next that brought less than half of what they could."""
     steps = [
         (few, many, few.wall_s.mean / many.wall_s.mean)
-        for group in by_others(cells)
+        for group in groups_over_gpus(cells)
         for few, many in pairwise([cell for cell in group if cell.wall_s is not None])
         if few.wall_s is not None and many.wall_s is not None and many.wall_s.mean > 0 and few.gpus < many.gpus
     ]
     poor = [(few, many, gain) for few, many, gain in steps if gain - 1 < (many.gpus / few.gpus - 1) / 2]
-    if len(poor) <= _MOST_TOLD_ONE_BY_ONE:
+    if len(poor) <= _MOST_LISTED:
         for few, many, gain in poor:
-            hosts = f" and from {few.hosts} to {many.hosts} hosts" if (few.hosts or 0) < (many.hosts or 0) else ""
-            told = f"Going from {few.gpus} to {_gpus(many.gpus)}{hosts} paid less than half{_with(many)}"
-            yield f"{told}: {_figure(gain)} times as fast, where {_figure(many.gpus / few.gpus)} is the ideal."
+            on_more_hosts = (few.hosts or 0) < (many.hosts or 0)
+            few_on, many_on = (f" on {_hosts_of(cell)}" if on_more_hosts else "" for cell in (few, many))
+            yield (
+                f"{_where(many)}{_gpus(many.gpus)}{many_on} ran at {_times(gain)} the speed of {few.gpus}{few_on} "
+                f"(ideal: {_times(many.gpus / few.gpus)})."
+            )
         return
     for counts in sorted({(few.gpus, many.gpus) for few, many, _ in poor}):
         gains = [gain for few, many, gain in poor if (few.gpus, many.gpus) == counts]
-        tried = sum((few.gpus, many.gpus) == counts for few, many, _ in steps)
-        span = f"{_figure(min(gains))} to {_figure(max(gains))} times as fast"
-        told = f"Going from {counts[0]} to {_gpus(counts[1])} paid less than half in {len(gains)} of {tried} cells"
-        yield f"{told}: {span}, where {_figure(counts[1] / counts[0])} is the ideal."
+        total = sum((few.gpus, many.gpus) == counts for few, many, _ in steps)
+        yield (
+            f"{_gpus(counts[1])} ran at {_times(min(gains))} to {_times(max(gains))} the speed of {counts[0]} "
+            f"(ideal: {_times(counts[1] / counts[0])}) in {len(gains)} of {total} cells."
+        )
 
 
 def _hosts(cells: Sequence[CellReport]) -> Iterator[str]:
     """The same GPU count on one host and on more."""
     for one, other in combinations(cells, 2):
         few, many = sorted((one, other), key=lambda cell: cell.hosts or 0)
-        if few.gpus != many.gpus or others(few, "placement") != others(many, "placement"):
+        if few.gpus != many.gpus or other_values(few, "placement") != other_values(many, "placement"):
             continue
         if few.wall_s is None or many.wall_s is None or few.hosts is None or few.hosts == many.hosts:
             continue
         ratio = many.wall_s.mean / few.wall_s.mean if few.wall_s.mean > 0 else 1.0
         if ratio > 1 + _AS_FAST:
             yield (
-                f"{_gpus(many.gpus)} on {many.hosts} hosts are slower than {few.gpus} on {few.hosts}"
-                f"{_with(few, 'placement')}: they take {_figure(ratio)} times as long."
+                f"{_where(few, 'placement')}{_gpus(many.gpus)} were slower on {_hosts_of(many)} than on {few.hosts}: "
+                f"{_times(ratio)} the time."
             )
 
 
 def _within_chance(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    """Speed-ups that are not told apart from none: the 95 % interval of the difference of the times holds 0."""
-    bases = {others(cell): cell.wall_s for cell in cells if cell.gpus == baseline.gpus}
-    judged = []
+    """Speed-ups that may be none: the 95 % interval of the difference of the times contains 0."""
+    bases = {other_values(cell): cell.wall_s for cell in cells if cell.gpus == baseline.gpus}
+    differences = []
     for cell in cells:
-        base = bases.get(others(cell))
+        base = bases.get(other_values(cell))
         if cell.gpus != baseline.gpus and cell.wall_s is not None and base is not None:
-            judged.append(difference(cell.wall_s.values, base.values))
-    unsure = sum(apart is not None and apart[0] < 0 < apart[1] for apart in judged)
+            differences.append(difference(cell.wall_s.values, base.values))
+    unsure = sum(ends is not None and ends[0] < 0 < ends[1] for ends in differences)
     if unsure:
         yield (
-            f"{unsure} of {len(judged)} speed-ups may be chance: the times of the repeats differ too much. "
-            "Longer jobs or more repeats would tell."
+            f"{unsure} of {len(differences)} speed-ups may be chance: the times of the repeats differ too much. "
+            "Run longer jobs or more repeats to find out."
         )
 
 
 def _agreements(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    judged = [cell for cell in cells if cell.accuracy_agreement is not None]
-    apart = [cell for cell in judged if cell.accuracy_agreement is not None and cell.accuracy_agreement.agrees is False]
-    for cell in apart[:_MOST_TOLD_ONE_BY_ONE]:
-        assert cell.accuracy_agreement is not None
-        points = 100 * cell.accuracy_agreement.difference
+    judged = [(cell, cell.accuracy_agreement) for cell in cells if cell.accuracy_agreement is not None]
+    differing = [(cell, agreement) for cell, agreement in judged if agreement.agrees is False]
+    for cell, agreement in differing[:_MOST_LISTED]:
+        points = 100 * agreement.difference
         yield (
-            f"val_accuracy with {_gpus(cell.gpus)} is {abs(points):.1f} points {'above' if points > 0 else 'below'} "
-            f"that with {baseline.gpus}{_with(cell)}, which is more than chance."
+            f"{_where(cell)}val_accuracy on {_gpus(cell.gpus)} was {abs(points):.1f} points "
+            f"{'above' if points > 0 else 'below'} that on {baseline.gpus}, which is more than chance."
         )
-    agree = sum(cell.accuracy_agreement.agrees is True for cell in judged if cell.accuracy_agreement is not None)
-    if agree:
-        of = (
-            f"{agree} of {len(judged)} cells"
-            if agree < len(judged)
-            else f"all {agree} cells"
-            if agree > 1
-            else "the cell"
+    agreeing = sum(agreement.agrees is True for _, agreement in judged)
+    if agreeing:
+        yield (
+            f"val_accuracy on more GPUs agrees with that on {_gpus(baseline.gpus)} in {agreeing} of {len(judged)} "
+            f"cell{'' if len(judged) == 1 else 's'}."
         )
-        yield f"Accuracy agrees with that of {_gpus(baseline.gpus)} in {of} with more."
 
 
 def _unequal_epochs(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    bases = {others(cell): cell for cell in cells if cell.gpus == baseline.gpus}
+    bases = {other_values(cell): cell for cell in cells if cell.gpus == baseline.gpus}
     for cell in cells:
-        base = bases.get(others(cell))
+        base = bases.get(other_values(cell))
         if base is None or cell.epochs_run is None or base.epochs_run is None:
             continue
         if abs(cell.epochs_run.mean / base.epochs_run.mean - 1) > 0.1 and cell.throughput_speedup is not None:
             yield (
-                f"{_gpus(cell.gpus)} trained {_figure(cell.epochs_run.mean)} epochs and {baseline.gpus} "
-                f"{_figure(base.epochs_run.mean)}{_with(cell)}, which is in the speed-up; "
-                f"that of the throughput is {_figure(cell.throughput_speedup)}."
+                f"{_where(cell)}{_gpus(cell.gpus)} trained for {_figure(cell.epochs_run.mean)} epochs, {baseline.gpus} "
+                f"for {_figure(base.epochs_run.mean)}. The speed-up includes this; by throughput it is "
+                f"{_times(cell.throughput_speedup)}."
             )
 
 
 def _trade_off(cells: Sequence[CellReport], field: str) -> Iterator[str]:
-    """What one value of a field does against another: the greatest against the least, or the best against the worst."""
+    """One value of a field against another: the greatest against the least, or the most accurate against the least."""
     values = {str(cell.values[field]): cell.values[field] for cell in cells if cell.val_accuracy is not None}
     if len(values) < 2:
         return
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values.values()):
-        base, other = min(values.values()), max(values.values())
+        base, changed = min(values.values()), max(values.values())
     else:
         ranked = sorted(values.values(), key=lambda value: _accuracy(cells, field, value))
-        base, other = ranked[0], ranked[-1]
-    pairs = _pairs(cells, field, base, other)
+        base, changed = ranked[0], ranked[-1]
+    pairs = _pairs(cells, field, base, changed)
     if not pairs:
         return
+    effects = []
+    rate = _throughput_ratio(pairs)
+    if rate >= _WORTH_MENTIONING or rate <= 1 / _WORTH_MENTIONING:
+        effects.append(f"{_times(rate)} the samples per second")
     points = fmean(
-        many.val_accuracy.mean - few.val_accuracy.mean for few, many in pairs if few.val_accuracy and many.val_accuracy
+        after.val_accuracy.mean - before.val_accuracy.mean
+        for before, after in pairs
+        if before.val_accuracy and after.val_accuracy
     )
-    rates = [
-        many.samples_per_s.mean / few.samples_per_s.mean
-        for few, many in pairs
-        if few.samples_per_s and many.samples_per_s and few.samples_per_s.mean > 0 and many.samples_per_s.mean > 0
-    ]
-    rate = geometric_mean(rates) if rates else 1.0
-    told = []
-    if rate >= _WORTH_TELLING:
-        told.append(f"makes {_figure(rate)} times as many samples a second")
-    elif rate <= 1 / _WORTH_TELLING:
-        told.append(f"slows it down to {_figure(rate)} times the samples a second")
     if abs(points) >= _A_POINT:
-        told.append(f"{'brings' if points > 0 else 'costs'} {100 * abs(points):.1f} points of val_accuracy")
-    if told:
-        sentence = f"{_phrase(field, other)} instead of {_phrase(field, base)} {' and '.join(told)}."
-        yield sentence[0].upper() + sentence[1:] if field in _PHRASES else sentence
+        effects.append(f"val_accuracy {100 * abs(points):.1f} points {'higher' if points > 0 else 'lower'}")
+    if effects:
+        sentence = f"{_phrase(field, changed)} instead of {_phrase(field, base)}: {', '.join(effects)}."
+        yield _capitalized(sentence)
 
 
-def _pairs(cells: Sequence[CellReport], field: str, base: Any, other: Any) -> list[tuple[CellReport, CellReport]]:
-    """The cells that differ in this field alone, and have results."""
-    known = [cell for cell in cells if cell.val_accuracy is not None]
-    bases = {(cell.gpus, others(cell, field)): cell for cell in known if cell.values[field] == base}
-    found = [(bases.get((cell.gpus, others(cell, field))), cell) for cell in known if cell.values[field] == other]
-    return [(few, many) for few, many in found if few is not None]
+def _throughput_ratio(pairs: Sequence[tuple[CellReport, CellReport]]) -> float:
+    """The geometric mean of the ratios; 1 if no pair has throughputs."""
+    rates = [
+        after.samples_per_s.mean / before.samples_per_s.mean
+        for before, after in pairs
+        if before.samples_per_s and after.samples_per_s
+        and before.samples_per_s.mean > 0 and after.samples_per_s.mean > 0
+    ]  # fmt: skip
+    return geometric_mean(rates) if rates else 1.0
+
+
+def _pairs(cells: Sequence[CellReport], field: str, base: Any, changed: Any) -> list[tuple[CellReport, CellReport]]:
+    """The pairs of cells with results that differ in this field alone."""
+    complete = [cell for cell in cells if cell.val_accuracy is not None]
+    bases = {(cell.gpus, other_values(cell, field)): cell for cell in complete if cell.values[field] == base}
+    pairs = [
+        (bases.get((cell.gpus, other_values(cell, field))), cell) for cell in complete if cell.values[field] == changed
+    ]
+    return [(before, after) for before, after in pairs if before is not None]
 
 
 def _accuracy(cells: Sequence[CellReport], field: str, value: Any) -> float:
     return fmean(cell.val_accuracy.mean for cell in cells if cell.val_accuracy and cell.values[field] == value)
 
 
-def _cautions(cells: Sequence[CellReport], asked: int, on_fewer: Sequence[str]) -> Iterator[str]:
-    total = len(cells) * asked
+def _cautions(cells: Sequence[CellReport], repeats: int, on_fewer_gpus: Sequence[str]) -> Iterator[str]:
+    total = len(cells) * repeats
     failed, unfinished = sum(cell.failed for cell in cells), sum(cell.unfinished for cell in cells)
     if failed:
-        yield f"{failed} of {total} jobs failed or were cancelled: their cells rest on fewer repeats."
+        yield f"{failed} of {total} jobs failed or were cancelled: their cells have fewer repeats."
     if unfinished:
         yield f"{unfinished} of {total} jobs have not ended: the figures will change."
-    if on_fewer:
-        several = "jobs" if len(on_fewer) > 1 else "job"
-        yield f"Part of {several} {', '.join(on_fewer)} ran on fewer GPUs than asked for: those figures mislead."
-    if asked == 1:
-        yield "Each cell was run once, so nothing says how much of a difference is chance: ask for 3 repeats."
+    if len(on_fewer_gpus) == 1:
+        yield f"Job {on_fewer_gpus[0]} ran partly on fewer GPUs than it asked for: its figures are misleading."
+    elif on_fewer_gpus:
+        ids = ", ".join(on_fewer_gpus)
+        yield f"Jobs {ids} ran partly on fewer GPUs than they asked for: their figures are misleading."
+    if repeats == 1:
+        yield "Each cell ran once, so nothing shows how much of a difference is chance: use 3 repeats."
 
 
-def _with(cell: CellReport, *without: str) -> str:
-    told = [_phrase(field, value) for field, value in cell.values.items() if field not in ("gpus", *without)]
-    return f" with {' and '.join(told)}" if told else ""
+def _where(cell: CellReport, *without: str) -> str:
+    """The values of a cell, as the beginning of a sentence about it."""
+    values = _values(cell, *without)
+    return f"{_capitalized(values)}: " if values else ""
+
+
+def _values(cell: CellReport, *without: str) -> str:
+    return ", ".join(_phrase(field, value) for field, value in cell.values.items() if field not in ("gpus", *without))
+
+
+def _capitalized(text: str) -> str:
+    return text[0].upper() + text[1:] if text.startswith(("batch ", "learning rate ")) else text
 
 
 def _phrase(field: str, value: Any) -> str:
@@ -244,6 +261,14 @@ def _plain(value: Any) -> str:
 
 def _gpus(count: int) -> str:
     return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _hosts_of(cell: CellReport) -> str:
+    return f"{cell.hosts} host{'' if cell.hosts == 1 else 's'}"
+
+
+def _times(ratio: float) -> str:
+    return f"{_figure(ratio)}x"
 
 
 def _figure(value: float | None) -> str:

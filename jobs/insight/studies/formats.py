@@ -1,6 +1,6 @@
-"""A scaling report as Markdown and as CSV. Pure; called by the api.
+"""Formats a scaling report as Markdown and as CSV. Pure; called by the api.
 
-What people wrote (names, values, notes) stays what it is: no table is broken by it and no spreadsheet runs it.
+Text that people wrote (names, values, notes) is escaped: it breaks no table, and no spreadsheet runs it.
 """
 
 import csv
@@ -23,7 +23,7 @@ _SIGNIFICANT = frozenset({"gpu_hours", "gpu_hours_to_target"})  # from seconds o
 
 
 def markdown(report: StudyReport) -> str:
-    """The report as a page of Markdown with one table (that of GitHub and of most others)."""
+    """The report as a page of Markdown with one table, in the syntax of GitHub and most others."""
     parts = [f"# {_heading(report.name)}", _state(report)]
     if report.findings:
         parts.append("\n".join(f"- {_markdown(finding)}" for finding in report.findings))
@@ -41,19 +41,19 @@ def markdown(report: StudyReport) -> str:
 
 
 def _state(report: StudyReport) -> str:
-    told = [f"Study `{report.study_id}`: {len(report.cells)} cells, {report.repeats} repeats."]
+    sentences = [f"Study `{report.study_id}`: {len(report.cells)} cells, {report.repeats} repeats."]
     if not report.complete:
-        told.append("Some of its jobs have not ended: the figures will change.")
+        sentences.append("Some of its jobs have not ended: the figures will change.")
     if report.baseline is not None:
-        told.append(f"Speed-up and efficiency are against the same cell on {_gpus(report.baseline.gpus)}.")
+        sentences.append(f"Speed-up and efficiency are against the same cell on {_gpus(report.baseline.gpus)}.")
     if report.scaling == "strong":
-        told.append("The global batch stays as GPUs are added (strong scaling).")
+        sentences.append("The global batch stays as GPUs are added (strong scaling).")
     elif report.scaling == "weak":
-        told.append("The batch of each GPU stays as GPUs are added (weak scaling).")
+        sentences.append("The batch of each GPU stays as GPUs are added (weak scaling).")
     if report.target is not None:
         chosen = {"results": "which most cells reach", "study": "as the study asks", "request": "as asked for"}
-        told.append(f"The target is a val_accuracy of {report.target.value:g}, {chosen[report.target.chosen_by]}.")
-    return " ".join(told)
+        sentences.append(f"The target is a val_accuracy of {report.target.value:g}, {chosen[report.target.chosen_by]}.")
+    return " ".join(sentences)
 
 
 def _table(report: StudyReport) -> str:
@@ -62,17 +62,17 @@ def _table(report: StudyReport) -> str:
         "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU-hours to target",
         "gpu_hours": "GPU-hours",
     }  # fmt: skip
-    shown = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
+    figure_names = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
     fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
     scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
     hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
-    rows = [[*(_markdown(field) for field in fields), *hosts, "runs", *scaled, *(names[name] for name in shown)]]
+    rows = [[*(_markdown(field) for field in fields), *hosts, "runs", *scaled, *(names[name] for name in figure_names)]]
     rows.append(["---"] * len(rows[0]))
     for cell in report.cells:
         values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
         spread = [str(cell.hosts) if cell.hosts is not None else ""] if hosts else []
         ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
-        figures = [_interval(name, getattr(cell, name)) for name in shown]
+        figures = [_interval(name, getattr(cell, name)) for name in figure_names]
         rows.append([*values, *spread, _runs(cell), *ratios, *figures])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -102,7 +102,7 @@ def _number(name: str, value: float) -> str:
 
 
 def _markdown(text: str) -> str:
-    """The text as it is, whatever it holds: nothing of it is markup, and it stays on its line."""
+    """The text, escaped: nothing in it is markup, and it stays on one line."""
     escaped = re.sub(r"([\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", " ".join(text.split("\n")))
     return escaped.replace("&", "&amp;").replace("<", "&lt;")
 
@@ -113,12 +113,12 @@ def _heading(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """The same at the start of a line, where more is markup: headings, lists, quotes."""
+    """The text, escaped for the start of a line, where more is markup: headings, lists, quotes."""
     return re.sub(r"^(\s*)(\d*)([#>+.)-])", r"\1\2\\\3", _markdown(text))
 
 
 def comma_separated(report: StudyReport) -> str:
-    """The report as CSV (RFC 4180), a line for each cell."""
+    """The report as CSV (RFC 4180), one line for each cell."""
     out = io.StringIO()
     writer = csv.writer(out)
     fields = [field for field in report.varied if field != "gpus"]
@@ -147,7 +147,7 @@ def _value(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets a quote before it, which makes it a text there."""
+    """The value; text that a spreadsheet would read as a formula gets a quote in front, which makes it text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value

@@ -1,7 +1,7 @@
-"""The cells of a study: every combination of the grid's values, each laid over the base and checked as a spec. Pure.
+"""Makes the cells of a study: every combination of the grid's values, merged into the base and checked as a spec.
 
-Called by the api before it stores a study. A wrong field is named by where it was written: `grid.FIELD[N]`, N from 0,
-or `base.FIELD`.
+Pure; called by the api before it stores a study. Problems name a field as it was written: `grid.FIELD[N]`, N from 0, or
+`base.FIELD`.
 """
 
 import json
@@ -20,10 +20,10 @@ from jobs.model.spec import FieldProblem, InvalidSpec, Spec, set_field, spec_fro
 from jobs.views.studies import StudySpec
 
 _NOT_VARIED = {
-    "name": "jobs get the name of the study and of their cell",
-    "project": "all jobs of a study are counted under one project; set it in the base",
-    "labels": "a label changes nothing that a study could measure",
-    "probe": "a study is made of trainings; submit a batch probe by itself",
+    "name": "each job is named after the study and its cell",
+    "project": "all jobs of a study belong to one project; set it in the base",
+    "labels": "labels change nothing that a study measures",
+    "probe": "a study consists of trainings; submit a batch probe by itself",
 }
 _SEEDS = 2**32
 
@@ -38,23 +38,23 @@ class Cell:
 
 
 def cells_of(study: StudySpec) -> list[Cell]:
-    """The cells in the order of the grid: the last field's values vary fastest. Raises `InvalidSpec`.
+    """The cells, sorted as in the grid: the last field's values vary fastest. Raises `InvalidSpec`.
 
-    A grid that is empty is one cell: the base.
+    An empty grid makes one cell: the base.
     """
     problems = [*_wrong_fields(study), *_wrong_values(study)]
     if not problems:
         problems = _wrong_numbers(study)
     if problems:
         raise InvalidSpec(problems)
-    cells, mistakes = [], Mistakes(study)
+    cells, cell_problems = [], CellProblems(study)
     for positions in product(*(range(len(values)) for values in study.grid.values())):
         values = {field: given[at] for (field, given), at in zip(study.grid.items(), positions, strict=True)}
         try:
             cells.append(Cell(values, positions, spec_from(_document(study, values))))
         except InvalidSpec as error:
-            mistakes.add(positions, error.problems)
-    if problems := mistakes.problems() or _equal_cells(cells):
+            cell_problems.add(positions, error.problems)
+    if problems := cell_problems.problems() or _equal_cells(cells):
         raise InvalidSpec(problems)
     return cells
 
@@ -67,8 +67,8 @@ def spec_of(cell: Cell, repeat: int) -> Spec:
     return cell.spec.model_copy(update={"name": name, "seed": (cell.spec.seed + repeat) % _SEEDS})
 
 
-class Mistakes:
-    """What is wrong with some cells, gathered by the field as it was written, so that each thing is said once."""
+class CellProblems:
+    """The problems of all cells, collected by the field as it was written, so that each problem is reported once."""
 
     def __init__(self, study: StudySpec) -> None:
         self._study = study
@@ -76,16 +76,16 @@ class Mistakes:
         self._found: dict[tuple[str, str], tuple[FieldProblem, list[tuple[int, ...]]]] = {}
 
     def add(self, positions: tuple[int, ...], problems: Sequence[FieldProblem]) -> None:
-        """Something is wrong with the cell at these positions of the grid."""
+        """Add the problems of the cell at these positions of the grid."""
         for problem in problems:
             field = self._written_as(problem.field, positions)
             _, cells = self._found.setdefault((field, problem.message), (problem, []))
             cells.append(positions)
 
     def problems(self) -> list[FieldProblem]:
-        """All of it; where other cells with the same value are right, the values of one that is not are told."""
+        """All problems. If other cells with the same value are valid, a problem names the values of an invalid one."""
         return [
-            FieldProblem(field, message + self._told(field, cells), problem.received)
+            FieldProblem(field, message + self._example(field, cells), problem.received)
             for (field, message), (problem, cells) in self._found.items()
         ]
 
@@ -97,18 +97,18 @@ class Mistakes:
         name = max(holding, key=len)
         return f"grid.{name}[{positions[self._fields.index(name)]}]{field[len(name) :]}"
 
-    def _told(self, field: str, cells: Sequence[tuple[int, ...]]) -> str:
+    def _example(self, field: str, cells: Sequence[tuple[int, ...]]) -> str:
         fields = [name for name in self._fields if not field.startswith(f"grid.{name}[")]
-        all_of_them = prod(len(self._study.grid[name]) for name in fields)
-        if len(cells) == all_of_them or not fields:
+        every_cell = prod(len(self._study.grid[name]) for name in fields)
+        if len(cells) == every_cell or not fields:
             return ""
-        told = [f"{name} {_text(self._study.grid[name][cells[0][self._fields.index(name)]])}" for name in fields]
+        values = [f"{name} {_text(self._study.grid[name][cells[0][self._fields.index(name)]])}" for name in fields]
         more = f", and {len(cells) - 1} more" if len(cells) > 1 else ""
-        return f" (with {', '.join(told)}{more})"
+        return f" (with {', '.join(values)}{more})"
 
 
 def _document(study: StudySpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of a cell as a person would write it. Outer fields come first, so that inner ones change them."""
+    """The spec of a cell as a person would write it. Outer fields are set first, so that inner ones change them."""
     document = deepcopy(study.base)
     for field in sorted(values, key=lambda field: field.count(".")):
         set_field(document, field.split("."), deepcopy(values[field]))
@@ -117,7 +117,7 @@ def _document(study: StudySpec, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def job_name(study: str, values: Mapping[str, Any]) -> str:
-    """What lists show for the jobs of a cell: the study and the cell's values, as far as a name may hold them."""
+    """The name of a cell's jobs: the study and the cell's values, cut to the longest name that is allowed."""
     text = " ".join([study, *(f"{field.rpartition('.')[2]} {_text(value)}" for field, value in values.items())])
     return cleaned(text, MOST_IN_NAME - len(" r100"))
 
@@ -149,7 +149,7 @@ def _is_field(model: type[BaseModel], names: Sequence[str]) -> bool:
 
 
 def _parts(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that a field's values may be of."""
+    """The models that the values of a field may have."""
     if get_origin(annotation) is Annotated or isinstance(annotation, UnionType):
         for inner in get_args(annotation):
             yield from _parts(inner)
@@ -170,7 +170,7 @@ def _wrong_values(study: StudySpec) -> Iterator[FieldProblem]:
 
 
 def _wrong_numbers(study: StudySpec) -> list[FieldProblem]:
-    """What is wrong with how many jobs there would be."""
+    """Problems with the number of jobs."""
     problems = []
     cells = prod(len(values) for values in study.grid.values())
     jobs = cells * study.repeats
@@ -178,20 +178,21 @@ def _wrong_numbers(study: StudySpec) -> list[FieldProblem]:
         message = f"{cells} cells with {study.repeats} repeats are {jobs} jobs, more than max_jobs ({study.max_jobs})"
         problems.append(FieldProblem("max_jobs", message, str(study.max_jobs)))
     if "seed" in study.grid and study.repeats > 1:
-        message = "repeats differ by their seed, and the grid sets it: leave one of the two out"
+        message = "repeats differ by their seed, and the grid sets it: remove one of the two"
         problems.append(FieldProblem("repeats", message, str(study.repeats)))
     return problems
 
 
 def _equal_cells(cells: Sequence[Cell]) -> list[FieldProblem]:
-    """Cells that come to the same spec although their values are written in different ways."""
-    seen: dict[str, Cell] = {}
+    """A problem if two cells have the same spec, although their values are written in different ways."""
+    cell_by_spec: dict[str, Cell] = {}
     for cell in cells:
         text = cell.spec.model_dump_json(exclude={"name"})
-        if text in seen:
-            told = [
-                " ".join(f"{field} {_text(value)}" for field, value in one.values.items()) for one in (seen[text], cell)
-            ]
-            return [FieldProblem("grid", f"two cells are the same job: {told[0]}, and {told[1]}")]
-        seen[text] = cell
+        if text in cell_by_spec:
+            first, second = (
+                " ".join(f"{field} {_text(value)}" for field, value in equal.values.items())
+                for equal in (cell_by_spec[text], cell)
+            )
+            return [FieldProblem("grid", f"two cells are the same job: {first}, and {second}")]
+        cell_by_spec[text] = cell
     return []

@@ -1,6 +1,6 @@
-"""What a picture of a study shows: lines, error bars, the ideal and where the first host ends. Pure.
+"""The content of a study's plot: lines, error bars, the ideal, and where the first host ends. Pure.
 
-Called by the api, which hands it to the process that draws (`api.plot`).
+Called by the api, which passes it to the process that draws (`api.plot`).
 """
 
 import json
@@ -27,7 +27,7 @@ class Line(_Part):
 
 
 class Panel(_Part):
-    """One chart. With `ticks` the x axis has no numbers but these texts, at 0, 1, 2, ..."""
+    """One chart. With `ticks` the x axis shows these texts at 0, 1, 2, ... instead of numbers."""
 
     title: str
     x_label: str
@@ -35,7 +35,7 @@ class Panel(_Part):
     lines: list[Line]
     ticks: list[str] | None = None
     ideal: Line | None = None
-    boundary: float | None = None  # left of it jobs were on one host, right of it on more
+    boundary: float | None = None  # jobs left of it ran on one host, right of it on more
 
 
 class Plot(_Part):
@@ -49,7 +49,7 @@ _Point = tuple[float, float | None, float | None]  # a value and its interval
 
 
 def plot_of(report: StudyReport) -> Plot:
-    """Speed-up over GPUs and what comes of it; where GPUs do not vary, throughput and accuracy over another field."""
+    """Speed-up and time or accuracy over GPUs; if GPUs do not vary, throughput and accuracy over another field."""
     target = report.target
     timed = target is not None and any(cell.time_to_target_s is not None for cell in report.cells)
     if report.baseline is not None:
@@ -82,7 +82,7 @@ def _over_gpus(report: StudyReport, baseline: int) -> Panel:
 
 
 def _boundary(cells: Sequence[CellReport]) -> float | None:
-    """Half way between the most GPUs that were on one host and the fewest that were on more; None where they mix."""
+    """Halfway between the most GPUs on one host and the fewest on more; None if these overlap."""
     on_one = [cell.gpus for cell in cells if cell.hosts == 1]
     on_more = [cell.gpus for cell in cells if cell.hosts is not None and cell.hosts > 1]
     if not on_one or not on_more or max(on_one) >= min(on_more):
@@ -93,26 +93,27 @@ def _boundary(cells: Sequence[CellReport]) -> float | None:
 def _panel(
     report: StudyReport, field: str, title: str, point: Callable[[CellReport], _Point | None], y_label: str
 ) -> Panel:
-    """One line for each combination of the other fields' values, over the values of this one."""
+    """A chart over the values of one field, with one line for each combination of the other fields' values."""
     values = [cell.values.get(field, "") for cell in report.cells]
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     names = list(dict.fromkeys(map(_text, values)))
     groups: dict[str, list[tuple[float, _Point]]] = defaultdict(list)
     for cell, value in zip(report.cells, values, strict=True):
-        found = point(cell)
-        if found is not None:
-            groups[_key(cell, field)].append((float(value) if numeric else float(names.index(_text(value))), found))
+        figure = point(cell)
+        if figure is not None:
+            x = float(value) if numeric else float(names.index(_text(value)))
+            groups[_key(cell, field)].append((x, figure))
     lines = []
     for label, points in groups.items():
         points.sort()
-        columns = [list(column) for column in zip(*((x, *found) for x, found in points), strict=True)]
+        columns = [list(column) for column in zip(*((x, *figure) for x, figure in points), strict=True)]
         lines.append(Line(label=label, x=columns[0], y=columns[1], low=columns[2], high=columns[3]))
     x_label = "GPUs" if field == "gpus" else field
     return Panel(title=title, x_label=x_label, y_label=y_label, lines=lines, ticks=None if numeric else names)
 
 
 def _speedup(cell: CellReport, base: Interval | None) -> _Point | None:
-    """With the interval of this cell's own time: the baseline's is as if it were known exactly."""
+    """The speed-up with the interval of this cell's own time. The baseline's time counts as exact."""
     if cell.speedup is None or cell.wall_s is None or base is None:
         return None
     low, high = cell.wall_s.low, cell.wall_s.high
@@ -134,7 +135,7 @@ def _throughput(cell: CellReport) -> _Point | None:
 
 
 def _of(figure: Interval | None) -> _Point | None:
-    """None of these figures can be negative, though the interval of a mean can."""
+    """A figure and its interval, cut at 0: the figures cannot be negative, but intervals of means can."""
     if figure is None:
         return None
     return figure.mean, None if figure.low is None else max(0.0, figure.low), figure.high

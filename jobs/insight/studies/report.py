@@ -1,6 +1,6 @@
-"""The scaling report of a study, from the rows of its jobs as they are now. Called by the api at each request.
+"""Makes the scaling report of a study from the current rows of its jobs. Called by the api at each request.
 
-It reads what the jobs' own answers say: summaries, attempts, and the metrics of whole epochs, which are never thinned.
+It reads summaries, attempts, and the metrics with one value an epoch, which are never thinned.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MetricPoint, Study
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with, target_from
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of
 from jobs.model.states import TERMINAL
@@ -20,7 +20,7 @@ from jobs.views.studies import StudyReport, Target
 
 
 def report_on(session: Session, study_id: str, *, target: float | None = None) -> StudyReport:
-    """How a study came out so far. `target` goes before the study's own.
+    """The results of a study so far. `target` replaces the study's own.
 
     Raises `jobs.insight.studies.store.StudyNotFound`.
     """
@@ -29,7 +29,7 @@ def report_on(session: Session, study_id: str, *, target: float | None = None) -
     chosen = _target(study, target) or target_from(runs)
     cells = [cell_report(values, runs[at], chosen) for at, values in enumerate(study.cells)]
     baseline = baseline_of(cells, list(study.grid))
-    cells = compared(cells, baseline)
+    cells = compared_with(cells, baseline)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
     return StudyReport(
         study_id=study.id,
@@ -42,7 +42,9 @@ def report_on(session: Session, study_id: str, *, target: float | None = None) -
         target=chosen,
         cells=cells,
         best=best_of(cells),
-        findings=findings_of(cells, varied=list(study.grid), baseline=baseline, asked=study.repeats, on_fewer=fewer),
+        findings=findings_of(
+            cells, varied=list(study.grid), baseline=baseline, repeats=study.repeats, on_fewer_gpus=fewer
+        ),
         notes=notes_of(session, study_id),
     )
 
@@ -70,25 +72,25 @@ def _runs(session: Session, study: Study) -> list[list[Run]]:
     ids = [row.id for row in rows]
     attempts = _attempts(session, ids)
     epochs = _epochs(session, ids, attempts)
-    found: list[list[Run]] = [[] for _ in study.cells]
+    runs: list[list[Run]] = [[] for _ in study.cells]
     for row in rows:
-        held = attempts.get(row.id, [])
+        own_attempts = attempts.get(row.id, [])
         run = Run(
             job_id=row.id,
             status=row.status,
             gpus=row.gpus,
-            hosts=max((len(attempt.shares) for attempt in held), default=None),
-            fewest_gpus=min((attempt.gpus for attempt in held), default=None),
-            leased_slot_s=sum(attempt.gpus * attempt.leased_s for attempt in held),
+            hosts=max((len(attempt.shares) for attempt in own_attempts), default=None),
+            fewest_gpus=min((attempt.gpus for attempt in own_attempts), default=None),
+            leased_slot_s=sum(attempt.gpus * attempt.leased_s for attempt in own_attempts),
             summary=row.summary or {},
             epochs=epochs.get(row.id, []),
         )
-        found[row.study_cell].append(run)
-    return found
+        runs[row.study_cell].append(run)
+    return runs
 
 
 def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence[Any]]:
-    """The attempts of each job, first to newest, with the time from the lease to the attempt's end, or to now."""
+    """The attempts of each job, oldest first, with the time from the lease to the attempt's end, or to now."""
     leased_s = cast(func.extract("epoch", func.coalesce(Attempt.ended_at, func.now()) - Attempt.created_at), Float(53))
     rows = session.execute(
         select(Attempt.job_id, Attempt.number, Attempt.gpus, Attempt.shares, Attempt.resumed_step)
@@ -96,16 +98,16 @@ def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence
         .where(Attempt.job_id.in_(job_ids))
         .order_by(Attempt.job_id, Attempt.number)
     )
-    found: dict[str, list[Any]] = defaultdict(list)
+    by_job: dict[str, list[Any]] = defaultdict(list)
     for row in rows:
-        found[row.job_id].append(row)
-    return found
+        by_job[row.job_id].append(row)
+    return by_job
 
 
 def _epochs(
     session: Session, job_ids: Sequence[str], attempts: Mapping[str, Sequence[Any]]
 ) -> Mapping[str, Sequence[Epoch]]:
-    """The epochs of each job in their order: of an epoch that two attempts ran, the one that counts."""
+    """The epochs of each job in sequence. If two attempts ran an epoch, only the valid one counts."""
     point = MetricPoint
     rows = session.execute(
         select(point.job_id, point.name, point.epoch, point.step, point.attempt, point.value)
@@ -119,9 +121,9 @@ def _epochs(
             values[row.job_id][row.epoch][row.name] = row.value
     return {
         job_id: [
-            Epoch(_number(told.get("val_accuracy")), told["epoch_s"])
-            for _, told in sorted(by_epoch.items())
-            if "epoch_s" in told
+            Epoch(_number(metrics.get("val_accuracy")), metrics["epoch_s"])
+            for _, metrics in sorted(by_epoch.items())
+            if "epoch_s" in metrics
         ]
         for job_id, by_epoch in values.items()
     }

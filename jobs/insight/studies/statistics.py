@@ -1,6 +1,6 @@
 """Means and differences of a few repeats, with their 95 % confidence intervals. Pure.
 
-The repeats of a cell are taken for independent draws of a normal variable, as Student (1908) and Welch (1947) do.
+As in Student (1908) and Welch (1947), the repeats of a cell count as independent draws of a normal variable.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _CONFIDENCE = 0.95
 
 
 def interval(values: Sequence[float]) -> Interval | None:
-    """The mean of the values and mean ± t(0.975, n - 1) s / sqrt(n); of one value the mean alone, of none nothing."""
+    """The mean of n values, and mean ± t(0.975, n - 1) s / sqrt(n). One value has no interval; no value gives None."""
     if not values:
         return None
     mean = fmean(values)
@@ -24,25 +24,27 @@ def interval(values: Sequence[float]) -> Interval | None:
     return Interval(mean=mean, low=mean - half, high=mean + half, values=list(values))
 
 
-def difference(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of mean(values) - mean(others), whose variances may differ; None where one is a single value.
+def difference(values: Sequence[float], base_values: Sequence[float]) -> tuple[float, float] | None:
+    """The interval of mean(values) - mean(base_values); their variances may differ. None if either is a single value.
 
-    Welch (1947), Biometrika 34: 28-35. The degrees of freedom are rounded down, which makes it a little wider.
+    Welch (1947), Biometrika 34: 28-35. The degrees of freedom are rounded down, which widens it a little.
     """
-    if min(len(values), len(others)) < 2:
+    if min(len(values), len(base_values)) < 2:
         return None
-    squares = [variance(each) / len(each) for each in (values, others)]
-    between, total = fmean(values) - fmean(others), sum(squares)
+    squares = [variance(each) / len(each) for each in (values, base_values)]
+    between, total = fmean(values) - fmean(base_values), sum(squares)
     if total == 0:
         return between, between
-    shares = [(square / total) ** 2 / (len(each) - 1) for square, each in zip(squares, (values, others), strict=True)]
+    shares = [
+        (square / total) ** 2 / (len(each) - 1) for square, each in zip(squares, (values, base_values), strict=True)
+    ]
     half = student_t(max(1, int(1 / sum(shares)))) * sqrt(total)
     return between - half, between + half
 
 
 @cache
 def student_t(degrees: int) -> float:
-    """The t that 95 % of Student's distribution with so many degrees of freedom lie within: its 0.975 quantile."""
+    """The 0.975 quantile of Student's distribution: 95 % of it lie within ± t."""
     low, high = 0.0, 13.0  # 12.71 is that of one degree, the greatest there is
     while high - low > 1e-12:
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""The rows of studies: submit, look up, list, and write notes. What else people ask of a study is in `orders`.
+"""The rows of studies: submit, look up, list, and write notes. `control` cancels, pauses and resumes.
 
 Called by the api. Every function works in the caller's transaction; the caller commits.
 
@@ -85,19 +85,19 @@ def get_study(session: Session, study_id: str) -> Study:
 
 def list_studies(session: Session, *, limit: int, cursor: str | None = None) -> Page[StudyLine]:
     """A page of studies, newest first. Raises `InvalidCursor`."""
-    found = session.scalars(_newest(select(Study), limit, cursor)).all()
-    counts = _counts(session, [study.id for study in found[:limit]])
-    page = page_of(found, limit=limit, of=_LIST, position=lambda study: (study.created_at.isoformat(), study.id))
+    studies = session.scalars(_newest(select(Study), limit, cursor)).all()
+    counts = _counts(session, [study.id for study in studies[:limit]])
+    page = page_of(studies, limit=limit, of=_LIST, position=lambda study: (study.created_at.isoformat(), study.id))
     return Page([StudyLine(**_line(study, counts[study.id])) for study in page.items], page.next_cursor)
 
 
 def study_ids(session: Session, *, limit: int, cursor: str | None = None) -> Sequence[str]:
-    """The ids of the studies on a page, and of the one more. Raises `InvalidCursor`."""
+    """The ids of the studies on a page, and of the one after it. Raises `InvalidCursor`."""
     return session.scalars(_newest(select(Study.id), limit, cursor)).all()
 
 
 def _newest(query: Select[Any], limit: int, cursor: str | None) -> Select[Any]:
-    """The rows of a page, and one more."""
+    """The query for a page of rows and one row more, newest first."""
     if cursor is not None:
         created_at, study_id = cursors.decode(cursor, of=_LIST)
         query = query.where(
@@ -130,13 +130,13 @@ def view_of(session: Session, study_id: str) -> StudyView:
 
 
 def notes_of(session: Session, study_id: str) -> list[NoteView]:
-    """What was written down about a study, oldest first."""
+    """The notes of a study, oldest first."""
     rows = session.scalars(select(StudyNote).where(StudyNote.study_id == study_id).order_by(StudyNote.id))
     return [NoteView(id=note.id, at=note.at, author=note.author, text=note.text) for note in rows]
 
 
 def add_note(session: Session, study_id: str, *, author: str, text: str) -> NoteView:
-    """Write something down about a study. Raises `StudyNotFound`."""
+    """Add a note to a study. Raises `StudyNotFound`."""
     study = lock(session, study_id)
     note = StudyNote(study_id=study.id, author=author, text=text)
     session.add(note)
@@ -146,7 +146,7 @@ def add_note(session: Session, study_id: str, *, author: str, text: str) -> Note
 
 
 def lock(session: Session, study_id: str) -> Study:
-    """The study, which nobody else changes until the commit. Raises `StudyNotFound`."""
+    """The study, locked until the commit. Raises `StudyNotFound`."""
     query = select(Study).where(Study.id == study_id).with_for_update()
     study = session.scalar(query, execution_options={"populate_existing": True})
     if study is None:
@@ -177,20 +177,20 @@ Counts = Mapping[Status, tuple[int, int]]  # jobs, and how many of them are paus
 
 def _counts(session: Session, study_ids: Sequence[str]) -> Mapping[str, Counts]:
     newest = newest_jobs(study_ids).subquery()
-    found: dict[str, dict[Status, tuple[int, int]]] = {study_id: {} for study_id in study_ids}
+    by_study: dict[str, dict[Status, tuple[int, int]]] = {study_id: {} for study_id in study_ids}
     rows = session.execute(
         select(newest.c.study_id, newest.c.status, func.count(), func.count(newest.c.paused_at)).group_by(
             newest.c.study_id, newest.c.status
         )
     )
     for study_id, status, jobs, paused in rows:
-        found[study_id][status] = (jobs, paused)
-    return found
+        by_study[study_id][status] = (jobs, paused)
+    return by_study
 
 
 def _line(study: Study, counts: Counts) -> dict[str, Any]:
     numbers = {status: counts.get(status, (0, 0)) for status in Status}
-    unfinished = {status: found for status, found in numbers.items() if status not in TERMINAL}
+    unfinished = {status: count for status, count in numbers.items() if status not in TERMINAL}
     return {
         "id": study.id,
         "name": study.name,

@@ -1,4 +1,4 @@
-"""What of a job is no curve: its spec and plan as params, and who and what it is as tags."""
+"""The parts of a job that are no curves: its spec and plan as params, its identity and outcome as tags."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _NOT_IN_A_KEY = re.compile(r"[^A-Za-z0-9_.\- ]")
 
 
 def identity(job: Job) -> dict[str, str]:
-    """The tags that a run begins with. By the first of them it is found again."""
+    """The tags with which a run is created. The first one identifies its job."""
     tags = {JOB_TAG: job.id, "hora.project": job.project, "mlflow.user": job.owner, "mlflow.source.name": "hora"}
     if job.study_id is not None:
         tags |= {
@@ -23,17 +23,17 @@ def identity(job: Job) -> dict[str, str]:
 
 
 def params(job: Job) -> dict[str, str]:
-    """The spec with every default, by dotted field; and the plan, with `plan.` before each."""
+    """The spec with every default, by dotted field, and the plan with the prefix `plan.`."""
     spec = {key: value for key, value in job.spec.items() if key not in ("labels", "name", "project")}
     return dict([*_flat(spec, ""), *_flat(job.plan, "plan.")])
 
 
 def outcome(job: Job) -> dict[str, str]:
-    """The tags that say how it ended."""
+    """The tags about its end."""
     summary = job.summary or {}
-    found = {"hora.end_reason": job.end_reason, "hora.error": job.error, "hora.attempts": job.attempt}
-    found |= {f"hora.{name}": summary.get(name) for name in ("best_epoch", "test_accuracy", "test_loss")}
-    return {key: str(value) for key, value in found.items() if value is not None}
+    tags = {"hora.end_reason": job.end_reason, "hora.error": job.error, "hora.attempts": job.attempt}
+    tags |= {f"hora.{name}": summary.get(name) for name in ("best_epoch", "test_accuracy", "test_loss")}
+    return {key: str(value) for key, value in tags.items() if value is not None}
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

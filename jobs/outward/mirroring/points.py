@@ -1,4 +1,4 @@
-"""The points of a job as another tracking server gets them: steps for its curves, seconds for what its GPUs did."""
+"""The points of a job for another tracking server: curves by step, samples of its slots by second."""
 
 import math
 from collections.abc import Iterator
@@ -12,22 +12,15 @@ from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
 from jobs.telemetry.axes import start_of, valid_until
 from jobs.telemetry.blocks import at_ticks, floats, integers, steps_of
 from jobs.telemetry.ingest import ALL_RANKS
+from jobs.telemetry.sampled_metrics import SLOT_METRICS
 
-# One an epoch of all ranks together; and of rank 0 at each so many-th step.
+# Over all ranks, once an epoch; and of rank 0, at every n-th step.
 _EPOCH_METRICS = ("loss", "accuracy", "val_loss", "val_accuracy", "learning_rate", "samples_per_s", "epoch_s",
                   "data_wait_s", "allreduce_s")  # fmt: skip
 _STEP_METRICS = ("loss", "accuracy", "step_time_s", "data_wait_s", "allreduce_s", "samples_per_s")
-_MEGA = 1e6
-# By the names and in the units of MLflow's own system metrics.
-_SAMPLED = (
-    ("gpu_percent", "system/gpu_{rank}_utilization_percentage", 1.0),
-    ("gpu_memory_bytes", "system/gpu_{rank}_memory_usage_megabytes", _MEGA),
-    ("gpu_power_w", "system/gpu_{rank}_power_usage_watts", 1.0),
-    ("cpu_percent", "system/rank_{rank}_cpu_utilization_percentage", 1.0),
-    ("memory_bytes", "system/rank_{rank}_memory_usage_megabytes", _MEGA),
-)
+_SAMPLED = {name: metric.mirrored for name, metric in SLOT_METRICS.items() if metric.mirrored is not None}
 _SETTLING = timedelta(seconds=15)  # until the samples of all hosts are stored
-_EACH_S = 512.0
+_ALL_SENT_S = 512.0  # up to this second every sample is sent
 
 
 class Point(NamedTuple):
@@ -40,19 +33,22 @@ class Point(NamedTuple):
 
 
 def metrics(session: Session, job: Job, *, after: int, until: float, every: int) -> list[Point]:
-    """The metrics behind one step and up to another, by step: all that are one an epoch, others at each `every`-th.
+    """The metrics after one step and up to another, sorted by step: once an epoch, and at each `every`-th step.
 
-    What a restart made void is left out, and so is what is no number.
+    Points that a restart made void, and values that are not finite, are left out.
     """
-    found: dict[tuple[str, int], tuple[int, Point]] = {}  # the later attempt's, where two wrote a step
-    for attempt, point in (*_unpacked(session, job, after, until, every), *_packed(session, job, after, until, every)):
+    newest: dict[tuple[str, int], tuple[int, Point]] = {}  # if two attempts wrote a step: the later one's
+    for attempt, point in (
+        *_from_rows(session, job, after, until, every),
+        *_from_blocks(session, job, after, until, every),
+    ):
         place = (point.key, point.step)
-        if math.isfinite(point.value) and (place not in found or found[place][0] < attempt):
-            found[place] = (attempt, point)
-    return sorted((point for _, point in found.values()), key=lambda point: (point.step, point.key))
+        if math.isfinite(point.value) and (place not in newest or newest[place][0] < attempt):
+            newest[place] = (attempt, point)
+    return sorted((point for _, point in newest.values()), key=lambda point: (point.step, point.key))
 
 
-def _unpacked(session: Session, job: Job, after: int, until: float, every: int) -> Iterator[tuple[int, Point]]:
+def _from_rows(session: Session, job: Job, after: int, until: float, every: int) -> Iterator[tuple[int, Point]]:
     point, void = MetricPoint, valid_until(job.id)
     rows = session.execute(
         select(point.attempt, point.name, point.rank, point.value, point.at, point.step)
@@ -66,7 +62,7 @@ def _unpacked(session: Session, job: Job, after: int, until: float, every: int) 
             yield attempt, Point(_key(name, rank), value, _ms(at), step)
 
 
-def _packed(session: Session, job: Job, after: int, until: float, every: int) -> Iterator[tuple[int, Point]]:
+def _from_blocks(session: Session, job: Job, after: int, until: float, every: int) -> Iterator[tuple[int, Point]]:
     block, void = MetricBlock, valid_until(job.id)
     rows = session.execute(
         select(block.attempt, block.name, block.first_step, block.last_step, block.steps, block.times, block.numbers)
@@ -90,38 +86,38 @@ def _key(name: str, rank: int) -> str:
 def samples(
     session: Session, job: Job, *, after: datetime | None, period_s: float
 ) -> tuple[list[Point], datetime | None]:
-    """What the job's slots did after a time, and up to when that is all. The step is the second since its start.
+    """The samples of the job's slots after a time, and the time up to which they are complete.
 
-    A sample that was stored late, when this was past it already, is left out.
+    The step of a point is the second since the job's start. Samples that were stored too late are left out.
     """
     attempts = select(Attempt.number).where(Attempt.job_id == job.id)
-    where: list[ColumnElement[bool]] = [Sample.rank.in_(range(max(job.gpus, int(job.plan["gpus"]))))]
+    conditions: list[ColumnElement[bool]] = [Sample.rank.in_(range(max(job.gpus, int(job.plan["gpus"]))))]
     if after is not None:
         attempts = attempts.where(or_(Attempt.ended_at.is_(None), Attempt.ended_at > after))
-        where.append(Sample.at > after)
+        conditions.append(Sample.at > after)
     if job.ended_at is None:
-        where.append(Sample.at <= func.now() - _SETTLING)
-    # All columns of the key are named, so that of a long job only what is new is looked at.
-    where += [Sample.job_id == job.id, Sample.attempt.in_(session.scalars(attempts).all())]
+        conditions.append(Sample.at <= func.now() - _SETTLING)
+    # All columns of the key are named, so that only the new samples of a long job are read.
+    conditions += [Sample.job_id == job.id, Sample.attempt.in_(session.scalars(attempts).all())]
     second = cast(func.extract("epoch", Sample.at - start_of(job)), Float(53))
-    columns = [getattr(Sample, name) for name, _, _ in _SAMPLED]
+    columns = [getattr(Sample, name) for name in _SAMPLED]
     rows = session.execute(
         select(Sample.rank, Sample.at, second, *columns)
-        .where(*where, _is_taken(second, period_s))
+        .where(*conditions, _is_sent(second, period_s))
         .order_by(Sample.at, Sample.rank)
     ).all()
-    found = [
-        Point(key.format(rank=rank), value / unit, _ms(at), max(0, round(since_start)))
+    points = [
+        Point(mirrored.name.format(rank=rank), value / mirrored.divisor, _ms(at), max(0, round(since_start)))
         for rank, at, since_start, *values in rows
-        for (_, key, unit), value in zip(_SAMPLED, values, strict=True)
+        for mirrored, value in zip(_SAMPLED.values(), values, strict=True)
         if value is not None
     ]
-    return found, rows[-1].at if rows else after
+    return points, rows[-1].at if rows else after
 
 
-def _is_taken(second: ColumnElement[float], period_s: float) -> ColumnElement[bool]:
-    """Every sample at first, then the first of ever longer stretches: 1 s, from second 512 on 2 s, from 1024 on 4 s."""
-    doublings = func.floor(func.ln(func.greatest(second, 1.0) / _EACH_S) / math.log(2)) + 1
+def _is_sent(second: ColumnElement[float], period_s: float) -> ColumnElement[bool]:
+    """Every sample at first, then the first in every 2 s (from second 512 on), 4 s (from 1024 on), and so on."""
+    doublings = func.floor(func.ln(func.greatest(second, 1.0) / _ALL_SENT_S) / math.log(2)) + 1
     stretch_s = func.power(2.0, func.greatest(doublings, 0.0), type_=Float(53))
     return second - stretch_s * func.floor(second / stretch_s) < period_s
 

@@ -1,8 +1,8 @@
-"""How much of each job another tracking server has got, and what it is to get next.
+"""How much of each job was sent to another tracking server, and what to send next.
 
-Such a server takes points and gives none back. So it gets a point only when no restart can make it void any more: up
-to the job's newest checkpoint, and the rest at its end. Where a restart went back further all the same, because that
-checkpoint was lost, the run there is to be made anew.
+Points that such a server has cannot be taken back. So a point is sent only when no restart can make it void: up to the
+job's newest checkpoint, and the rest at its end. If a restart goes back further, because that checkpoint was lost, the
+run there is deleted and made again.
 """
 
 import math
@@ -21,79 +21,79 @@ from jobs.lifecycle.store import get_job
 from jobs.model.states import EventKind, Status
 from jobs.outward.mirroring.points import Point, metrics, samples
 
-_FRESH = timedelta(days=1)  # a job that ended longer ago, and was never begun with, stays out
-_MOST_STEPS = 1000  # of a series of every step, in a run that goes to its last epoch
+_FRESH = timedelta(days=1)  # a job that ended longer ago, and was never sent, is not sent
+_MOST_STEPS = 1000  # of a series of every step, if all epochs run
 _MOST_REFUSALS = 10
-_PATIENCE_S, _LONGEST_PATIENCE_S = 10, 3600  # after a refusal, doubled with each
+_PAUSE_S, _LONGEST_PAUSE_S = 10, 3600  # pause after a refusal, doubled with each further one
 
 
 class Position(BaseModel):
-    """How far the other server has got with a job."""
+    """How much of a job the other server has."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    attempt: int = 0  # the newest one that had written what was sent
-    step: int = 0  # all up to here was sent
-    every: int | None = None  # of the steps each so many-th is sent; null until the plan is settled
+    attempt: int = 0  # the newest attempt among the sent points
+    step: int = 0  # points up to here were sent
+    every: int | None = None  # every n-th step is sent; null until the plan is final
     sampled_to: datetime | None = None  # samples up to here were sent
-    status: Status | None = None  # as it was told
+    status: Status | None = None  # the status that was sent
     is_described: bool = False  # the params were sent
-    void_run: str | None = None  # one that is to be deleted
-    refusals: int = 0  # since the last time that all was taken
+    void_run: str | None = None  # a run that has to be deleted
+    refusals: int = 0  # since the last success
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done for a job now: either delete its run and begin anew, or send what is new."""
+    """What to do for a job now: delete its run and start again, or send what is new."""
 
     job: Job
     run_id: str | None
     before: Position
-    after: Position  # when it is done
+    after: Position  # when the work is done
     points: Sequence[Point] = ()
 
     @property
     def is_void(self) -> bool:
-        """Whether what was sent is not the job's curve any more."""
+        """Whether the sent points are no longer the job's curve."""
         return self.after.void_run is not None
 
     @property
     def is_needless(self) -> bool:
-        """Whether the server has all of it."""
+        """Whether there is nothing to send."""
         return self.before == self.after and not self.points and not self.is_last
 
     @property
     def is_last(self) -> bool:
-        """Whether there will be nothing more."""
+        """Whether nothing will follow."""
         return self.job.ended_at is not None and not self.is_void
 
 
 def begin(session: Session) -> None:
-    """Note the jobs that have started and are new here. A batch probe trains nothing and leaves no curve."""
+    """Add a row for each job that started and has none. Batch probes are skipped: they leave no curve."""
     live = Job.status.in_([Status.QUEUED, Status.LAUNCHING, Status.RUNNING])
     fresh = or_(live, Job.ended_at > func.now() - _FRESH)
     trains = (Job.started_at.is_not(None), Job.spec["probe"].astext.is_(None))
-    found = select(Job.id).where(fresh, *trains, ~exists().where(Mirror.job_id == Job.id))
-    session.execute(insert(Mirror).from_select(["job_id"], found).on_conflict_do_nothing())
+    new_jobs = select(Job.id).where(fresh, *trains, ~exists().where(Mirror.job_id == Job.id))
+    session.execute(insert(Mirror).from_select(["job_id"], new_jobs).on_conflict_do_nothing())
 
 
 def unfinished(session: Session) -> list[str]:
-    """The jobs of which there is or may be something to send, those that have waited longest first."""
+    """The ids of jobs that have or may get something to send, the longest waiting first."""
     refusals = cast(func.coalesce(Mirror.state["refusals"].astext, "0"), BigInteger)
-    patience_s = func.least(_PATIENCE_S * func.power(2.0, refusals), _LONGEST_PATIENCE_S)
-    rested = or_(refusals == 0, func.extract("epoch", func.now() - Mirror.touched_at) > patience_s)
+    pause_s = func.least(_PAUSE_S * func.power(2.0, refusals), _LONGEST_PAUSE_S)
+    rested = or_(refusals == 0, func.extract("epoch", func.now() - Mirror.touched_at) > pause_s)
     due = select(Mirror.job_id).where(Mirror.done_at.is_(None), rested)
     return list(session.scalars(due.order_by(Mirror.touched_at, Mirror.job_id)))
 
 
 def work_on(session: Session, job_id: str, *, sample_period_s: float) -> Work:
-    """What is to be done for a job that was begun with, all as of one moment."""
+    """What to do for a job that has a row. All of it is read as of one moment."""
     session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     job, mirror = get_job(session, job_id), session.get_one(Mirror, job_id)
     before = Position.model_validate(mirror.state)
     if before.void_run is None and _went_back_to(session, job_id, before.attempt) < before.step:
         return Work(job, mirror.run_id, before, Position(void_run=mirror.run_id))
-    attempt, until = _settled(session, job)
+    attempt, until = _final_until(session, job)
     changed: dict[str, Any] = {"status": job.status, "void_run": None, "refusals": 0}
     points: list[Point] = []
     if attempt or job.ended_at is not None:
@@ -107,14 +107,14 @@ def work_on(session: Session, job_id: str, *, sample_period_s: float) -> Work:
 
 
 def _went_back_to(session: Session, job_id: str, attempt: int) -> float:
-    """The earliest step that an attempt after this one began from; infinity where there is none."""
+    """The earliest step that an attempt after this one resumed from; infinity if there is none."""
     later = (Attempt.job_id == job_id, Attempt.number > attempt)
-    found = session.scalar(select(func.min(Attempt.resumed_step)).where(*later))
-    return math.inf if found is None else found
+    step = session.scalar(select(func.min(Attempt.resumed_step)).where(*later))
+    return math.inf if step is None else step
 
 
-def _settled(session: Session, job: Job) -> tuple[int, float]:
-    """The newest attempt that has written anything, and up to where no later one will write again; 0 for none."""
+def _final_until(session: Session, job: Job) -> tuple[int, float]:
+    """The newest attempt that wrote anything (0: none), and the step up to which nothing can become void."""
     wrote = (Attempt.job_id == job.id, Attempt.resumed_step.is_not(None))
     newest = session.execute(
         select(Attempt.number, Attempt.resumed_step).where(*wrote).order_by(Attempt.number.desc()).limit(1)
@@ -136,15 +136,15 @@ def _every(job: Job) -> int:
 
 
 def save(session: Session, work: Work, after: Position, *, run_id: str | None, done: bool = False) -> bool:
-    """Note that the server has got so far; False where another worker was at this job meanwhile."""
-    own = (Mirror.job_id == work.job.id, Mirror.state == cast(_stored(work.before), JSONB))
+    """Store how much was sent; False if another worker changed the row meanwhile."""
+    unchanged = (Mirror.job_id == work.job.id, Mirror.state == cast(_stored(work.before), JSONB))
     values = {"run_id": run_id, "state": _stored(after), "error": None, "touched_at": func.now()}
     values |= {"done_at": func.now()} if done else {}
-    return session.scalar(update(Mirror).where(*own).values(**values).returning(Mirror.job_id)) is not None
+    return session.scalar(update(Mirror).where(*unchanged).values(**values).returning(Mirror.job_id)) is not None
 
 
 def refused(session: Session, job_id: str, error: str) -> bool:
-    """Note that the server did not take something of a job; whether that was once too often, and it is given up."""
+    """Store that the server refused a job's data. Returns whether the job is now given up."""
     mirror = session.get_one(Mirror, job_id, with_for_update=True)
     refusals = Position.model_validate(mirror.state).refusals + 1
     mirror.state, mirror.error = {**mirror.state, "refusals": refusals}, error

@@ -1,5 +1,5 @@
-"""Webhooks: who is told of the ends of jobs and studies, at which addresses, and how sending goes.
+"""Webhooks: messages about the ends of jobs and studies.
 
-`store` has what people ask for; `outbox` writes deliveries with the ends that they tell of, and gives them out to be
-sent; `addresses` says where may be sent to; `messages` what is said and how it is signed; `retries` when again.
+`store` creates, changes and deletes webhooks. `outbox` hands deliveries out to be sent. `messages` makes and signs what
+is sent. `retries` decides when to try again.
 """

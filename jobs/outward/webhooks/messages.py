@@ -1,4 +1,4 @@
-"""What a webhook is told, and how it is signed. Pure but for the rows it is given; used by `outbox` and the sender."""
+"""The messages of webhooks, and their signatures. Used by `outbox` and the sender; reads nothing but its arguments."""
 
 import hashlib
 import hmac
@@ -12,23 +12,23 @@ PING = "ping"
 
 
 def new_secret() -> str:
-    """A key that nobody has yet."""
+    """A new random secret."""
     return f"hora_whsec_{secrets.token_urlsafe(32)}"
 
 
 def body_of(payload: dict[str, Any]) -> bytes:
-    """A payload as it is sent: the same bytes at every try."""
+    """A payload as bytes, the same at every try."""
     return json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """Proves to who knows the secret that the body is ours and from then: HMAC-SHA256 over `timestamp.body`."""
+    """HMAC-SHA256 over `timestamp.body`. It proves the origin and the time to whoever knows the secret."""
     digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"v1={digest.hexdigest()}"
 
 
 def headers_of(delivery_id: int, event: str, secret: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """What goes along with the body."""
+    """The headers of a delivery."""
     return {
         "Content-Type": "application/json",
         "User-Agent": "hora-webhooks",
@@ -42,8 +42,8 @@ def headers_of(delivery_id: int, event: str, secret: str, timestamp: int, body: 
 def payload_of(
     delivery: WebhookDelivery, webhook: Webhook, subject: Job | Study | None, *, counts: dict[str, int], base_url: str
 ) -> dict[str, Any]:
-    """The message of a delivery; `counts` are those of a study's jobs by status."""
-    told: dict[str, Any] = {
+    """The message of a delivery. `counts` are a study's jobs by status."""
+    payload: dict[str, Any] = {
         "event": delivery.event,
         "delivery": delivery.id,
         "webhook": webhook.id,
@@ -51,12 +51,12 @@ def payload_of(
     }
     match subject:
         case Job():
-            told["job"] = _job(subject, base_url)
+            payload["job"] = _job(subject, base_url)
         case Study():
-            told["study"] = _study(subject, counts, base_url)
+            payload["study"] = _study(subject, counts, base_url)
         case None:
             pass
-    return told
+    return payload
 
 
 def _job(job: Job, base_url: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The outbox of webhooks: deliveries are given out to be sent, and settled.
+"""The outbox of webhooks: hands out deliveries to be sent, and stores the results.
 
-Called by `worker.outward.notifier`; `jobs.lifecycle.deliveries` writes them with the ends that they tell of. Every
-function works in the caller's transaction. Sending is at least once: who dies between a claim and its settling has
-somebody else send it again.
+Called by `worker.outward.notifier`. `jobs.lifecycle.deliveries` writes a delivery together with the end that it
+reports. Every function works in the caller's transaction. Delivery is at least once: if a process dies between `claim`
+and `settle`, another one sends the message again.
 """
 
 from collections.abc import Collection
@@ -32,7 +32,7 @@ _BATCH_ROWS = 1000
 
 @dataclass(frozen=True)
 class Claimed:
-    """A delivery that is this process's to send, until its lease runs out."""
+    """A delivery that this process may send until its lease expires."""
 
     id: int
     attempt: int
@@ -44,19 +44,19 @@ class Claimed:
 
 
 def end_studies(session: Session) -> list[str]:
-    """Note the end of every study of which no job is live any more, and tell the webhooks; says which.
+    """Store the end of every study without live jobs, with deliveries for the webhooks. Returns the ids.
 
-    One that is asked to go on at the same moment is left alone: whoever does that holds its row.
+    A study that somebody resumes at the same moment is skipped, because its row is locked.
     """
     live = select(Job.id).where(Job.study_id == Study.id, Job.status.not_in(TERMINAL)).exists()
-    over = (Study.ended_at.is_(None), ~live)
-    query = select(Study.id).where(*over).order_by(Study.id).limit(_BATCH_ROWS)
+    has_ended = (Study.ended_at.is_(None), ~live)
+    query = select(Study.id).where(*has_ended).order_by(Study.id).limit(_BATCH_ROWS)
     candidates = session.scalars(query.with_for_update(skip_locked=True)).all()
     if not candidates:
         return []
-    # Once more, with the rows held: jobs that were added before they were are seen only now.
+    # Check again with the rows locked: jobs that were added just before are visible only now.
     ended = session.scalars(
-        update(Study).where(Study.id.in_(candidates), *over).values(ended_at=func.now()).returning(Study.id),
+        update(Study).where(Study.id.in_(candidates), *has_ended).values(ended_at=func.now()).returning(Study.id),
         execution_options=_UNSYNCHRONIZED,
     ).all()
     if ended:
@@ -65,9 +65,10 @@ def end_studies(session: Session) -> list[str]:
 
 
 def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), base_url: str = "") -> Claimed | None:
-    """Take a delivery that is due, of a webhook that is none of `besides`; None where there is none.
+    """Take a delivery that is due, of any webhook but `besides`; None if there is none.
 
-    Its message is written down the first time, and stays as it is. What is not wanted any more is given up.
+    Its message is stored at the first try and does not change. Deliveries of disabled or deleted webhooks are given
+    up.
     """
     due = (
         select(WebhookDelivery)
@@ -80,12 +81,14 @@ def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), ba
         webhook = session.get_one(Webhook, delivery.webhook_id, populate_existing=True)
         owner = session.get_one(User, webhook.owner, populate_existing=True)
         if webhook.disabled_at is None and webhook.deleted_at is None and owner.disabled_at is None:
-            return _taken(session, delivery, webhook, lease_s=lease_s, base_url=base_url)
+            return _claimed(session, delivery, webhook, lease_s=lease_s, base_url=base_url)
         give_up(session, webhook.id, "the webhook was disabled or deleted")
     return None
 
 
-def _taken(session: Session, delivery: WebhookDelivery, webhook: Webhook, *, lease_s: float, base_url: str) -> Claimed:
+def _claimed(
+    session: Session, delivery: WebhookDelivery, webhook: Webhook, *, lease_s: float, base_url: str
+) -> Claimed:
     if delivery.payload is None:
         delivery.payload = _payload(session, delivery, webhook, base_url)
     delivery.attempts += 1
@@ -111,26 +114,26 @@ def _payload(session: Session, delivery: WebhookDelivery, webhook: Webhook, base
 
 
 def settle(session: Session, claimed: Claimed, answer: Answer, *, jitter: float) -> Verdict | None:
-    """Write down how sending went; None where the lease had run out and somebody else has the delivery.
+    """Store the result of sending; None if the lease had expired and another process has the delivery.
 
-    What was given up meanwhile stays so, unless it did arrive.
+    A delivery that was given up meanwhile stays so, unless it arrived.
     """
     now: datetime = session.execute(select(func.now())).scalar_one()
     verdict = verdict_of(answer, claimed.attempt)
     again_s = pause_s(claimed.attempt, jitter=jitter, retry_after=answer.retry_after, now=now)
-    held = [WebhookDelivery.id == claimed.id, WebhookDelivery.attempts == claimed.attempt]
+    conditions = [WebhookDelivery.id == claimed.id, WebhookDelivery.attempts == claimed.attempt]
     if verdict is not Verdict.DELIVERED:
-        held.append(WebhookDelivery.next_at.is_not(None))
+        conditions.append(WebhookDelivery.next_at.is_not(None))
     settled = session.scalar(
         update(WebhookDelivery)
-        .where(*held)
+        .where(*conditions)
         .values(
             next_at=now + timedelta(seconds=again_s) if verdict is Verdict.AGAIN else None,
             delivered_at=now if verdict is Verdict.DELIVERED else None,
             status_code=answer.status_code,
             error=None
             if verdict is Verdict.DELIVERED
-            else answer.error or f"it was answered with {answer.status_code}",
+            else answer.error or f"the receiver answered with status {answer.status_code}",
         )
         .returning(WebhookDelivery.id),
         execution_options=_UNSYNCHRONIZED,
@@ -144,22 +147,22 @@ def settle(session: Session, claimed: Claimed, answer: Answer, *, jitter: float)
             .values(disabled_at=now),
             execution_options=_UNSYNCHRONIZED,
         )
-        give_up(session, claimed.webhook_id, "the receiver said that it is gone")
+        give_up(session, claimed.webhook_id, "the receiver answered 410 Gone")
     return verdict
 
 
-def give_up(session: Session, webhook_id: str, why: str) -> None:
-    """Let nothing that waits for this webhook be sent."""
+def give_up(session: Session, webhook_id: str, error: str) -> None:
+    """Give up all unsent deliveries of a webhook."""
     session.execute(
         update(WebhookDelivery)
         .where(WebhookDelivery.webhook_id == webhook_id, WebhookDelivery.next_at.is_not(None))
-        .values(next_at=None, error=why),
+        .values(next_at=None, error=error),
         execution_options=_UNSYNCHRONIZED,
     )
 
 
 def add_ping(session: Session, webhook_id: str) -> WebhookDelivery:
-    """Write a delivery that tells of nothing, to see whether it arrives."""
+    """Add a delivery without content, as a test of the connection."""
     delivery = WebhookDelivery(webhook_id=webhook_id, event=PING, subject_id=webhook_id)
     session.add(delivery)
     session.flush()
@@ -168,26 +171,25 @@ def add_ping(session: Session, webhook_id: str) -> WebhookDelivery:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many deliveries wait to be sent, and how many of those that are still kept were given up."""
+    """How many deliveries wait to be sent, and how many stored ones were given up."""
 
     pending: int
     failed: int
 
 
 def counts(session: Session) -> Counts:
-    """The state of the outbox."""
+    """The counts of the outbox."""
     waits = WebhookDelivery.next_at.is_not(None)
-    in_vain = WebhookDelivery.next_at.is_(None) & WebhookDelivery.delivered_at.is_(None)
-    pending, failed = (
-        session.scalar(select(func.count(WebhookDelivery.id)).where(where)) for where in (waits, in_vain)
-    )
+    failures = WebhookDelivery.next_at.is_(None) & WebhookDelivery.delivered_at.is_(None)
+    count = select(func.count(WebhookDelivery.id))
+    pending, failed = (session.scalar(count.where(condition)) for condition in (waits, failures))
     return Counts(pending or 0, failed or 0)
 
 
 def remove_old(session: Session, *, keep_days: float) -> bool:
-    """Remove deliveries that are over, and were written longer ago than that; False when none is left.
+    """Remove a batch of finished deliveries older than `keep_days`; False when none is left.
 
-    Webhooks that were deleted go with their last delivery.
+    A deleted webhook is removed together with its last delivery.
     """
     before = func.now() - timedelta(days=keep_days)
     old = select(WebhookDelivery.id).where(WebhookDelivery.next_at.is_(None), WebhookDelivery.created_at < before)
@@ -196,6 +198,8 @@ def remove_old(session: Session, *, keep_days: float) -> bool:
         delete(WebhookDelivery).where(WebhookDelivery.id.in_(some)).returning(WebhookDelivery.id)
     ).all()
     if not removed:
-        left = select(WebhookDelivery.id).where(WebhookDelivery.webhook_id == Webhook.id).exists()
-        session.execute(delete(Webhook).where(Webhook.deleted_at < before, ~left), execution_options=_UNSYNCHRONIZED)
+        has_deliveries = select(WebhookDelivery.id).where(WebhookDelivery.webhook_id == Webhook.id).exists()
+        session.execute(
+            delete(Webhook).where(Webhook.deleted_at < before, ~has_deliveries), execution_options=_UNSYNCHRONIZED
+        )
     return bool(removed)

@@ -1,25 +1,25 @@
-"""What an answer to a delivery means, and when it is tried again. Pure; used by `jobs.outward.webhooks.outbox`."""
+"""What the answer to a delivery means, and when to try again. Pure; used by `jobs.outward.webhooks.outbox`."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
-MAX_TRIES = 35  # the last one about a day after the first
+MAX_TRIES = 35  # the last try is about a day after the first
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 3600.0
-_LONGEST_WISH_S = 86_400.0  # that a receiver may have
+_LONGEST_RETRY_AFTER_S = 86_400.0  # a receiver may ask for at most this
 _TRANSIENT = frozenset({408, 425, 429})
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How sending went: the receiver's status, or why there is none."""
+    """The result of sending: the receiver's status, or why there is none."""
 
     status_code: int | None
-    error: str | None = None  # a sentence without anything secret
+    error: str | None = None  # a sentence without secrets
     retry_after: str | None = None
-    hopeless: bool = False  # it cannot go better another time
+    hopeless: bool = False  # another try cannot succeed
 
 
 class Verdict(StrEnum):
@@ -28,38 +28,38 @@ class Verdict(StrEnum):
     DELIVERED = "delivered"
     AGAIN = "again"
     FAILED = "failed"
-    GONE = "gone"  # the receiver wants nothing more
+    GONE = "gone"  # the receiver wants no more messages
 
 
 def verdict_of(answer: Answer, tries: int) -> Verdict:
-    """What the answer to the try with this number, from 1, means."""
+    """What the answer to a try means. `tries` counts from 1."""
     status = answer.status_code
     if status is not None and 200 <= status < 300:
         return Verdict.DELIVERED
     if status == 410:
         return Verdict.GONE
-    lasting = answer.hopeless or (status is not None and status < 500 and status not in _TRANSIENT)
-    return Verdict.FAILED if lasting or tries >= MAX_TRIES else Verdict.AGAIN
+    is_final = answer.hopeless or (status is not None and status < 500 and status not in _TRANSIENT)
+    return Verdict.FAILED if is_final or tries >= MAX_TRIES else Verdict.AGAIN
 
 
 def pause_s(tries: int, *, jitter: float, retry_after: str | None, now: datetime) -> float:
-    """Seconds until the next try after so many: 1, 2, 4, ... 3600, up to a quarter more by `jitter` of 0 to 1.
+    """Seconds until the next try: 1, 2, 4, ... 3600, and up to a quarter more by `jitter` (0 to 1).
 
     A receiver may ask for more.
     """
     doubled: float = _FIRST_PAUSE_S * 2 ** min(tries - 1, 20)
-    own = min(doubled, _LONGEST_PAUSE_S) * (1 + jitter / 4)
-    return max(own, min(_wish_s(retry_after, now), _LONGEST_WISH_S))
+    usual_s = min(doubled, _LONGEST_PAUSE_S) * (1 + jitter / 4)
+    return max(usual_s, min(_retry_after_s(retry_after, now), _LONGEST_RETRY_AFTER_S))
 
 
-def _wish_s(retry_after: str | None, now: datetime) -> float:
-    """What Retry-After asks for: seconds, or a date."""
+def _retry_after_s(retry_after: str | None, now: datetime) -> float:
+    """The seconds that Retry-After asks for, as a number or a date."""
     text = (retry_after or "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
     try:
         at = parsedate_to_datetime(text)
-    except (TypeError, ValueError):  # none, or nonsense
+    except (TypeError, ValueError):  # missing or invalid
         return 0
     at = at.replace(tzinfo=at.tzinfo or UTC)
     return max((at - now) / timedelta(seconds=1), 0)

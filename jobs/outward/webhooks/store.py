@@ -1,9 +1,9 @@
-"""The rows of webhooks: what people ask for. Called by the api, in its transaction.
+"""The rows of webhooks: create, list, change and delete. Called by the api, in its transaction.
 
-WebhookNotFound     no webhook has this id, or it is somebody else's
+WebhookNotFound     no webhook has this id, or it belongs to somebody else
 DeliveryNotFound    the webhook has no delivery with this id
-WebhookDisabled     nothing is sent to it
-TooManyWebhooks     its owner has as many as anybody may have
+WebhookDisabled     the webhook is disabled
+TooManyWebhooks     its owner has the most that are allowed
 UnknownProject      no project has this name
 """
 
@@ -31,11 +31,11 @@ class DeliveryNotFound(LookupError):
 
 
 class WebhookDisabled(ValueError):
-    """The webhook is disabled, so nothing is sent to it."""
+    """The webhook is disabled: nothing is sent to it."""
 
 
 class TooManyWebhooks(ValueError):
-    """The owner has as many webhooks as anybody may have."""
+    """The owner has as many webhooks as allowed."""
 
 
 class UnknownProject(ValueError):
@@ -50,12 +50,12 @@ def is_member(session: Session, project: str, user: str) -> bool:
 
 
 def create(session: Session, *, owner: str, url: str, events: Sequence[str], project: str | None) -> Webhook:
-    """Write a webhook, with a secret of its own. Raises `TooManyWebhooks`."""
-    # Those of one owner take turns, so that the count holds until the commit.
+    """Create a webhook with a new secret. Raises `TooManyWebhooks`."""
+    # Requests of one owner take turns, so that the count is right until the commit.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"webhooks\n{owner}", 0))))
     owned = select(func.count()).where(Webhook.owner == owner, Webhook.deleted_at.is_(None))
     if session.execute(owned).scalar_one() >= MAX_OF_AN_OWNER:
-        raise TooManyWebhooks(f"{owner} has {MAX_OF_AN_OWNER} webhooks, and nobody may have more: delete one first")
+        raise TooManyWebhooks(f"{owner} has {MAX_OF_AN_OWNER} webhooks, the most allowed: delete one first")
     webhook = Webhook(id=new_id(), owner=owner, url=url, events=list(events), project=project, secret=new_secret())
     session.add(webhook)
     session.flush()
@@ -63,19 +63,19 @@ def create(session: Session, *, owner: str, url: str, events: Sequence[str], pro
 
 
 def list_webhooks(session: Session, *, owner: str | None, limit: int, cursor: str | None) -> Page[Webhook]:
-    """A page of webhooks, by their ids; `owner` None: everybody's. Raises `InvalidCursor`."""
+    """A page of webhooks, sorted by id. `owner` None: everybody's. Raises `InvalidCursor`."""
     identity = f"webhooks {owner!r}"
     query = select(Webhook).where(Webhook.deleted_at.is_(None)).order_by(Webhook.id).limit(limit + 1)
     if owner is not None:
         query = query.where(Webhook.owner == owner)
     if cursor is not None:
         query = query.where(Webhook.id > str(cursors.decode(cursor, of=identity)[0]))
-    found = session.scalars(query).all()
-    return cursors.page_of(found, limit=limit, of=identity, position=lambda webhook: (webhook.id,))
+    webhooks = session.scalars(query).all()
+    return cursors.page_of(webhooks, limit=limit, of=identity, position=lambda webhook: (webhook.id,))
 
 
 def get(session: Session, webhook_id: str, *, owner: str | None, to_change: bool = False) -> Webhook:
-    """A webhook of this owner; None: of anybody. One that is `to_change` is the caller's until the commit.
+    """A webhook of this owner (None: of anybody). With `to_change` it is locked until the commit.
 
     Raises `WebhookNotFound`.
     """
@@ -89,7 +89,7 @@ def get(session: Session, webhook_id: str, *, owner: str | None, to_change: bool
 
 
 def set_disabled(session: Session, webhook: Webhook, disabled: bool) -> None:
-    """Send nothing to it any more, or again. What waits to be sent is given up; asking again changes nothing."""
+    """Disable or enable a webhook. Disabling gives up its unsent deliveries. Repeating changes nothing."""
     if disabled == (webhook.disabled_at is not None):
         return
     webhook.disabled_at = session.scalar(select(func.now())) if disabled else None
@@ -98,16 +98,16 @@ def set_disabled(session: Session, webhook: Webhook, disabled: bool) -> None:
 
 
 def remove(session: Session, webhook: Webhook) -> None:
-    """Send nothing to it any more, and forget its secret. Its deliveries go with time."""
+    """Delete a webhook and its secret. Its deliveries are removed later, by age."""
     webhook.deleted_at = session.scalar(select(func.now()))
     webhook.secret = ""
     outbox.give_up(session, webhook.id, "the webhook was deleted")
 
 
 def ping(session: Session, webhook: Webhook) -> WebhookDelivery:
-    """Send it a message that tells of nothing. Raises `WebhookDisabled`."""
+    """Send it a message without content. Raises `WebhookDisabled`."""
     if webhook.disabled_at is not None:
-        raise WebhookDisabled(f"webhook {webhook.id} is disabled, so nothing is sent to it")
+        raise WebhookDisabled(f"webhook {webhook.id} is disabled: enable it first")
     return outbox.add_ping(session, webhook.id)
 
 
@@ -117,14 +117,14 @@ def deliveries(session: Session, webhook_id: str, *, limit: int, cursor: str | N
     query = select(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook_id)
     if cursor is not None:
         query = query.where(WebhookDelivery.id < cursors.decode(cursor, of=identity)[0])
-    found = session.scalars(query.order_by(WebhookDelivery.id.desc()).limit(limit + 1)).all()
-    return cursors.page_of(found, limit=limit, of=identity, position=lambda delivery: (delivery.id,))
+    rows = session.scalars(query.order_by(WebhookDelivery.id.desc()).limit(limit + 1)).all()
+    return cursors.page_of(rows, limit=limit, of=identity, position=lambda delivery: (delivery.id,))
 
 
 def redeliver(session: Session, webhook: Webhook, delivery_id: int) -> WebhookDelivery:
-    """Send a delivery at once, whatever became of it before. Raises `DeliveryNotFound`, `WebhookDisabled`."""
+    """Send a delivery again at once, whatever its state. Raises `DeliveryNotFound`, `WebhookDisabled`."""
     if webhook.disabled_at is not None:
-        raise WebhookDisabled(f"webhook {webhook.id} is disabled, so nothing is sent to it")
+        raise WebhookDisabled(f"webhook {webhook.id} is disabled: enable it first")
     delivery: WebhookDelivery | None = session.scalar(
         update(WebhookDelivery)
         .where(WebhookDelivery.id == delivery_id, WebhookDelivery.webhook_id == webhook.id)

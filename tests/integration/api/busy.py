@@ -48,7 +48,7 @@ def set_progress(sessions: Sessions, job_id: str, **progress: Any) -> None:
 def host_sample(sessions: Sessions, host: str, *, age_s: float, **values: float) -> None:
     """Store a sample of a whole host, so old."""
     at = datetime.now(UTC) - timedelta(seconds=age_s)
-    row = HostSampleRow(**{**dict.fromkeys(HostSampleRow._fields), "host": host, "at": at, **values})  # type: ignore[arg-type]
+    row = HostSampleRow(host, at, values)
     with sessions.begin() as session:
         ingest.store_host_samples(session, [row])
 

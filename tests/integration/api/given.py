@@ -65,23 +65,10 @@ def log_lines(sessions: Sessions, job_id: str, lines: Iterable[tuple[int, str]])
 
 
 def samples(sessions: Sessions, job_id: str, values: Iterable[dict[str, Any]], *, rank: int = 0) -> None:
-    """Store a sample a second of one slot; a metric that is not named is null."""
-    nothing = dict.fromkeys(SampleRow._fields)
+    """Store a sample a second of one slot; its step is that of the second unless one is given."""
+    rows = []
+    for i, measured in enumerate(values):
+        step, metrics = measured.get("step", i), {name: value for name, value in measured.items() if name != "step"}
+        rows.append(SampleRow(job_id, 1, rank, seconds(i), "ha", rank, step, None, metrics))
     with sessions.begin() as session:
-        rows = [
-            SampleRow(
-                **nothing
-                | {
-                    "job_id": job_id,
-                    "attempt": 1,
-                    "rank": rank,
-                    "at": seconds(i),
-                    "host": "ha",
-                    "slot": rank,
-                    "step": i,
-                }
-                | measured
-            )
-            for i, measured in enumerate(values)
-        ]
         ingest.store_samples(session, rows)

@@ -115,8 +115,8 @@ def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, ran: Submit, sess
     assert (quote["speedup"], quote["doubling_gain"]) == (pytest.approx(4 / 2.8), pytest.approx(4 / 2.8))
     warnings = dry_run(api, **SPEC, time_limit_s=30)["warnings"]
     assert [warning.split(":")[0][:44] for warning in warnings] == [
-        "Going from 1 to 2 GPUs brought 1.4 times the",
-        "It is expected to take 39 s, and time_limit_",
+        "In past jobs 2 GPUs reached 1.4x the through",
+        "The job is expected to take 39 s, but time_l",
     ]
     other = dry_run(api, f"/v1/jobs/{runs[0]}/clone", optimizer="sgd")
     assert other["quote"]["basis"] == "same_batch_and_gpus"

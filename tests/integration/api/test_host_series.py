@@ -1,7 +1,7 @@
 """What hosts did, as the API reads it back and retention removes it."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fastapi.testclient import TestClient
@@ -11,12 +11,11 @@ from api.routes.hosts import HostMetric
 from jobs.db.engine import Sessions
 from jobs.db.tables import HostSample
 from jobs.scheduling import registration
-from jobs.telemetry.host_samples import HOST_UNITS, OldHostSamples
+from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
+from jobs.telemetry.sampled_metrics import HOST_METRICS
 from tests.integration.api.polls import Poll
 from tests.integration.jobs.given import a_host
-
-NOTHING = HostSampleRow("ha", datetime.now(UTC), None, None, None, None, None, None)
 
 
 def host_samples(sessions: Sessions, rows: list[dict[str, Any]], *, host: str = "ha", last_ago_s: float = 1.0) -> None:
@@ -26,7 +25,7 @@ def host_samples(sessions: Sessions, rows: list[dict[str, Any]], *, host: str = 
         store_host_samples(
             session,
             [
-                NOTHING._replace(host=host, at=last - timedelta(seconds=len(rows) - 1 - place), **row)
+                HostSampleRow(host, last - timedelta(seconds=len(rows) - 1 - place), row)
                 for place, row in enumerate(rows)
             ],
         )
@@ -99,7 +98,7 @@ def test_a_wrong_question_about_a_host_is_refused(api: TestClient, sessions: Ses
 
 
 def test_the_metrics_of_the_interface_are_those_of_the_rows() -> None:
-    assert list(HostMetric.__args__) == list(HOST_UNITS) == list(HostSampleRow._fields[2:])  # type: ignore[attr-defined]
+    assert list(get_args(HostMetric)) == list(HOST_METRICS) == list(HostSample.__table__.columns.keys()[2:])
 
 
 def test_the_slots_tell_what_their_gpus_do(api: TestClient, sessions: Sessions) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, event, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
 from jobs.lifecycle.store import some_jobs, touch
-from jobs.telemetry.series import metrics_of
+from jobs.telemetry.series import metrics_of_jobs
 from tests.integration.api.given import an_attempt, metric_points
 from tests.integration.api.polls import Poll
 
@@ -149,7 +149,7 @@ def counted(engine: Engine) -> Iterator[list[str]]:
 def test_many_jobs_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, trained: list[str]) -> None:
     def statements(ids: list[str]) -> int:
         with sessions() as session, counted(engine) as sent:
-            found = metrics_of(session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch")
+            found = metrics_of_jobs(session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch")
         assert list(found) == ids
         return len(sent)
 

@@ -13,6 +13,7 @@ from jobs.db.tables import Host, Slot
 from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
+from jobs.telemetry.sampled_metrics import HOST_METRICS
 from tests.integration.api.given import an_attempt, metric_points, samples, seconds
 
 Submit = Callable[..., str]
@@ -231,8 +232,13 @@ def test_what_the_hosts_did_meanwhile_comes_with_it(api: TestClient, submitted: 
     an_attempt(sessions, job_id)
     with sessions.begin() as session:
         session.add(Host(name="ha", info={"memory_bytes": 100}))
-        rows = [HostSampleRow("ha", seconds(i), 10.0 * i, 2 * i, None, None, 5.5, None) for i in range(-3, 9)]
-        rows.append(HostSampleRow("hb", seconds(2), 99.0, 99, 99.0, 99.0, 99.0, 99.0))
+        rows = [
+            HostSampleRow(
+                "ha", seconds(i), {"cpu_percent": 10.0 * i, "memory_bytes": 2 * i, "disk_read_bytes_per_s": 5.5}
+            )
+            for i in range(-3, 9)
+        ]
+        rows.append(HostSampleRow("hb", seconds(2), dict.fromkeys(HOST_METRICS, 99)))
         store_host_samples(session, rows)
     samples(sessions, job_id, [{"cpu_percent": 1.0, "step": None if i < 2 else 10 * i} for i in range(6)])
 

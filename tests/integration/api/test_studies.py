@@ -297,7 +297,7 @@ def test_the_report_is_made_of_what_the_jobs_say(api: TestClient, finished: Json
     assert report["cells"][3]["time_to_target_s"]["values"] == pytest.approx([8, 10])
     assert report["cells"][3]["accuracy_agreement"]["agrees"] is True
     assert report["best"]["wall_s"] == 3
-    assert "2 GPUs are 2 times as fast as 1 with dataset.label a|b (efficiency 1)." in report["findings"]
+    assert "dataset.label a|b: 2 GPUs ran at 2x the speed of 1 (efficiency 1)." in report["findings"]
 
     asked = api.get(f"/v1/studies/{finished['id']}/report", params={"target": 0.8}).json()
     assert asked["target"] == {"metric": "val_accuracy", "value": 0.8, "chosen_by": "request"}

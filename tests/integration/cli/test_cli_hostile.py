@@ -14,7 +14,7 @@ from hora.service import Service
 from tests.command_table import commands
 from tests.commands import hora
 from tests.integration.cli.answers import answering
-from tests.unit.hora.played import job, page, told
+from tests.unit.hora.played import job, json_answer, page
 
 # Markup, an emoji's name, a title for the window, a bell, a line from the start, C1, the writing turned around, no
 # letter at all, and a line that looks like one of ours.
@@ -87,7 +87,7 @@ def test_a_hostile_problem_drives_no_terminal(short_folder: Path, monkeypatch: p
 
 
 def test_a_name_that_the_output_cannot_encode_is_shown_as_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    transport = httpx.MockTransport(lambda _: told(page(job(id="0abc", name="Zoë 訓練"))))
+    transport = httpx.MockTransport(lambda _: json_answer(page(job(id="0abc", name="Zoë 訓練"))))
     monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
     printed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     with redirect_stdout(printed):

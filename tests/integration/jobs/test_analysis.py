@@ -1,4 +1,4 @@
-"""The analysis of real rows: packed and not, valid and void, of live jobs and of those that ended, stored and not."""
+"""The analysis of real rows: in blocks and not, valid and void, of live and of ended jobs, stored and not."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -103,14 +103,12 @@ def epochs(sessions: Sessions, job_id: str, accuracies: Sequence[float], *, atte
         ingest.store_events(session, events)
 
 
-def samples(sessions: Sessions, job_id: str, busy: Sequence[float | None], *, rank: int = 0, **fields: Any) -> None:
+def samples(sessions: Sessions, job_id: str, busy: Sequence[float | None], *, rank: int = 0, **metrics: Any) -> None:
     """A sample a second from `START` on."""
-    nothing = dict.fromkeys(SampleRow._fields)
     rows = [
-        SampleRow(**nothing | {"job_id": job_id, "attempt": 1, "rank": rank, "at": moment(second), "host": "ha",
-                               "slot": rank, "cpu_percent": value} | fields)
+        SampleRow(job_id, 1, rank, moment(second), "ha", rank, None, None, {"cpu_percent": value} | metrics)
         for second, value in enumerate(busy)
-    ]  # fmt: skip
+    ]
     with sessions.begin() as session:
         ingest.store_samples(session, rows)
 

@@ -27,9 +27,8 @@ def point(step: int, value: float = 1.0, *, name: str = "loss") -> MetricRow:
     return MetricRow("j", name, 0, step, 1, 1, AT, value)
 
 
-def sample(second: int, **values: float) -> SampleRow:
-    nothing = SampleRow("j", 1, 0, AT + timedelta(seconds=second), "ha", 0, *[None] * 11)
-    return nothing._replace(**values)
+def sample(second: int, *, step: int | None = None, **values: float) -> SampleRow:
+    return SampleRow("j", 1, 0, AT + timedelta(seconds=second), "ha", 0, step, None, values)
 
 
 def points(sessions: Sessions) -> list[tuple[int, float]]:

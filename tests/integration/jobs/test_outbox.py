@@ -225,7 +225,7 @@ def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
     with sessions() as session:
         now = session.execute(select(func.now())).scalar_one()
     assert timedelta(seconds=90) < row.next_at - now <= timedelta(seconds=100)
-    assert (row.status_code, row.error, row.delivered_at) == (429, "it was answered with 429", None)
+    assert (row.status_code, row.error, row.delivered_at) == (429, "the receiver answered with status 429", None)
     assert claim(sessions) is None
 
 
@@ -257,7 +257,10 @@ def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: S
     claimed = claim(sessions)
     assert claimed is not None
     assert settle(sessions, claimed, Answer(410)) is Verdict.GONE
-    assert state(sessions, webhook) == (True, ["it was answered with 410", "the receiver said that it is gone"])
+    assert state(sessions, webhook) == (
+        True,
+        ["the receiver answered with status 410", "the receiver answered 410 Gone"],
+    )
 
 
 def test_what_is_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:

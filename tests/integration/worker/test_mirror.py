@@ -340,14 +340,12 @@ def test_a_name_and_a_label_in_any_script(mirror: Mirroring, there: There, sessi
 
 def test_what_its_gpus_did(mirror: Mirroring, there: There, sessions: Sessions) -> None:
     lease = a_planned_attempt(sessions)
-    nothing = dict.fromkeys(SampleRow._fields)
     with sessions.begin() as session:
         start = get_job(session, lease.job_id).started_at
         assert start is not None
         rows = [
-            SampleRow(**{**nothing, "job_id": lease.job_id, "attempt": 1, "rank": rank, "slot": rank, "host": "ha",
-                         "at": start + timedelta(seconds=second), "gpu_percent": 50.0 + rank,
-                         "gpu_memory_bytes": 3_000_000, "cpu_percent": None})
+            SampleRow(lease.job_id, 1, rank, start + timedelta(seconds=second), "ha", slot=rank, step=None, epoch=None,
+                      values={"gpu_percent": 50.0 + rank, "gpu_memory_bytes": 3_000_000, "cpu_percent": None})
             for second in range(2100) for rank in (0, 1)
         ]  # fmt: skip
         ingest.store_samples(session, rows)

@@ -76,7 +76,7 @@ _STARTED_S = 60  # a lease that is long enough to start on a busy machine; those
 
 
 def written(sessions: Sessions) -> int:
-    """Rows of points, packed ones too."""
+    """Rows of points, those in blocks too."""
     return given.count(sessions, MetricPoint) + given.count(sessions, MetricBlock)
 
 

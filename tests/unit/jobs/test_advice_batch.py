@@ -28,7 +28,7 @@ def test_a_batch_that_was_measured_to_be_faster_is_advised_up_to_the_knee() -> N
     assert advice.change == {"batch_size": 256, "lr_scaling": "sqrt", "base_batch": 128, "warmup_epochs": 3}
     assert resolve_plan(after(e, advice), None).learning_rate == pytest.approx(0.002)
     assert (advice.gain.time_factor, advice.gain.gpu_hours_factor, advice.gain.accuracy) == (0.5, 0.5, 0.0)
-    assert "64 samples a GPU came to 10000 samples/s, and 256 to 20000" in advice.why
+    assert "With 64 samples per GPU the throughput was 10000 samples/s, with 256 it was 20000" in advice.why
 
 
 def test_a_larger_batch_that_cost_past_jobs_their_accuracy_is_not_advised() -> None:

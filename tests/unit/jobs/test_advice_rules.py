@@ -197,7 +197,7 @@ def waits(**given: Any) -> Evidence:
 def test_images_that_are_decoded_anew_are_to_be_kept_in_memory() -> None:
     advice = only(waits())
     assert (advice.rule, advice.change) == ("streaming_and_cache", {"dataset": {"cache": "memory"}})
-    assert "60 % of each step (7.5 of 12.5 ms) is waiting for data" in advice.why
+    assert "Each step waits for data 60 % of its time (7.5 of 12.5 ms)" in advice.why
     assert "1.7 GB" in advice.why
     assert advice.gain.time_factor == 0.4
     assert advice.gain.gpu_hours_factor == round(1 - 0.6 * 22 / 23, 4)

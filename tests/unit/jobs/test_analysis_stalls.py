@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.insight.analysis.evidence import EpochSteps, LongStep, RankStep, Run
-from jobs.insight.analysis.stalls import Pause, find, steps_without
+from jobs.insight.analysis.stalls import Pause, find_stalls, steps_without
 from jobs.views.analysis import StallCause
 from tests.unit.jobs import analysis_given as given
 
@@ -15,7 +15,7 @@ PLAN = {"validation_steps": 20}
 
 
 def stalls_of(run: Run, *, step_s: float = 0.1, **fields: Any) -> list[Pause]:
-    return find(given.evidence(given.steps([step_s, step_s]), runs=[run], plan=PLAN, **fields))
+    return find_stalls(given.evidence(given.steps([step_s, step_s]), runs=[run], plan=PLAN, **fields))
 
 
 def a_long_step(length_s: float, *ranks: tuple[float, float]) -> Run:
@@ -118,4 +118,4 @@ def test_before_the_first_step_nothing_is_a_stall() -> None:
 def test_of_thinned_series_the_epochs_tell_what_is_usual() -> None:
     run = a_long_step(30.0)
 
-    assert [stall.usual_step_s for stall in find(given.evidence(runs=[run], plan=PLAN))] == [near(0.1)]
+    assert [stall.usual_step_s for stall in find_stalls(given.evidence(runs=[run], plan=PLAN))] == [near(0.1)]

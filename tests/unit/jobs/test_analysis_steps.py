@@ -99,7 +99,7 @@ def test_a_rank_that_always_computes_longer_is_uneven() -> None:
     (found,) = imbalances([], compute_of_ranks([uneven]), on_gpu=False)
 
     assert (found.figure, found.ratio, found.by_rank) == ("compute_s", near(1.8), {0: near(0.09), 1: near(0.05)})
-    assert found.text == "Rank 0 computes 90 ms in a step, rank 1 50 ms; it is the slowest in 100 % of the steps."
+    assert found.text == "Rank 0 computes 90 ms in a step, rank 1 50 ms. Rank 0 is the slowest in 100 % of the steps."
     assert imbalances([], compute_of_ranks([uneven]), on_gpu=True) == []  # there it says nothing
 
 

@@ -37,7 +37,7 @@ def test_a_job_that_computes_is_named_for_that_alone() -> None:
     finding = the_one(given.evidence(given.steps([0.1, 0.1], [0.01, 0.0], [0.015, 0.025])))
 
     assert finding.kind is K.COMPUTE_BOUND
-    assert finding.text == "75 % of the time of its steps is spent computing: as it should be."
+    assert finding.text == "Steps spend 75 % of their time computing, as they should."
     assert the_one(on_gpus(BUSY, BUSY)).kind is K.COMPUTE_BOUND
 
 
@@ -106,7 +106,7 @@ def test_a_stalled_job_is_named_so_and_its_time_counts_once() -> None:
 
     finding = analysis.findings[0]
     assert finding.kind is K.STALLED
-    assert finding.text == "It stood still for 30.0 s after step 50, where a step takes 0.1 s: it waited for data."
+    assert finding.text == "The job stood still for 30.0 s after step 50 (a step takes 0.1 s): it waited for data."
     assert [stall.use_percent for stall in analysis.stalls] == [pytest.approx(5.0, abs=4)]
     assert K.INPUT_BOUND not in [one.kind for one in analysis.findings]
     assert analysis.ledger.items["stalled"] == pytest.approx(30.0)
@@ -122,7 +122,7 @@ def test_a_job_that_learns_by_heart_overfits() -> None:
 
     assert finding.kind is K.OVERFITS
     assert finding.evidence["epochs_after_best"] == 16
-    assert finding.text.startswith("Its validation loss rose by 74 % over its least")
+    assert finding.text.startswith("The validation loss rose 74 % above its minimum")
 
 
 def test_ranks_that_differ_are_uneven() -> None:
@@ -135,7 +135,7 @@ def test_gpus_with_nothing_to_wait_for_are_underused() -> None:
     finding = the_one(on_gpus(BUSY * 0.3))
 
     assert finding.kind is K.UNDERUSED
-    assert finding.text == "The GPUs are busy 28 % of the time, and wait neither for data nor for each other."
+    assert finding.text == "The GPUs are busy 28 % of the time and wait neither for data nor for each other."
 
 
 def test_gpus_that_wait_for_data_are_not_underused_beside() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.telemetry.axes import EVERYTHING, Stretch, scale_of
+from jobs.telemetry.axes import WHOLE_AXIS, AxisRange, scale_of
 from jobs.telemetry.bands import Band, band_of, bands_of, combined, uncovered
 from jobs.telemetry.downsampling import Numbers
 
@@ -47,7 +47,7 @@ def test_bands_combine_to_what_all_points_come_to(parts: list[list[float]]) -> N
 @given(values, st.integers(1, 20))
 def test_bands_share_a_stretch_and_count_every_number_once(y: list[float], count: int) -> None:
     with_gaps = numbers([*y, math.nan, math.inf])
-    bands = bands_of(np.arange(len(with_gaps)), with_gaps, rolled=[], stretch=EVERYTHING, count=count)
+    bands = bands_of(np.arange(len(with_gaps)), with_gaps, rollups=[], x_range=WHOLE_AXIS, count=count)
 
     assert len(bands) <= count
     assert sum(band.count for band in bands) == len(y)
@@ -56,15 +56,15 @@ def test_bands_share_a_stretch_and_count_every_number_once(y: list[float], count
 
 def test_bands_are_of_the_stretch_that_is_asked_for() -> None:
     x = np.arange(10, 20)
-    bands = bands_of(x, x * 1.0, rolled=[], stretch=Stretch(0, 40), count=4)
+    bands = bands_of(x, x * 1.0, rollups=[], x_range=AxisRange(0, 40), count=4)
 
     assert [(band.x_from, band.x_to, band.mean) for band in bands] == [(10, 19, 14.5)]
-    assert bands_of(x[:0], x[:0] * 1.0, rolled=[], stretch=Stretch(0, 40), count=4) == []
+    assert bands_of(x[:0], x[:0] * 1.0, rollups=[], x_range=AxisRange(0, 40), count=4) == []
 
 
 def test_roll_ups_count_where_their_middle_lies() -> None:
-    rolled = [Band(0, 9, 10, 1, 5, 2, 4), Band(10, 19, 30, 2, 9, 6, 8), Band(20, 29, 5, 0, 1, 0.5, 1)]
-    first, second = bands_of(numbers([35]), numbers([7]), rolled=rolled, stretch=Stretch(0, 40), count=2)
+    rollups = [Band(0, 9, 10, 1, 5, 2, 4), Band(10, 19, 30, 2, 9, 6, 8), Band(20, 29, 5, 0, 1, 0.5, 1)]
+    first, second = bands_of(numbers([35]), numbers([7]), rollups=rollups, x_range=AxisRange(0, 40), count=2)
 
     assert first == Band(0, 19, 40, 1, 9, 5, 8)
     assert second == Band(20, 35, 6, 0, 7, pytest.approx(9.5 / 6), 7)
@@ -83,8 +83,8 @@ def test_a_step_lies_in_its_epoch_by_the_steps_of_that_epoch() -> None:
     steps = np.array([0, 50, 70, 100, 125, 150, 175, 200, 300])
 
     assert scale.epochs_of(steps).tolist() == [0, 0.5, 0.7, 1, 1.5, 2, 2.5, 3, 5]
-    assert scale.steps_in(Stretch(0.5, 3.5)) == Stretch(pytest.approx(49), pytest.approx(226))
-    assert scale.steps_in(Stretch(None, 1)) == Stretch(None, 101)
+    assert scale.steps_in(AxisRange(0.5, 3.5)) == AxisRange(pytest.approx(49), pytest.approx(226))
+    assert scale.steps_in(AxisRange(None, 1)) == AxisRange(None, 101)
 
 
 def test_the_scale_of_a_job_that_has_not_ended_an_epoch_is_its_plans() -> None:

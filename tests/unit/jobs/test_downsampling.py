@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.telemetry.downsampling import FEWEST_POINTS, Indices, Numbers, kept
+from jobs.telemetry.downsampling import FEWEST_POINTS, Indices, Numbers, points_to_show
 
 POINTS = 20_000
 SPIKES = 50
@@ -22,7 +22,7 @@ def numbers(some: list[float]) -> Numbers:
 
 @given(values, st.integers(FEWEST_POINTS, 60))
 def test_ends_and_order_are_kept_within_the_bound(y: list[float], most: int) -> None:
-    indices = kept(numbers(y), most).tolist()
+    indices = points_to_show(numbers(y), most).tolist()
 
     assert len(indices) <= most
     assert indices == sorted(set(indices))
@@ -32,7 +32,7 @@ def test_ends_and_order_are_kept_within_the_bound(y: list[float], most: int) -> 
 
 @given(values, st.integers(FEWEST_POINTS, 60))
 def test_the_least_and_the_greatest_are_kept(y: list[float], most: int) -> None:
-    still = numbers(y)[kept(numbers(y), most)]
+    still = numbers(y)[points_to_show(numbers(y), most)]
     finite, left = (some[np.isfinite(some)] for some in (numbers(y), still))
 
     assert (finite.min(initial=np.inf), finite.max(initial=-np.inf)) == (
@@ -46,7 +46,7 @@ def test_a_spike_anywhere_is_kept(at: int, height: float, sign: int, most: int) 
     y = np.arange(10_000) % 11 / 11
     y[at] = sign * height
 
-    assert at in kept(y, most)
+    assert at in points_to_show(y, most)
 
 
 def noise(seed: int) -> Numbers:
@@ -86,24 +86,24 @@ def test_fifty_spikes_are_all_among_500_points(ground: str, seed: int, within: i
     at = spikes(random, np.flatnonzero(np.isfinite(y) & ~beside_the_border), within=within)
     heights = random.uniform(25, 400, len(at)) * random.choice([1, -1], len(at))
     y[at] += heights * np.where((at >= LOUD_FROM) & (ground == "loud and quiet"), 1000, 1)
-    indices = kept(y, 500)
+    indices = points_to_show(y, 500)
 
     assert len(indices) <= 500
     assert set(at.tolist()) <= set(indices.tolist())
 
 
 def test_a_series_that_fits_is_kept_whole() -> None:
-    assert kept(np.arange(10.0), 10).tolist() == list(range(10))
+    assert points_to_show(np.arange(10.0), 10).tolist() == list(range(10))
 
 
 def test_where_there_is_nothing_but_nan_some_of_it_is_kept() -> None:
     y = numbers([1.0] * 500 + [nan] * 500)
 
-    assert any(isnan(y[i]) for i in kept(y, 20))
-    assert len(kept(np.full(1000, nan), 20)) > 2
+    assert any(isnan(y[i]) for i in points_to_show(y, 20))
+    assert len(points_to_show(np.full(1000, nan), 20)) > 2
 
 
 def test_every_stretch_of_a_noisy_series_is_seen() -> None:
-    places_kept = kept(noise(1), 500)
+    shown_indices = points_to_show(noise(1), 500)
 
-    assert np.diff(places_kept).max() < POINTS / 60
+    assert np.diff(shown_indices).max() < POINTS / 60

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.insight.advice.past import PastJob, comparable
-from jobs.insight.advice.quote import Asked, asked_of, quoted
+from jobs.insight.advice.quote import PlannedJob, planned_job, quoted
 from jobs.insight.advice.throughput import Throughput
 from jobs.insight.advice.warnings import warnings_about
 from jobs.model.plan import resolve_plan
@@ -16,10 +16,10 @@ from jobs.views.advice import Quote, Range
 from tests.unit.jobs.advice_given import SIZES, a_probe, a_spec, past
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> PlannedJob:
     """A job that is to be quoted, on one host."""
     spec = a_spec(**changes)
-    return Asked(spec, resolve_plan(spec, SIZES), {1: 1, spec.gpus: 1, max(spec.gpus // 2, 1): 1})
+    return PlannedJob(spec, resolve_plan(spec, SIZES), {1: 1, spec.gpus: 1, max(spec.gpus // 2, 1): 1})
 
 
 def quote(*jobs: PastJob, **changes: Any) -> Quote:
@@ -171,7 +171,7 @@ def test_without_any_past_there_is_no_quote() -> None:
 def test_the_hosts_of_a_job_are_those_that_it_would_fill() -> None:
     cluster = Cluster(HostSlots(name, "cpu", (), 4, "us") for name in ("a", "b"))
     spec = a_spec(gpus=8)
-    found = asked_of(spec, resolve_plan(spec, SIZES), cluster)
+    found = planned_job(spec, resolve_plan(spec, SIZES), cluster)
     assert found.hosts == {1: 1, 4: 1, 8: 2}
 
 
@@ -191,7 +191,10 @@ def test_a_usual_job_is_not_warned_of() -> None:
 def test_a_doubling_that_pays_less_than_half_is_warned_of() -> None:
     runs = (past("b", 7_000.0), past("c", 9_100.0, gpus=4))
     (warning,) = warned(a_spec(gpus=4), quote(*runs, gpus=4))
-    assert warning.startswith("Going from 2 to 4 GPUs brought 1.3 times the throughput in past jobs: less than half")
+    assert warning == (
+        "In past jobs 4 GPUs reached 1.3x the throughput of 2 (ideal: 2x): the second half of the GPUs brought less "
+        "than half of what it could."
+    )
     enough = (past("b", 7_000.0), past("c", 10_600.0, gpus=4))
     assert warned(a_spec(gpus=4), quote(*enough, gpus=4)) == []
 
@@ -199,7 +202,7 @@ def test_a_doubling_that_pays_less_than_half_is_warned_of() -> None:
 def test_a_time_limit_below_the_expected_time_is_warned_of() -> None:
     found = quote(past("a", summary=epochs(23, wall_s=150.0, setup_s=10.0)))
     assert warned(a_spec(time_limit_s=100), found) == [
-        "It is expected to take 160 s, and time_limit_s ends it after 100 s."
+        "The job is expected to take 160 s, but time_limit_s ends it after 100 s."
     ]
     assert warned(a_spec(time_limit_s=200), found) == []
     assert warned(a_spec(time_limit_s=100)) == []
@@ -210,7 +213,7 @@ def test_many_epochs_without_early_stopping_are_warned_of_unless_past_jobs_neede
     assert len(warned(off)) == 1
     assert warned(a_spec(early_stopping=None, epochs=10)) == []
     early = [past(f"{best}", summary={"best_epoch": best, "epochs_run": 40}) for best in (6, 8, 30)]
-    assert "at their best after 8 (the median of 3)" in warned(off, None, *early)[0]
+    assert "at their best after 8 (median of 3)" in warned(off, None, *early)[0]
     late = past("late", summary={"best_epoch": 38, "epochs_run": 40})
     assert warned(off, None, late) == []
 
@@ -218,20 +221,20 @@ def test_many_epochs_without_early_stopping_are_warned_of_unless_past_jobs_neede
 def test_a_batch_that_a_probe_found_too_large_is_warned_of() -> None:
     probed = a_probe("p", {64: 9_000.0, 128: None})
     assert warned(a_spec(batch_size=256), None, probed) == [
-        "A batch probe (p) found that 128 samples a GPU do not fit into its memory, and 64 do: 256 will not."
+        "256 samples per GPU will not fit into its memory: batch probe p found that 64 fit and 128 do not."
     ]
     assert warned(a_spec(batch_size=64), None, probed) == []
 
 
 def test_an_epoch_of_a_few_steps_is_warned_of() -> None:
     assert warned(a_spec(batch_size=9_000)) == [
-        "A global batch of 18000 is so large that an epoch of 54000 samples has 3 steps."
+        "With a global batch of 18000 an epoch of 54000 samples has only 3 steps."
     ]
     assert warned(a_spec(batch_size=9_000, steps_per_epoch=3)) == []
 
 
 def test_the_boundary_of_a_host_is_warned_of() -> None:
-    assert "over 2 hosts" in warned(a_spec(gpus=8), hosts=2)[0]
+    assert "run on 2 hosts" in warned(a_spec(gpus=8), hosts=2)[0]
     assert warned(a_spec(gpus=8, placement="spread"), hosts=2) == []
 
 

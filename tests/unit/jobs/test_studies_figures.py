@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared, target_from
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, best_of, cell_report, compared_with, target_from
 from jobs.model.states import Status
 from jobs.views.studies import Baseline, CellReport, Target
 
@@ -96,7 +96,7 @@ def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
         cell([run(4, gpus=4), run(8, gpus=4)], batch_size=8), cell([run(30, gpus=4)], batch_size=16),
     ]  # fmt: skip
     baseline = baseline_of(cells, ["gpus", "batch_size"])
-    found = compared(cells, baseline)
+    found = compared_with(cells, baseline)
 
     assert baseline == Baseline(gpus=1)
     assert [one.speedup for one in found] == pytest.approx([1.0, 1.0, 2.0, 1.0])
@@ -107,7 +107,7 @@ def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
 
 def test_efficiency_against_a_baseline_of_several_gpus() -> None:
     cells = [cell([run(12, gpus=2)]), cell([run(4, gpus=8)])]
-    found = compared(cells, baseline_of(cells, ["gpus"]))
+    found = compared_with(cells, baseline_of(cells, ["gpus"]))
 
     assert [(one.speedup, one.efficiency) for one in found] == [(1.0, 1.0), (3.0, 0.75)]
 
@@ -120,14 +120,14 @@ def test_a_gpu_count_that_came_to_nothing_is_no_baseline() -> None:
     assert baseline_of([cell([run(status=Status.RUNNING)]), *there], ["gpus"]) == Baseline(gpus=1)
     assert baseline_of([lost], ["gpus"]) is None
     assert baseline_of(there, ["batch_size"]) is None
-    assert [one.speedup for one in compared(there, None)] == [None, None]
+    assert [one.speedup for one in compared_with(there, None)] == [None, None]
 
 
 def test_a_cell_whose_baseline_is_missing_has_no_speedup() -> None:
     cells = [cell([run(9)], batch_size=8), cell([run(status=Status.FAILED)], batch_size=16)]
     cells += [cell([run(3, gpus=2)], batch_size=8), cell([run(3, gpus=2)], batch_size=16)]
 
-    assert [one.speedup for one in compared(cells, Baseline(gpus=1))] == [1.0, None, 3.0, None]
+    assert [one.speedup for one in compared_with(cells, Baseline(gpus=1))] == [1.0, None, 3.0, None]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_agreement_is_by_welch_or_within_a_point(there: list[float], here: list[
         cell([run(val_accuracy=value) for value in there]),
         cell([run(gpus=2, val_accuracy=value) for value in here]),
     ]
-    agreement = compared(cells, Baseline(gpus=1))[1].accuracy_agreement
+    agreement = compared_with(cells, Baseline(gpus=1))[1].accuracy_agreement
 
     assert agreement is not None
     assert agreement.agrees is agrees

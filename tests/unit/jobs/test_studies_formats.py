@@ -5,7 +5,7 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
-from jobs.insight.studies.figures import Epoch, Run, baseline_of, cell_report, compared
+from jobs.insight.studies.figures import Epoch, Run, baseline_of, cell_report, compared_with
 from jobs.insight.studies.formats import comma_separated, markdown
 from jobs.insight.studies.plots import plot_of
 from jobs.model.states import Status
@@ -24,7 +24,7 @@ def report(*cells: tuple[dict[str, Any], list[float]], **fields: Any) -> StudyRe
     baseline = baseline_of(found, varied)
     whole: dict[str, Any] = {
         "study_id": "abc", "name": "s", "varied": varied, "repeats": 2, "complete": True, "scaling": None,
-        "baseline": baseline, "target": TARGET, "cells": compared(found, baseline), "best": {}, "findings": [],
+        "baseline": baseline, "target": TARGET, "cells": compared_with(found, baseline), "best": {}, "findings": [],
         "notes": [],
     }  # fmt: skip
     return StudyReport(**whole | fields)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.insight.studies.grid import Mistakes, cells_of, job_name, spec_of
+from jobs.insight.studies.grid import CellProblems, cells_of, job_name, spec_of
 from jobs.model.spec import InvalidSpec, spec_from
 from jobs.views.studies import StudySpec
 
@@ -102,15 +102,15 @@ def test_what_is_wrong_with_some_cells_alone_says_with_which() -> None:
 
 
 def test_the_same_mistake_of_many_cells_is_said_once() -> None:
-    mistakes = Mistakes(study({"gpus": [1, 2, 4], "batch_size": [8, 16]}))
+    cell_problems = CellProblems(study({"gpus": [1, 2, 4], "batch_size": [8, 16]}))
     wrong = InvalidSpec([])
     for gpus in range(3):
         with pytest.raises(InvalidSpec) as error:
             spec_from(BASE | {"epochs": 0})
         wrong = error.value
-        mistakes.add((gpus, 0), wrong.problems)
+        cell_problems.add((gpus, 0), wrong.problems)
 
-    assert [(p.field, p.message) for p in mistakes.problems()] == [
+    assert [(p.field, p.message) for p in cell_problems.problems()] == [
         ("base.epochs", f"{wrong.problems[0].message} (with gpus 1, batch_size 8, and 2 more)")
     ]
 
@@ -134,7 +134,7 @@ def test_empty_lists_doubles_and_too_many_jobs_are_refused() -> None:
     assert refused({"batch_size": list(range(1, 52))}, repeats=2) == {
         "max_jobs": "51 cells with 2 repeats are 102 jobs, more than max_jobs (100)"
     }
-    assert "leave one" in refused({"seed": [1, 2]}, repeats=2)["repeats"]
+    assert "remove one" in refused({"seed": [1, 2]}, repeats=2)["repeats"]
     assert len(cells_of(study({"seed": [1, 2]}))) == 2
     assert "trainings" in refused({}, BASE | {"probe": {}})["base.probe"]
 

@@ -1,4 +1,4 @@
-"""Thinning: bounded, in order, and true to the extremes."""
+"""The outline of a series: bounded, ascending, and with every extreme."""
 
 from itertools import accumulate, pairwise
 from math import isnan, nan
@@ -6,7 +6,7 @@ from math import isnan, nan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.telemetry.outline import bin_of, bin_start, most_of_outline, outline
+from jobs.telemetry.outline import bin_of, bin_start, max_outline_points, outline_indices
 
 steps = st.lists(st.integers(1, 5), min_size=1, max_size=200).map(lambda gaps: [0, *accumulate(gaps)])
 
@@ -26,16 +26,16 @@ def test_an_outline_has_every_bins_ends_and_extremes(
 ) -> None:
     offsets, columns = series
     span = offsets[-1]
-    left = outline(offsets, columns, span=span, bins=bins)
+    indices = outline_indices(offsets, columns, span=span, bins=bins)
 
-    assert list(left) == sorted(set(left))
-    assert len(left) <= most_of_outline(len(columns), bins)
+    assert list(indices) == sorted(set(indices))
+    assert len(indices) <= max_outline_points(len(columns), bins)
     for number in range(bins):
         inside = [i for i, offset in enumerate(offsets) if bin_of(offset, span=span, bins=bins) == number]
-        assert not inside or {inside[0], inside[-1]} <= set(left)
+        assert not inside or {inside[0], inside[-1]} <= set(indices)
         for column in columns:
             was, still = ([v for i in some if (v := column[i]) is not None and not isnan(v)] for some in
-                          (inside, sorted(set(inside) & set(left))))  # fmt: skip
+                          (inside, sorted(set(inside) & set(indices))))  # fmt: skip
             assert (min(was, default=None), max(was, default=None)) == (
                 min(still, default=None),
                 max(still, default=None),
@@ -45,12 +45,12 @@ def test_an_outline_has_every_bins_ends_and_extremes(
 @given(rows(), st.integers(1, 30))
 def test_the_outline_of_an_outline_is_itself(series: tuple[list[int], list[list[float | None]]], bins: int) -> None:
     offsets, columns = series
-    left = outline(offsets, columns, span=offsets[-1], bins=bins)
-    again = outline(
-        [offsets[i] for i in left], [[column[i] for i in left] for column in columns], span=offsets[-1], bins=bins
+    indices = outline_indices(offsets, columns, span=offsets[-1], bins=bins)
+    again = outline_indices(
+        [offsets[i] for i in indices], [[column[i] for i in indices] for column in columns], span=offsets[-1], bins=bins
     )
 
-    assert list(again) == list(range(len(left)))
+    assert list(again) == list(range(len(indices)))
 
 
 @given(st.integers(0, 10_000), st.integers(1, 200))

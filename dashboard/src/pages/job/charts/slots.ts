@@ -1,5 +1,6 @@
 // Which charts the utilization of a job makes: what its slots did, and their hosts.
 
+import type { SampleMetric } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
 import { type ByRank, type Chart, type Look, lineOf, rankLines, styleOf } from "./chart.ts";
 import type { Metrics } from "./curves.ts";
@@ -26,7 +27,10 @@ type Form = Omit<Chart, "lines" | "key"> & {
   readonly isNoisy?: boolean;
 };
 
-const SLOTS: Readonly<Record<string, Form>> = {
+/** By metrics that the api has. One without a form has no chart. */
+type Forms = { readonly [metric in SampleMetric]?: Form };
+
+const SLOTS: Forms = {
   gpu_percent: { title: "GPU utilization", format: percents, yFrom: 0, yTo: 100, isNoisy: true },
   gpu_memory_bytes: { title: "GPU memory", counted: "bytes", yFrom: 0, hasLimit: true },
   gpu_power_w: { title: "GPU power", format: watts, yFrom: 0, isNoisy: true },
@@ -34,7 +38,7 @@ const SLOTS: Readonly<Record<string, Form>> = {
   memory_bytes: { title: "Memory", counted: "bytes", yFrom: 0 },
 };
 
-const GPUS: Readonly<Record<string, Form>> = {
+const GPUS: Forms = {
   gpu_temperature_c: { title: "GPU temperature", format: degrees },
   gpu_sm_clock_mhz: { title: "GPU clock, MHz", format: number },
   gpu_throttle: { title: "GPU slowed down", format: slowedWords, yFrom: 0, yTo: 3 },
@@ -42,7 +46,7 @@ const GPUS: Readonly<Record<string, Form>> = {
 
 const BYTES_PER_S = { counted: "bytes", format: bytesPerSecond, yFrom: 0, isNoisy: true } as const;
 
-const HOSTS: Readonly<Record<string, Form>> = {
+const HOSTS: Forms = {
   cpu_percent: { title: "CPU, % of all cores", format: percents, yFrom: 0, yTo: 100, isNoisy: true },
   memory_bytes: { title: "Memory in use", counted: "bytes", yFrom: 0, hasLimit: true },
   network_received_bytes_per_s: { title: "Network, received", ...BYTES_PER_S },
@@ -84,7 +88,7 @@ function linesWith(look: Look) {
 }
 
 function chartsOf<K>(
-  forms: Readonly<Record<string, Form>>,
+  forms: Forms,
   sampled: ReadonlyMap<string, Sampled<K>>,
   linesOf: (of: ReadonlyMap<K, Points>, isNoisy: boolean) => Chart["lines"],
 ): Chart[] {

@@ -1,4 +1,4 @@
-"""Packed points read like rows: whatever the batches were, and whoever looks meanwhile."""
+"""Points in blocks read like rows, whatever the batches were, and while they are written."""
 
 import math
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint
 from jobs.model.states import Status
 from jobs.telemetry import series as series_module
-from jobs.telemetry.axes import Stretch
-from jobs.telemetry.blocks import BLOCK, unpacked
+from jobs.telemetry.axes import AxisRange
+from jobs.telemetry.blocks import BLOCK, points_of_block
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow, store_metrics
 from jobs.telemetry.series import MetricSeries, metrics
 from tests.integration.api.given import seconds
@@ -38,46 +38,46 @@ def a_job(sessions: Sessions) -> str:
     return job_id
 
 
-def read(sessions: Sessions, job_id: str, **asked: object) -> list[MetricSeries]:
+def read(sessions: Sessions, job_id: str, **query: object) -> list[MetricSeries]:
     with sessions() as session:
-        return metrics(session, session.get_one(Job, job_id), **{"max_points": 10**6, **asked})  # type: ignore[arg-type]
+        return metrics(session, session.get_one(Job, job_id), **{"max_points": 10**6, **query})  # type: ignore[arg-type]
 
 
-def packed(sessions: Sessions) -> list[MetricBlock]:
+def stored_blocks(sessions: Sessions) -> list[MetricBlock]:
     with sessions() as session:
         return list(session.scalars(select(MetricBlock).order_by(MetricBlock.id)))
 
 
 @pytest.mark.parametrize("at_once", [9, 60, 1000, 2 * STEPS], ids=lambda rows: f"{rows}-at-once")
-def test_long_series_are_packed_and_read_as_they_were(sessions: Sessions, at_once: int) -> None:
+def test_long_series_become_blocks_and_read_as_they_were(sessions: Sessions, at_once: int) -> None:
     job_id = a_job(sessions)
     steps = range(1, (BLOCK + 50 if at_once == 9 else STEPS) + 1)
     rows = [row(job_id, step, step / 3, name=name) for step in steps for name in ("loss", "step_time_s")]
     store(sessions, rows, at_once=at_once)
 
-    blocks = packed(sessions)
-    whole = [block for block in blocks if block.last_step - block.first_step > BLOCK // 2]
+    blocks = stored_blocks(sessions)
+    merged_blocks = [block for block in blocks if block.last_step - block.first_step > BLOCK // 2]
     for name in ("loss", "step_time_s"):
-        assert sum(block.name == name for block in whole) >= (steps[-1] - at_once) // max(BLOCK, at_once)
+        assert sum(block.name == name for block in merged_blocks) >= (steps[-1] - at_once) // max(BLOCK, at_once)
     with sessions() as session:
-        left = [tuple(one) for one in session.execute(select(*MetricPoint.__table__.columns))]
-    assert sorted([*left, *(point for block in blocks for point in unpacked(block))]) == sorted(rows)
-    assert len(left) < 2 * BLOCK
+        rows_left = [tuple(one) for one in session.execute(select(*MetricPoint.__table__.columns))]
+    assert sorted([*rows_left, *(point for block in blocks for point in points_of_block(block))]) == sorted(rows)
+    assert len(rows_left) < 2 * BLOCK
     for series in read(sessions, job_id):
         assert series.x == list(steps)
         assert series.y == [step / 3 for step in steps]
 
 
-def test_what_is_one_an_epoch_stays_rows_however_many_they_are(sessions: Sessions) -> None:
+def test_series_with_one_point_an_epoch_stay_rows_however_many(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     rows = [row(job_id, step, 1.0, rank=ALL_RANKS) for step in range(1, 2 * BLOCK)]
     rows += [row(job_id, step, 1.0, name="epoch_data_wait_s") for step in range(1, 2 * BLOCK)]
     store(sessions, rows, at_once=500)
 
-    assert (given.count(sessions, MetricPoint), packed(sessions)) == (len(rows), [])
+    assert (given.count(sessions, MetricPoint), stored_blocks(sessions)) == (len(rows), [])
 
 
-def test_packed_points_lie_on_every_axis_and_come_in_full_where_one_zooms_in(sessions: Sessions) -> None:
+def test_points_in_blocks_lie_on_every_axis_and_are_complete_when_zoomed_in(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     store(sessions, [row(job_id, step, float(step)) for step in range(1, STEPS + 1)], at_once=1000)
     ends = [row(job_id, step, 0.5, rank=ALL_RANKS) for step in (1000, 2000, 3000)]
@@ -92,12 +92,12 @@ def test_packed_points_lie_on_every_axis_and_come_in_full_where_one_zooms_in(ses
     zooms = {"step": (1500, 1700), "epoch": (1.5, 1.7), "time": (1500 / 8, 1700 / 8)}
     for axis, (start, end) in zooms.items():
         (near,) = read(
-            sessions, job_id, axis=axis, names=["loss"], ranks=[0], stretch=Stretch(start, end), max_points=500
+            sessions, job_id, axis=axis, names=["loss"], ranks=[0], x_range=AxisRange(start, end), max_points=500
         )
         assert near.y == list(range(1500, 1701)), axis
 
 
-def test_of_packed_points_those_count_that_no_later_attempt_ran_again(sessions: Sessions) -> None:
+def test_points_in_blocks_that_a_later_attempt_ran_again_do_not_count(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     with sessions.begin() as session:
         for number, resumed in ((1, 0), (2, 1500)):
@@ -112,19 +112,19 @@ def test_of_packed_points_those_count_that_no_later_attempt_ran_again(sessions: 
     assert loss.y == [1.0] * 1500 + [2.0] * 2500
 
 
-def test_steps_that_are_missing_and_values_that_are_no_numbers_survive_packing(sessions: Sessions) -> None:
+def test_missing_steps_and_values_that_are_not_finite_survive_in_blocks(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     values = {step: math.nan if step % 5 == 0 else -step / 7 for step in range(3, 2 * STEPS, 3)}
     store(sessions, [row(job_id, step, value) for step, value in values.items()], at_once=300)
 
-    assert any(block.steps is not None for block in packed(sessions))
+    assert any(block.steps is not None for block in stored_blocks(sessions))
     (loss,) = read(sessions, job_id)
     assert dict(zip(loss.x, loss.y, strict=True)) == {
         step: None if math.isnan(value) else value for step, value in values.items()
     }
 
 
-def test_a_batch_that_is_taken_back_packs_nothing(sessions: Sessions) -> None:
+def test_a_batch_that_is_rolled_back_makes_no_block(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     store(sessions, [row(job_id, step, 1.0) for step in range(1, BLOCK)], at_once=7)
     with sessions() as session:
@@ -134,10 +134,10 @@ def test_a_batch_that_is_taken_back_packs_nothing(sessions: Sessions) -> None:
         session.rollback()
 
     assert meanwhile.x == read(sessions, job_id)[0].x == list(range(1, BLOCK))
-    assert packed(sessions) == []
+    assert stored_blocks(sessions) == []
 
 
-def test_of_a_series_too_long_for_memory_what_a_chart_needs_is_kept(
+def test_a_series_too_long_for_memory_keeps_the_points_that_a_chart_needs(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(series_module, "_AT_ONCE", 2000)

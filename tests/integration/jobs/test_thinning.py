@@ -1,17 +1,15 @@
-"""Stored series are thinned to their outline: what a chart shows stays, what a restart made void goes."""
+"""Thinning leaves the outline of old series: what a chart shows stays, and points that a restart made void go."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Sample
-from jobs.db.tables import Rollup as RolledUp
+from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.model.states import Status
 from jobs.telemetry import ingest, series, thinning
 from jobs.telemetry import samples as sample_series
@@ -61,22 +59,20 @@ def store_points(
 
 
 def store_samples(sessions: Sessions, job_id: str, count: int, cpu: Callable[[int], float], *, rank: int = 0) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(SampleRow._fields)
-    always = {"job_id": job_id, "attempt": 1, "rank": rank, "host": "ha", "slot": rank}
     with sessions.begin() as session:
         rows = [
-            SampleRow(**nothing | always | {"at": seconds(i), "step": i, "cpu_percent": cpu(i), "memory_bytes": 10 * i})
+            SampleRow(job_id, 1, rank, seconds(i), "ha", rank, i, None, {"cpu_percent": cpu(i), "memory_bytes": 10 * i})
             for i in range(count)
         ]
         ingest.store_samples(session, rows)
 
 
 def thin(sessions: Sessions, *, batches: int = 10**6) -> int:
-    """Thin all that is due, or so many batches; says how many there were."""
-    some = Thinning(keep_days=KEEP_DAYS)
+    """Thin all that is due, or so many batches. Returns how many there were."""
+    thinning_pass = Thinning(keep_days=KEEP_DAYS)
     for number in range(batches):
         with sessions.begin() as session:
-            if not some.batch(session):
+            if not thinning_pass.batch(session):
                 return number
     return batches
 
@@ -122,7 +118,7 @@ def test_a_long_series_keeps_its_outline(sessions: Sessions) -> None:
     assert given.the_job(sessions, job_id).revision == revision + 1
 
 
-def test_what_is_one_an_epoch_and_what_is_short_stays_whole(sessions: Sessions) -> None:
+def test_short_series_and_those_with_one_point_an_epoch_stay_whole(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     store_points(sessions, job_id, range(1, 1001), noisy, rank=ingest.ALL_RANKS)
     store_points(sessions, job_id, range(1, 1001), noisy, name="step_time_p95_s", rank=3)
@@ -167,13 +163,13 @@ def test_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
     assert given.count(sessions, Sample) <= 6 * BINS
     assert {spikes[x] for x in after["cpu_percent"].x if x in spikes} == {800.0, 0.0}
     for metric in ("cpu_percent", "memory_bytes"):
-        kept = zip(after[metric].x, after[metric].step, after[metric].y, strict=True)
-        assert set(kept) < set(zip(before[metric].x, before[metric].step, before[metric].y, strict=True))
+        points_left = zip(after[metric].x, after[metric].step, after[metric].y, strict=True)
+        assert set(points_left) < set(zip(before[metric].x, before[metric].step, before[metric].y, strict=True))
         assert (after[metric].x[0], after[metric].x[-1]) == (0, 2999)
 
 
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_a_rollup_that_died_is_finished_by_another_as_if_nothing_was(sessions: Sessions, batches: int) -> None:
+def test_a_thinning_that_died_is_finished_by_another(sessions: Sessions, batches: int) -> None:
     whole = a_job_that_ended(sessions)
     store_points(sessions, whole, range(1, 3001), noisy)
     thin(sessions)
@@ -197,7 +193,7 @@ def test_running_and_young_jobs_are_left_alone(sessions: Sessions) -> None:
     assert [len(metrics(sessions, job_id)["loss", 0].x) for job_id in (running, young)] == [1000, 1000]
 
 
-def test_many_short_jobs_share_a_batch_and_are_looked_at_once(
+def test_many_short_jobs_share_a_batch_and_are_thinned_once(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thinning, "_BATCH_S", 60)
@@ -225,7 +221,7 @@ def same_but_for_p95(before: Sequence[Band], after: Sequence[Band]) -> bool:
 
 
 @pytest.mark.parametrize("axis", ["step", "time"])
-def test_figures_of_what_goes_stay(sessions: Sessions, axis: Axis) -> None:
+def test_the_figures_of_removed_points_stay(sessions: Sessions, axis: Axis) -> None:
     job_id = a_job_that_ended(sessions)
     store_points(sessions, job_id, range(1, 5_001), lambda step: math.nan if step % 50 == 0 else noisy(step))
     before = bands(sessions, job_id, 25, axis=axis)
@@ -270,9 +266,9 @@ def test_samples_have_figures_for_each_metric(sessions: Sessions) -> None:
     thin(sessions)
     with sessions() as session:
         found = sample_series.utilization(session, session.get_one(Job, job_id), bands=25)
-        rolled = {row.name for row in session.scalars(select(RolledUp))}
+        metrics_with_rollups = {row.name for row in session.scalars(select(Rollup))}
 
-    assert rolled == {"cpu_percent", "memory_bytes"}
+    assert metrics_with_rollups == {"cpu_percent", "memory_bytes"}
     cpu, memory = found.series
     assert [band.count for band in cpu.bands] == [120] * 25
     assert [band.max for band in memory.bands] == [10 * (120 * number + 119) for number in range(25)]
