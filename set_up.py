@@ -75,7 +75,7 @@ def environment_steps() -> list[Step]:
     return [
         venv_step(".venv"),
         Step(title, [sync_argv(".venv", "--build-constraints", "requirements/build.txt", packages)]),
-        Step("Building the dashboard", [[".venv/bin/python", "hatch_build.py"]]),
+        Step("Building the dashboard and the documentation", [[".venv/bin/python", "hatch_build.py"]]),
         Step("Installing Hora itself", [project]),
     ]
 
