@@ -107,7 +107,7 @@ def test_code_that_a_page_names_is_there(page: Path) -> None:
 
 def test_code_that_is_gone_is_found() -> None:
     there = (
-        "`jobs.lifecycle.store.transition` `worker/attempt/verdict.py` `trainer.checkpoint` `hora.Client` `jobs.model`"
+        "`jobs.lifecycle.store.transition` `worker/attempt/ending.py` `trainer.checkpoint` `hora.Client` `jobs.model`"
     )
     methods = "`jobs.model.states.EndReason.outcome` `jobs.lifecycle.leases.fence()` `jobs/scheduling/` `digits.yaml`"
     assert missing_code(f"{there} {methods}\n```\n`jobs.no.more`\n```\n") == []
