@@ -23,7 +23,7 @@ from jobs.db.engine import Sessions
 from jobs.lifecycle.admission import SitePolicy
 from jobs.lifecycle.submission import Idempotency
 from jobs.model.printable import one_form
-from jobs.model.spec import FieldProblem
+from jobs.model.problems import FieldProblem
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 

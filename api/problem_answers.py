@@ -32,7 +32,7 @@ from jobs.insight.studies.store import StudyNotFound
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
-from jobs.model.spec import FieldProblem, InvalidSpec
+from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 from jobs.people.project_admission import ProjectArchived, QueueFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound

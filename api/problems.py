@@ -14,7 +14,8 @@ Problem                 an answer that is an error
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from jobs.model.spec import MAX_BYTES, FieldProblem
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import MAX_BYTES
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2

@@ -13,7 +13,8 @@ from jobs.db.tables import Project
 from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, unusable_weights
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
-from jobs.model.spec import FieldProblem, InvalidSpec, Spec
+from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.spec import Spec
 from jobs.people.project_admission import Applicant, project_of, project_problems
 from jobs.scheduling.hosts import capacity_problem
 

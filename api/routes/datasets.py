@@ -29,7 +29,7 @@ from jobs.db.tables import DatasetVersion
 from jobs.lifecycle.admission import path_problems
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.catalog import DATASETS
-from jobs.model.spec import FieldProblem, InvalidSpec, field_problems
+from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
 from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.data import DatasetLine, DatasetVersions, DatasetVersionView, NewDataset

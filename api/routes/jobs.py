@@ -26,7 +26,8 @@ from api.row_views import job_view
 from jobs.data.resolving import without_options
 from jobs.db.tables import Job
 from jobs.lifecycle import store
-from jobs.model.spec import FieldProblem, InvalidSpec, merged, parse_spec, spec_from
+from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.spec import merged, parse_spec, spec_from
 from jobs.people import audit
 from jobs.views.jobs import JobView, Preview
 

@@ -18,7 +18,7 @@ from jobs.db.cursors import InvalidCursor
 from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job
 from jobs.model.printable import one_form
-from jobs.model.spec import FieldProblem
+from jobs.model.problems import FieldProblem
 from jobs.views.base import Listed
 from jobs.views.jobs import EventView
 from jobs.views.live import Kind

@@ -19,7 +19,7 @@ from jobs.lifecycle import store
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.printable import one_form
-from jobs.model.spec import FieldProblem
+from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView

@@ -20,7 +20,7 @@ from api.deps import (
 )
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
-from jobs.model.spec import InvalidSpec, field_problems
+from jobs.model.problems import InvalidSpec, field_problems
 from jobs.people import audit, projects
 from jobs.views.base import Listed
 from jobs.views.projects import NewProject, ProjectChanges, ProjectView

@@ -13,7 +13,8 @@ from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_kn
 from api.problems import invalid
 from jobs.lifecycle import history
 from jobs.lifecycle.store import get_job, some_jobs
-from jobs.model.spec import MAX_GPUS, FieldProblem
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import MAX_GPUS
 from jobs.telemetry import samples, series
 from jobs.telemetry.axes import Axis, AxisRange
 from jobs.telemetry.downsampling import FEWEST_POINTS

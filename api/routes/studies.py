@@ -31,7 +31,7 @@ from api.routes.jobs import Key
 from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.plots import plot_of
 from jobs.insight.studies.report import report_on
-from jobs.model.spec import InvalidSpec, field_problems
+from jobs.model.problems import InvalidSpec, field_problems
 from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.studies import (

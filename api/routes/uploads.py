@@ -16,7 +16,7 @@ from api.upload_files import UploadFile
 from jobs.data import uploads
 from jobs.data.uploads import UploadGone
 from jobs.db.tables import Upload
-from jobs.model.spec import FieldProblem
+from jobs.model.problems import FieldProblem
 from jobs.people import audit
 from jobs.views.base import Listed
 from jobs.views.data import NewUpload, UploadView

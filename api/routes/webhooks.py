@@ -11,8 +11,8 @@ from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Forbidden, invalid
 from jobs.db.tables import Webhook, WebhookDelivery
+from jobs.model.problems import FieldProblem
 from jobs.model.scopes import Scope
-from jobs.model.spec import FieldProblem
 from jobs.outward.webhooks import store
 from jobs.people import audit
 from jobs.runtime.outbound_addresses import target_of

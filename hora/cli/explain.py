@@ -13,7 +13,7 @@ _WRONG_REQUEST = frozenset({400, 413, 415, 422})
 
 def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a table, by type
     """The exit code and the lines to print. Raises an unexpected error again."""
-    from jobs.model.spec import InvalidSpec
+    from jobs.model.problems import InvalidSpec
 
     match error:
         case InvalidSpec():

@@ -7,16 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hora.errors import Json
-from jobs.model.spec import (
-    MAX_BYTES,
-    SHORTHAND,
-    FieldProblem,
-    InvalidSpec,
-    field_problems,
-    load_yaml,
-    set_field,
-    spec_from,
-)
+from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
+from jobs.model.spec import MAX_BYTES, SHORTHAND, load_yaml, set_field, spec_from
 
 
 def read_document(name: str) -> Json:

@@ -17,7 +17,8 @@ from jobs.lifecycle.dataset_refs import Ref
 from jobs.model.catalog import sizes_of
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
 from jobs.model.plan import DatasetSizes, split_sizes
-from jobs.model.spec import DatasetSpec, FieldProblem, Spec
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import DatasetSpec, Spec
 
 _FIELD = "dataset.source"
 

@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Job
 from jobs.model.catalog import DATASETS, MODELS, dataset_of
 from jobs.model.dataset_names import is_versioned
-from jobs.model.spec import FieldProblem, Spec, is_plain_url
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import Spec, is_plain_url
 from jobs.model.states import Status
 
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import DatasetVersion
 from jobs.model.dataset_names import Reference, is_versioned, reference_of
-from jobs.model.spec import FieldProblem, InvalidSpec
+from jobs.model.problems import FieldProblem, InvalidSpec
 
 Ref = dict[str, Any]  # `Job.dataset_ref`
 

@@ -2,21 +2,18 @@
 
 Read by every part. Pure pydantic, no I/O, so that the trainer may import it.
 
-    InvalidSpec      a text that is not a spec; `problems` names every wrong field
+`InvalidSpec` (`jobs.model.problems`) names every wrong field of a text that is not a spec.
 """
 
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     Field,
     StringConstraints,
@@ -27,6 +24,7 @@ from pydantic import (
 )
 
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
+from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
 from jobs.model.spec_parts import (
     CheckpointSpec,
     Column,
@@ -43,8 +41,8 @@ from jobs.model.spec_parts import (
 
 __all__ = [
     "DEFAULT_PROJECT", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "CheckpointSpec", "Column", "DatasetSpec",
-    "EarlyStopping", "EpochMetric", "FieldProblem", "InvalidSpec", "ModelSpec", "Name", "Pixels", "ProbeSpec",
-    "ProjectName", "Share", "Source", "Spec", "field_problems", "is_plain_url", "load_yaml", "merged", "parse_spec",
+    "EarlyStopping", "EpochMetric", "ModelSpec", "Name", "Pixels", "ProbeSpec",
+    "ProjectName", "Share", "Source", "Spec", "is_plain_url", "load_yaml", "merged", "parse_spec",
     "set_field", "spec_from",
 ]  # fmt: skip
 
@@ -230,23 +228,6 @@ class Spec(SpecPart):
         return batch_size
 
 
-@dataclass(frozen=True)
-class FieldProblem:
-    """One wrong field: its dotted path, what came (shortened), and what is allowed."""
-
-    field: str
-    message: str
-    received: str | None = None
-
-
-class InvalidSpec(ValueError):
-    """The text is not a spec; `problems` lists every wrong field."""
-
-    def __init__(self, problems: list[FieldProblem]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{p.field}: {p.message}" for p in problems))
-
-
 class _YamlLoader(yaml.SafeLoader):
     """YAML 1.1 as PyYAML reads it, but with JSON's types: 1e-3 is a number and 2030-01-01 is text."""
 
@@ -340,45 +321,3 @@ def _validated(text: str | bytes) -> Spec:
         return Spec.model_validate_json(text)
     except ValidationError as error:
         raise InvalidSpec(field_problems(error, Spec)) from None
-
-
-# pydantic puts the branch of a union into the path; it is no field of the spec.
-_UNION_TAGS = {"constrained-float", "constrained-str"}
-
-
-def field_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
-    """Every wrong field of a pydantic error of this model, in the order of the fields."""
-    return [
-        FieldProblem(
-            field=".".join(str(part) for part in detail["loc"] if part not in _UNION_TAGS),
-            message=_unknown_field(detail["loc"], model)
-            if detail["type"] == "extra_forbidden"
-            else detail["msg"].removeprefix("Value error, "),
-            received=None if detail["type"] == "missing" else _shortened(detail["input"]),
-        )
-        for detail in error.errors(include_url=False)
-    ]
-
-
-def _unknown_field(path: Sequence[str | int], model: type[BaseModel]) -> str:
-    """The message for a field that the model does not have: with the name that was probably meant."""
-    *parents, name = map(str, path)
-    similar = get_close_matches(name, _fields_at(parents, model), n=1)
-    return f"no such field `{_shortened(name)}`" + (f"; did you mean `{similar[0]}`?" if similar else "")
-
-
-def _fields_at(path: Sequence[str], model: type[BaseModel]) -> Collection[str]:
-    """The fields of the object at a path of a model; none where there is no object."""
-    for name in path:
-        annotation = model.model_fields[name].annotation if name in model.model_fields else None
-        parts = (part for part in (annotation, *get_args(annotation)) if isinstance(part, type))
-        inner = next((part for part in parts if issubclass(part, BaseModel)), None)
-        if inner is None:
-            return ()
-        model = inner
-    return model.model_fields
-
-
-def _shortened(value: object, limit: int = 80) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"

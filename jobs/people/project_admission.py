@@ -10,7 +10,8 @@ from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Project, ProjectMember
-from jobs.model.spec import FieldProblem, Spec
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.people.rights import NotAllowed
 

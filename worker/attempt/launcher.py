@@ -22,8 +22,9 @@ from jobs.lifecycle.admission import weights_job
 from jobs.lifecycle.dataset_refs import Ref
 from jobs.lifecycle.leases import claim, end, record_supervisor, release
 from jobs.lifecycle.store import Lease, get_job
+from jobs.model.problems import InvalidSpec
 from jobs.model.records import Expected, Launch, launch_file_name
-from jobs.model.spec import InvalidSpec, Spec, spec_from
+from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings

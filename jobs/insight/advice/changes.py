@@ -8,7 +8,8 @@ from typing import Any
 
 from jobs.lifecycle.admission import SitePolicy, unsupported
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
-from jobs.model.spec import InvalidSpec, Spec, merged, spec_from
+from jobs.model.problems import InvalidSpec
+from jobs.model.spec import Spec, merged, spec_from
 
 Change = dict[str, Any]
 

@@ -16,7 +16,8 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from jobs.model.printable import MOST_IN_NAME, cleaned
-from jobs.model.spec import FieldProblem, InvalidSpec, Spec, set_field, spec_from
+from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.spec import Spec, set_field, spec_from
 from jobs.views.studies import StudySpec
 
 _NOT_VARIED = {

@@ -12,7 +12,7 @@ from jobs.db.cursors import InvalidCursor
 from jobs.lifecycle.store import JobEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
-from jobs.model.spec import FieldProblem, InvalidSpec
+from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.states import Status
 
 

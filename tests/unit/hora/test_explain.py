@@ -5,7 +5,7 @@ import pytest
 from hora.cli.explain import explain
 from hora.home import StackError
 from hora.service import NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
-from jobs.model.spec import FieldProblem, InvalidSpec
+from jobs.model.problems import FieldProblem, InvalidSpec
 
 
 @pytest.mark.parametrize(

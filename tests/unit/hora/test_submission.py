@@ -5,7 +5,7 @@ import io
 import pytest
 
 from hora.cli.spec_files import read_document, validated, validated_study, with_options
-from jobs.model.spec import InvalidSpec
+from jobs.model.problems import InvalidSpec
 
 
 def test_options_lie_over_the_file_and_set_over_both() -> None:

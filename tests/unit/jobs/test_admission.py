@@ -7,7 +7,8 @@ import pytest
 
 from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, weights_job
 from jobs.model.catalog import DATASETS, MODELS
-from jobs.model.spec import FieldProblem, Spec, spec_from
+from jobs.model.problems import FieldProblem
+from jobs.model.spec import Spec, spec_from
 from trainer.data.location import locate
 from trainer.errors import BadData
 

@@ -11,7 +11,7 @@ from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.rules import RULES, advice_on
 from jobs.lifecycle.admission import unsupported
 from jobs.model.plan import UnworkablePlan, resolve_plan
-from jobs.model.spec import InvalidSpec
+from jobs.model.problems import InvalidSpec
 from jobs.model.states import EndReason, Status
 from jobs.views.analysis import FindingKind
 from tests.unit.jobs.advice_given import SIZES, a_job, learned, past, shares

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from jobs.model.spec import MAX_SECONDS, FieldProblem, InvalidSpec, Spec, load_yaml, parse_spec, set_field, spec_from
+from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.spec import MAX_SECONDS, Spec, load_yaml, parse_spec, set_field, spec_from
 
 SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 

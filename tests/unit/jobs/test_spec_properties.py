@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.model.printable import cleaned
-from jobs.model.spec import InvalidSpec, Spec, parse_spec, spec_from
+from jobs.model.problems import InvalidSpec
+from jobs.model.spec import Spec, parse_spec, spec_from
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from jobs.insight.studies.grid import CellProblems, cells_of, job_name, spec_of
-from jobs.model.spec import InvalidSpec, spec_from
+from jobs.model.problems import InvalidSpec
+from jobs.model.spec import spec_from
 from jobs.views.studies import StudySpec
 
 BASE = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001}
