@@ -8,8 +8,8 @@ To add a metric:
 4. add its row to docs/telemetry.md.
 
 Everything else follows from here: storing, series and their units, thinning, the parameters of the API, the gauges of
-`GET /metrics` and what is mirrored. `tests/unit/jobs/test_sampled_metrics.py` compares this table with the columns and
-with the readings, `tests/unit/test_docs.py` with the page.
+`GET /metrics` and what is mirrored. `tests/unit/jobs/telemetry/test_sampled_metrics.py` compares this table with the
+columns and with the readings, `tests/unit/test_docs.py` with the page.
 
 Any metric may be null, which means unknown. All are aggregated alike, in bands and in roll-ups: count, least, greatest,
 mean and 95th percentile. Of a metric in bits only the single values mean something.

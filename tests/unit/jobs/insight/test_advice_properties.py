@@ -14,7 +14,7 @@ from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.problems import InvalidSpec
 from jobs.model.states import EndReason, Status
 from jobs.views.analysis import FindingKind
-from tests.unit.jobs.advice_given import SIZES, a_job, learned, past, shares
+from tests.unit.jobs.insight.advice_given import SIZES, a_job, learned, past, shares
 
 STOPPING = st.sampled_from(
     [None, {"patience": 3}, {"patience": 40}, {"monitor": "loss"}, {"restore_best_weights": False}]

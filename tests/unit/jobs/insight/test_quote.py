@@ -13,7 +13,7 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec
 from jobs.scheduling.fitting import Cluster, HostSlots
 from jobs.views.advice import Quote, Range
-from tests.unit.jobs.advice_given import SIZES, a_probe, a_spec, past
+from tests.unit.jobs.insight.advice_given import SIZES, a_probe, a_spec, past
 
 
 def asked(**changes: Any) -> PlannedJob:

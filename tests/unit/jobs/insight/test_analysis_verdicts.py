@@ -9,7 +9,7 @@ import pytest
 from jobs.insight.analysis.analyse import analysed
 from jobs.insight.analysis.evidence import Evidence, LongStep, RankStep
 from jobs.views.analysis import Analysis, Finding, FindingKind
-from tests.unit.jobs import analysis_given as given
+from tests.unit.jobs.insight import analysis_given as given
 
 K = FindingKind
 BUSY = np.full(120, 95.0)

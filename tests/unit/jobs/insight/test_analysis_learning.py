@@ -7,7 +7,7 @@ from hypothesis import given as draws
 from hypothesis import strategies as st
 
 from jobs.insight.analysis.learning import best_epoch_of, learning_of, overfits
-from tests.unit.jobs import analysis_given as given
+from tests.unit.jobs.insight import analysis_given as given
 
 FALLING = [2.0 * 0.8**epoch for epoch in range(20)]
 RISING = [1.0, 0.8, 0.7, 0.65] + [0.65 + 0.03 * epoch for epoch in range(1, 17)]

@@ -9,7 +9,7 @@ from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.rules import advice_on
 from jobs.model.states import Status
 from jobs.views.analysis import FindingKind
-from tests.unit.jobs.advice_given import SIZES, a_job, learned, only, past, rules, shares
+from tests.unit.jobs.insight.advice_given import SIZES, a_job, learned, only, past, rules, shares
 
 K = FindingKind
 OVERFIT = {

@@ -7,7 +7,7 @@ from hypothesis import given as draws
 from hypothesis import strategies as st
 
 from jobs.insight.analysis.utilization import slot_use
-from tests.unit.jobs import analysis_given as given
+from tests.unit.jobs.insight import analysis_given as given
 
 near = pytest.approx
 

@@ -6,7 +6,7 @@ import pytest
 from jobs.insight.analysis.communication import Basis, Communication, communication_of
 from jobs.insight.analysis.imbalance import imbalances
 from jobs.insight.analysis.steps import compute_of_ranks, pattern, shares, split
-from tests.unit.jobs import analysis_given as given
+from tests.unit.jobs.insight import analysis_given as given
 
 near = pytest.approx
 

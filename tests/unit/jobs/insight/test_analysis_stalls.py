@@ -8,7 +8,7 @@ import pytest
 from jobs.insight.analysis.evidence import EpochSteps, LongStep, RankStep, Run
 from jobs.insight.analysis.stalls import Pause, find_stalls, steps_without
 from jobs.views.analysis import StallCause
-from tests.unit.jobs import analysis_given as given
+from tests.unit.jobs.insight import analysis_given as given
 
 near = pytest.approx
 PLAN = {"validation_steps": 20}
