@@ -1,4 +1,4 @@
-"""The tables of fields and settings in docs/, made of the models: `python -m tests.field_tables` writes them."""
+"""The tables of fields, settings and end reasons in docs/, made of code: `python -m tests.field_tables` writes them."""
 
 import json
 import re
@@ -11,11 +11,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from jobs.model.spec import Spec
+from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from jobs.views.studies import StudySpec
 
 DOCS = Path(__file__).parents[1] / "docs"
-_TABLE = re.compile(r"^\| (?:field|variable) \| default \| meaning \|\n(?:\|.*\n)*", re.MULTILINE)
+_TABLE = re.compile(r"^\| (?:(?:field|variable) \| default \| meaning|end reason \| .*) \|\n(?:\|.*\n)*", re.MULTILINE)
 # The command line alone reads it, and needs no settings for that.
 _URL = (
     "HORA_URL",
@@ -74,9 +75,21 @@ def _of_settings() -> str:
     return _table("variable", (*settings, _URL))
 
 
+def _of_end_reasons() -> str:
+    lines = ["| end reason | the job becomes | restarted | counts | when |", "|---|---|---|---|---|"]
+    for reason in EndReason:
+        outcome = reason.outcome
+        restarted, counts = ("yes" if is_so else "no" for is_so in (outcome.retried, outcome.counts))
+        lines.append(f"| `{reason}` | `{outcome.status}` | {restarted} | {counts} | {reason.meaning} |")
+    return "".join(f"{line}\n" for line in lines)
+
+
 def pages() -> dict[Path, str]:
     """Each page that has such a table, with the table as it should be."""
-    tables = {"spec.md": _of_fields(Spec), "studies.md": _of_fields(StudySpec), "operations.md": _of_settings()}
+    tables = {
+        "spec.md": _of_fields(Spec), "studies.md": _of_fields(StudySpec), "operations.md": _of_settings(),
+        "states.md": _of_end_reasons(),
+    }  # fmt: skip
     return {DOCS / name: _with_table((DOCS / name).read_text(), table) for name, table in tables.items()}
 
 

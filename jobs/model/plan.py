@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from jobs.model.spec import Spec
 
 _EXPONENT = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "two_thirds": 2 / 3}
+# How the rate of each optimizer follows the batch. sgd: Goyal et al. 2017, arXiv:1706.02677. Optimizers that divide by
+# the size of the gradients: Krizhevsky 2014, arXiv:1404.5997, and Malladi et al. 2022, arXiv:2205.10287.
+SCALING_OF_OPTIMIZER = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
 
 
 class UnworkablePlan(ValueError):

@@ -41,22 +41,27 @@ class EndReason(StrEnum):
     COMPLETED = "completed"
     EARLY_STOPPED = "early_stopped"
     CANCELLED = "cancelled"
-    RANK_FAILED = "rank_failed"  # a rank died, or a peer of a dead one gave up
+    RANK_FAILED = "rank_failed"
     OUT_OF_MEMORY = "out_of_memory"
-    STALLED = "stalled"  # no step from any rank for stall_timeout_s
+    STALLED = "stalled"
     TIME_LIMIT = "time_limit"
-    LAUNCH_FAILED = "launch_failed"  # no rank came up
-    HOST_LOST = "host_lost"  # its host stopped sending heartbeats
-    LEASE_EXPIRED = "lease_expired"  # its supervisor stopped renewing
-    PREEMPTED = "preempted"  # it made room: for a job of higher priority, or on a host that is drained
-    PAUSED = "paused"  # a person asked it to wait
+    LAUNCH_FAILED = "launch_failed"
+    HOST_LOST = "host_lost"
+    LEASE_EXPIRED = "lease_expired"
+    PREEMPTED = "preempted"
+    PAUSED = "paused"
     BAD_DATA = "bad_data"
     INTERNAL_ERROR = "internal_error"
 
     @property
     def outcome(self) -> "Outcome":
         """What an attempt that ended for this reason means for its job."""
-        return _OUTCOME[self]
+        return _END_REASONS[self][0]
+
+    @property
+    def meaning(self) -> str:
+        """When an attempt ends for this reason, as docs/states.md says it."""
+        return _END_REASONS[self][1]
 
 
 @dataclass(frozen=True)
@@ -72,21 +77,30 @@ _DONE = Outcome(_S.SUCCEEDED)
 _FINAL = Outcome(_S.FAILED)
 _RETRIED = Outcome(_S.FAILED, retried=True, counts=True)
 _NOT_ITS_FAULT = Outcome(_S.FAILED, retried=True, counts=False)
-_OUTCOME = {
-    EndReason.COMPLETED: _DONE,
-    EndReason.EARLY_STOPPED: _DONE,
-    EndReason.CANCELLED: Outcome(_S.CANCELLED),
-    EndReason.RANK_FAILED: _RETRIED,
-    EndReason.OUT_OF_MEMORY: _FINAL,
-    EndReason.STALLED: _RETRIED,
-    EndReason.TIME_LIMIT: _FINAL,
-    EndReason.LAUNCH_FAILED: _RETRIED,
-    EndReason.HOST_LOST: _NOT_ITS_FAULT,
-    EndReason.LEASE_EXPIRED: _NOT_ITS_FAULT,
-    EndReason.PREEMPTED: _NOT_ITS_FAULT,
-    EndReason.PAUSED: _NOT_ITS_FAULT,
-    EndReason.BAD_DATA: _FINAL,
-    EndReason.INTERNAL_ERROR: _FINAL,
+_END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
+    EndReason.COMPLETED: (_DONE, "every epoch is done"),
+    EndReason.EARLY_STOPPED: (_DONE, "the monitored metric stopped improving"),
+    EndReason.CANCELLED: (Outcome(_S.CANCELLED), "a person cancelled the job"),
+    EndReason.RANK_FAILED: (_RETRIED, "a rank died"),
+    EndReason.OUT_OF_MEMORY: (_FINAL, "the batch does not fit into the device's memory"),
+    EndReason.STALLED: (_RETRIED, "no step of any rank for `stall_timeout_s`"),
+    EndReason.TIME_LIMIT: (_FINAL, "the attempt took longer than `time_limit_s`"),
+    EndReason.LAUNCH_FAILED: (_RETRIED, "no rank came up"),
+    EndReason.HOST_LOST: (
+        _NOT_ITS_FAULT,
+        "a host stopped sending heartbeats, was cut off from the others, or was shut down",
+    ),
+    EndReason.LEASE_EXPIRED: (
+        _NOT_ITS_FAULT,
+        "the supervisor died, was stopped, or could not reach the database for longer than its lease",
+    ),
+    EndReason.PREEMPTED: (
+        _NOT_ITS_FAULT,
+        "it released its slots: for a job of higher priority, for one that it had passed, or because its host is drained",
+    ),
+    EndReason.PAUSED: (_NOT_ITS_FAULT, "a person paused the job"),
+    EndReason.BAD_DATA: (_FINAL, "the data cannot be read, or does not fit the spec"),
+    EndReason.INTERNAL_ERROR: (_FINAL, "the trainer failed in a way that another attempt would repeat"),
 }
 
 LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED})  # what watched over the attempt went away

@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from jobs.model.plan import lr_factor
+from jobs.model.plan import SCALING_OF_OPTIMIZER, lr_factor
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.spec import Spec
 from trainer.probing.knee import find_knee
 
 EndedBy = Literal["largest", "memory", "data", "time"]
 
-# How the rate follows the batch. sgd: Goyal et al. 2017, arXiv:1706.02677. Optimizers that divide by the size of the
-# gradients: Krizhevsky 2014, arXiv:1404.5997, and Malladi et al. 2022, arXiv:2205.10287.
-_RULE = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
 _MOST_AT_ONCE = 8  # times the rate: further than that, and it is to be looked at in between
 _LEAST_STEPS = 10  # of an epoch; with fewer, throughput is not what a training waits for
 _MUCH_WAITING = 0.2  # share of the time
@@ -98,7 +95,7 @@ def _rate_for(per_gpu_batch: int, spec: Spec) -> tuple[float, str]:
         return spec.learning_rate, "The spec has that batch already."
     if spec.lr_scaling != "none" and spec.base_batch is not None:
         return spec.learning_rate, f"The rate follows by itself: lr_scaling is {spec.lr_scaling}, base_batch is given."
-    rule = _RULE[spec.optimizer]
+    rule = SCALING_OF_OPTIMIZER[spec.optimizer]
     full_factor = lr_factor(rule, global_batch=per_gpu_batch, base_batch=spec_batch)
     factor = min(full_factor, _MOST_AT_ONCE)
     rate = float(f"{spec.learning_rate * factor:.3g}")

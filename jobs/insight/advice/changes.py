@@ -7,16 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobs.lifecycle.admission import SitePolicy, unsupported
-from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
+from jobs.model.plan import SCALING_OF_OPTIMIZER, DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec, merged, spec_from
 
 Change = dict[str, Any]
 
-# How the rate follows the batch: linear for SGD (Goyal et al. 2017, arXiv:1706.02677); the square root where each
-# weight has a rate of its own (Malladi et al. 2022, arXiv:2205.10287).
-POLICY = {"sgd": "linear", "adam": "sqrt", "nadam": "sqrt"}
-_EXPONENT = {"linear": 1.0, "sqrt": 0.5}
 _WARMUP_EPOCHS = 3
 _WARMUP_SHARE = 5  # of so many epochs one at most
 
@@ -69,7 +65,8 @@ def smaller_batch(spec: Spec, batch_size: int) -> Change:
     change = {"batch_size": batch_size, **_as_many_samples(spec, ratio)}
     if spec.lr_scaling != "none":  # the policy lowers the rate, given the batch that the rate belongs to
         return _new(spec, {**change, "base_batch": _base_batch(spec)})
-    rate = spec.learning_rate * ratio ** _EXPONENT[POLICY[spec.optimizer]]
+    policy = SCALING_OF_OPTIMIZER[spec.optimizer]
+    rate = spec.learning_rate * lr_factor(policy, global_batch=batch_size, base_batch=spec.batch_size)
     return _new(spec, {**change, "learning_rate": float(f"{rate:.3g}")})
 
 
@@ -86,7 +83,7 @@ def warmup_of(spec: Spec) -> int:
 
 def _growing_rate(spec: Spec) -> Change:
     """Makes the rate follow the batch, from the rate at the spec's own batch."""
-    policy = POLICY[spec.optimizer] if spec.lr_scaling == "none" else spec.lr_scaling
+    policy = SCALING_OF_OPTIMIZER[spec.optimizer] if spec.lr_scaling == "none" else spec.lr_scaling
     return {"lr_scaling": policy, "base_batch": _base_batch(spec), "warmup_epochs": warmup_of(spec)}
 
 
