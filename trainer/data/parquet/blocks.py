@@ -36,7 +36,7 @@ class Block(NamedTuple):
         """The rows start..stop of it, as views."""
         return Block._make(values[start:stop] for values in self)
 
-    def taken(self, rows: Indices) -> "Block":
+    def select(self, rows: Indices) -> "Block":
         """Some of its rows."""
         return Block._make(values[rows] for values in self)
 
@@ -139,7 +139,7 @@ def sound(block: Block) -> Block:
     """A block without its damaged rows."""
     if block.features.dtype != object:
         return block
-    return block.taken(np.flatnonzero([content is not None for content in block.features]))
+    return block.select(np.flatnonzero([content is not None for content in block.features]))
 
 
 def mended(block: Block) -> Block:
@@ -152,7 +152,7 @@ def mended(block: Block) -> Block:
     if not len(places):
         raise BadData(f"none of {len(block.rows)} successive images can be read")
     following = np.searchsorted(places, np.arange(len(block.rows))) % len(places)
-    return block.taken(places[following])
+    return block.select(places[following])
 
 
 def in_batches(blocks: Iterator[Block], size: int) -> Iterator[Block]:

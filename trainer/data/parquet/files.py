@@ -93,7 +93,7 @@ def _footer(path: str, modified_ns: int, size_bytes: int) -> Any:
 
 
 @contextmanager
-def named(name: str) -> Iterator[None]:
+def name_errors(name: str) -> Iterator[None]:
     """Put a name before `BadData`, and make that of what Arrow says of a damaged file.
 
     An error of the system, such as a network that is away, stays what it is: a restart may help.
@@ -113,7 +113,7 @@ def named(name: str) -> Iterator[None]:
 
 def open_files(store: Store, files: Sequence[File], *, label: str, threads: int) -> tuple[Columns, list[RowGroup]]:
     """The columns of files, which all must have, and all their row groups with rows. Raises `BadData`."""
-    with named(files[0].name), store.opened(files[0]) as file:
+    with name_errors(files[0].name), store.opened(files[0]) as file:
         columns = columns_of(file.schema_arrow, label)
     with ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(lambda file: _row_groups(store, file, columns), files))
@@ -121,7 +121,7 @@ def open_files(store: Store, files: Sequence[File], *, label: str, threads: int)
 
 
 def _row_groups(store: Store, file: File, columns: Columns) -> list[RowGroup]:
-    with named(file.name), store.opened(file) as opened:
+    with name_errors(file.name), store.opened(file) as opened:
         _check_columns(columns_of(opened.schema_arrow, columns.label), columns)
         metadata, groups, first_row = opened.metadata, [], 0
         for number in range(metadata.num_row_groups):
@@ -184,33 +184,33 @@ class GroupReader(Generic[T]):
 
     def read(self, mask: Mask) -> Iterator[T]:
         """What there is where the mask of the next rows is set. Raises `BadData`."""
-        for read, _ in self._read(mask, others=False):
+        for read, _ in self._read(mask, with_others=False):
             yield read
 
     def read_most(self, mask: Mask) -> Iterator[tuple[T, Mask]]:
         """The same, and which of it is meant: where most rows are, the others come along if that is quicker."""
-        return self._read(mask, others=self._is_quick)
+        return self._read(mask, with_others=self._is_quick)
 
-    def _read(self, mask: Mask, *, others: bool) -> Iterator[tuple[T, Mask]]:
-        with named(self._group.name):
+    def _read(self, mask: Mask, *, with_others: bool) -> Iterator[tuple[T, Mask]]:
+        with name_errors(self._group.name):
             at = 0
             while at < len(mask):
                 batch = self._take(len(mask) - at)
                 chosen = mask[at : at + len(batch)]
                 if chosen.any():
-                    yield self._converted(batch, chosen, others=others)
+                    yield self._converted(batch, chosen, with_others=with_others)
                 at += len(batch)
                 self._next_row += len(batch)
             if self._next_row == self._group.rows:
                 self.close()
 
-    def _converted(self, batch: pa.RecordBatch, chosen: Mask, *, others: bool) -> tuple[T, Mask]:
+    def _converted(self, batch: pa.RecordBatch, chosen: Mask, *, with_others: bool) -> tuple[T, Mask]:
         rows = np.arange(self._next_row, self._next_row + len(batch))
-        meant = np.count_nonzero(chosen)
-        if meant == len(batch) or (others and meant > len(batch) / 2):
+        chosen_count = np.count_nonzero(chosen)
+        if chosen_count == len(batch) or (with_others and chosen_count > len(batch) / 2):
             with suppress(BadData):  # for a row that is not meant, maybe
                 return self._convert(batch, rows), chosen
-        return self._convert(batch.filter(pa.array(chosen)), rows[chosen]), np.ones(meant, np.bool_)
+        return self._convert(batch.filter(pa.array(chosen)), rows[chosen]), np.ones(chosen_count, np.bool_)
 
     def close(self) -> None:
         """Close the file."""

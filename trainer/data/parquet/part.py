@@ -60,13 +60,13 @@ class ParquetPart:
 
     def _kept_blocks(self, start: int, stop: int) -> Iterator[Block]:
         """The sound rows start..stop, from memory when they were read before and are few."""
-        kept = self._kept.get((start, stop))
-        if kept is None:
-            blocks = (sound(block) for block in self._read(self._stretch, start, stop))
+        blocks = self._kept.get((start, stop))
+        if blocks is None:
+            sound_blocks = (sound(block) for block in self._read(self._stretch, start, stop))
             if self._bytes_of(start, stop) > KEPT_BYTES:
-                return blocks
-            kept = self._kept[start, stop] = list(blocks)
-        return iter(kept)
+                return sound_blocks
+            blocks = self._kept[start, stop] = list(sound_blocks)
+        return iter(blocks)
 
     def _bytes_of(self, start: int, stop: int) -> int:
         groups = self._reader.groups

@@ -75,7 +75,7 @@ class Piece:
     group: int
     start: int
     stop: int
-    used: int  # rows of the row group that are used at all
+    used_rows: int  # rows of the row group that are used at all
 
     @property
     def rows(self) -> int:
@@ -112,8 +112,8 @@ class Stretch:
         Made when it is needed: what is kept of a collection does not grow with its rows.
         """
         first = int(self._firsts[piece.group])
-        used = self.spread.shuffled(piece.group)[first : first + piece.used]
-        if seed and piece.rows < piece.used:
+        used = self.spread.shuffled(piece.group)[first : first + piece.used_rows]
+        if seed and piece.rows < piece.used_rows:
             used = np.random.default_rng((*seed, piece.group)).permutation(used)
         mask = np.zeros(self.spread.rows[piece.group], np.bool_)
         mask[used[piece.start : piece.stop]] = True
@@ -190,15 +190,15 @@ def mixes(
 
     `bytes_of` is what each row group takes in memory. A mix that takes more than `window_bytes` is made in windows.
     """
-    taken: list[Piece] = []
-    taken_rows = taken_bytes = 0
+    mix_pieces: list[Piece] = []
+    mix_rows = mix_bytes = 0
     for piece in pieces:
-        is_short = taken_bytes + bytes_of[piece.group] > window_bytes
-        if len(taken) >= (open_groups if is_short else groups) and (is_short or taken_rows >= rows):
-            yield Mix(tuple(taken), -(-taken_bytes // window_bytes))
-            taken, taken_rows, taken_bytes = [], 0, 0
-        taken.append(piece)
-        taken_rows += piece.rows
-        taken_bytes += bytes_of[piece.group]
-    if taken:
-        yield Mix(tuple(taken), -(-taken_bytes // window_bytes))
+        is_short = mix_bytes + bytes_of[piece.group] > window_bytes
+        if len(mix_pieces) >= (open_groups if is_short else groups) and (is_short or mix_rows >= rows):
+            yield Mix(tuple(mix_pieces), -(-mix_bytes // window_bytes))
+            mix_pieces, mix_rows, mix_bytes = [], 0, 0
+        mix_pieces.append(piece)
+        mix_rows += piece.rows
+        mix_bytes += bytes_of[piece.group]
+    if mix_pieces:
+        yield Mix(tuple(mix_pieces), -(-mix_bytes // window_bytes))

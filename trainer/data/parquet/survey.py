@@ -37,16 +37,16 @@ def surveyed(
     ranks: int,
 ) -> Survey:
     """The survey of a rank's share of the row groups. Raises `BadData`."""
-    mine = groups[rank::ranks]
-    labels = _counted(store, columns, mine, name=name)
-    survey = Survey(samples=sum(group.rows for group in mine), labels=labels, label_kind=columns.label_kind)
-    if not mine:
+    own_groups = groups[rank::ranks]
+    labels = _counted(store, columns, own_groups, name=name)
+    survey = Survey(samples=sum(group.rows for group in own_groups), labels=labels, label_kind=columns.label_kind)
+    if not own_groups:
         return survey
     if columns.kind == "table":
         survey.shapes = [_table_shape(columns.width, image_size, name=name)]
         survey.details = _measured(store, columns, groups, is_image=image_size is not None) if rank == 0 else {}
     else:
-        survey.shapes, form = _looked_at(store, columns, mine[0], image_size)
+        survey.shapes, form = _looked_at(store, columns, own_groups[0], image_size)
         survey.details = {
             "dtype": "uint8",
             "value_range": [0.0, 255.0],
@@ -105,12 +105,12 @@ def _looked_at(
     with closing(reader):
         contents = np.concatenate(list(reader.read(np.ones(min(group.rows, _LOOKED_AT), np.bool_))))
     shapes: list[Shape] = []
-    why = ""
+    first_damage = ""
     for content in contents:
         try:
             header = check(content)
         except Damaged as damaged:
-            why = why or str(damaged)
+            first_damage = first_damage or str(damaged)
         else:
             shapes.append((header.height, header.width, header.channel))
     if shapes:
@@ -120,7 +120,7 @@ def _looked_at(
         if image_size is not None and lengths == {image_size[0] * image_size[1] * channel}:
             return [(*image_size, channel)], "pixels"
     raise BadData(
-        f"{group.name}: its first value of the column {columns.features[0]!r} {why}; if it is raw pixels, set "
+        f"{group.name}: its first value of the column {columns.features[0]!r} {first_damage}; if it is raw pixels, set "
         f"dataset.image_size to their height and width: it has {len(contents[0])} bytes"
     )
 

@@ -45,7 +45,7 @@ def windows(
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Window:
     """A window before it is read: what is read for it, where each row goes, and which rows are then used."""
 
     readers: Sequence[GroupReader[Block]]  # of its mix
@@ -65,81 +65,81 @@ class _Maker:
 
     def windows(self, epoch: int, first: int) -> Generator[Block, None, None]:
         """See `windows`. The files of a mix are open from its first window to its last."""
-        with closing(one_ahead(self._orders(epoch, first))) as orders:
-            for readers, of_one_mix in groupby(orders, key=attrgetter("readers")):
+        with closing(one_ahead(self._windows(epoch, first))) as unread_windows:
+            for readers, windows_of_mix in groupby(unread_windows, key=attrgetter("readers")):
                 with ExitStack() as stack:
                     for reader in readers:
                         stack.enter_context(closing(reader))
-                    for order in of_one_mix:
-                        block = self._filled(order)
-                        if order.start < order.stop:
-                            yield mended(block).cut(order.start, order.stop)
+                    for window in windows_of_mix:
+                        block = self._filled(window)
+                        if window.start < window.stop:
+                            yield mended(block).cut(window.start, window.stop)
 
-    def _orders(self, epoch: int, first: int) -> Generator[_Order, None, None]:
+    def _windows(self, epoch: int, first: int) -> Generator[_Window, None, None]:
         """The windows from step `first` of `epoch` on; those of an epoch have no more rows than its steps take."""
         for number in count(epoch):
             rows = (self.schedule.steps - first) * self.schedule.per_rank
-            of_epoch = self._passes(number, first * self.schedule.per_rank)
+            windows_of_passes = self._passes(number, first * self.schedule.per_rank)
             while rows > 0:
-                order = next(of_epoch)
-                order = replace(order, stop=min(order.stop, order.start + rows))
-                rows -= order.stop - order.start
-                yield order
+                window = next(windows_of_passes)
+                window = replace(window, stop=min(window.stop, window.start + rows))
+                rows -= window.stop - window.start
+                yield window
             first = 0
 
-    def _passes(self, epoch: int, skip: int) -> Iterator[_Order]:
+    def _passes(self, epoch: int, skip: int) -> Iterator[_Window]:
         """The windows of one pass of an epoch after the other, without the first `skip` rows."""
         bytes_of = [group.decoded_bytes for group in self.reader.groups]
         for number in count():
-            one = pass_of(self.stretch, self.schedule, epoch=epoch, number=number)
-            assert one.rows, "a rank without a row would look for one for ever"
-            if skip < one.rows:
-                parts = mixes(
-                    one.pieces(),
+            current_pass = pass_of(self.stretch, self.schedule, epoch=epoch, number=number)
+            assert current_pass.rows, "a rank without a row would look for one for ever"
+            if skip < current_pass.rows:
+                mixes_of_pass = mixes(
+                    current_pass.pieces(),
                     bytes_of,
                     groups=MIXED_GROUPS,
                     open_groups=self._open_groups(),
                     rows=self.schedule.shuffle_buffer,
                     window_bytes=WINDOW_BYTES,
                 )
-                for place, mix in enumerate(parts):
+                for place, mix in enumerate(mixes_of_pass):
                     if skip < mix.rows:
-                        yield from self._mixed(one, mix, place, skip)
+                        yield from self._mixed(current_pass, mix, place, skip)
                     skip = max(0, skip - mix.rows)
             else:
-                skip -= one.rows
+                skip -= current_pass.rows
 
     def _open_groups(self) -> int:
         """How many row groups are read in slices at once."""
         of_pages = _PAGES_BYTES // (_PAGE_BYTES * len(self.reader.columns.projection))
         return min(MIXED_GROUPS, max(LEAST_OPEN_GROUPS, of_pages))
 
-    def _mixed(self, one: Pass, mix: Mix, number: int, skip: int) -> Iterator[_Order]:
+    def _mixed(self, current_pass: Pass, mix: Mix, number: int, skip: int) -> Iterator[_Window]:
         """The windows of a mix without its first `skip` rows; of one without any other row its files are read on."""
         whole = mix.windows == 1
         alone = len(mix.pieces) < self.threads  # else each row group has a thread of its own
         readers = [self.reader.open(piece.group, whole_chunks=whole, use_threads=alone) for piece in mix.pieces]
-        masks = [one.mask(piece) for piece in mix.pieces]
+        masks = [current_pass.mask(piece) for piece in mix.pieces]
         for window in range(mix.windows):
-            meant = [_slice(mask, window, mix.windows) for mask in masks]
-            rows = sum(map(np.count_nonzero, meant))
+            window_masks = [_slice(mask, window, mix.windows) for mask in masks]
+            rows = sum(map(np.count_nonzero, window_masks))
             if skip < rows:
-                places = one.places(rows, mix=number, window=window, rank=self.schedule.rank)
-                yield _Order(readers, meant, places, skip, rows)
+                places = current_pass.places(rows, mix=number, window=window, rank=self.schedule.rank)
+                yield _Window(readers, window_masks, places, skip, rows)
             else:
-                yield _Order(readers, [np.zeros_like(mask) for mask in meant], np.arange(0), 0, 0)
+                yield _Window(readers, [np.zeros_like(mask) for mask in window_masks], np.arange(0), 0, 0)
             skip = max(0, skip - rows)
 
-    def _filled(self, order: _Order) -> Block:
+    def _filled(self, window: _Window) -> Block:
         """A block of the next rows that are meant of all readers, which read at once; each row comes to its place."""
-        rows = len(order.places)
+        rows = len(window.places)
         block = self.reader.blank(rows + 1)  # and a place for all that comes along
-        shares = np.split(order.places, np.cumsum([np.count_nonzero(mask) for mask in order.masks])[:-1])
-        of_each = zip(order.readers, order.masks, shares, strict=True)
-        filling = [self.pool.submit(_fill, block, *of_one) for of_one in of_each]
-        wait(filling)  # for all, also when one has failed: nobody may close a file in which another thread reads
-        for filled in filling:
-            filled.result()
+        shares = np.split(window.places, np.cumsum([np.count_nonzero(mask) for mask in window.masks])[:-1])
+        reads = zip(window.readers, window.masks, shares, strict=True)
+        futures = [self.pool.submit(_fill, block, *read) for read in reads]
+        wait(futures)  # for all, also when one has failed: nobody may close a file in which another thread reads
+        for future in futures:
+            future.result()
         return block.cut(0, rows)
 
 
@@ -154,13 +154,13 @@ def _fill(block: Block, reader: GroupReader[Block], mask: Mask, places: Indices)
     features = _in_one_piece(block.features)
     at = 0
     for read, chosen in reader.read_most(mask):
-        here = np.full(len(chosen), len(features) - 1)
+        targets = np.full(len(chosen), len(features) - 1)
         share = places[at : at + np.count_nonzero(chosen)]
-        here[chosen] = share
-        features[here] = _in_one_piece(read.features)
-        block.labels[here] = read.labels
+        targets[chosen] = share
+        features[targets] = _in_one_piece(read.features)
+        block.labels[targets] = read.labels
         if block.rows.flags.writeable:
-            block.rows[here] = read.rows
+            block.rows[targets] = read.rows
         at += len(share)
 
 
