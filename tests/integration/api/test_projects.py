@@ -255,7 +255,7 @@ def test_a_study_that_puts_fresh_jobs_in_place_of_others_needs_room(
 
 def test_a_study_cannot_be_over_projects(api: TestClient) -> None:
     grid = {"base": SPEC, "grid": {"project": ["default", "vision"]}}
-    assert "all jobs of a study are counted under one project" in field_error(
+    assert "all jobs of a study belong to one project" in field_error(
         api.post("/v1/studies", json=grid), "grid.project"
     )
 

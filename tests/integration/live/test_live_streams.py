@@ -133,7 +133,7 @@ def test_points_that_a_later_attempt_runs_again_are_void(
 def test_a_slow_reader_gets_everything_in_the_end(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, url: str, job_id: str, read: Read
 ) -> None:
-    monkeypatch.setattr(response, "PATIENCE_S", 600)  # until the slow one begins to read
+    monkeypatch.setattr(response, "SEND_TIMEOUT_S", 600)  # until the slow one begins to read
     with socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", int(url.rpartition(":")[2])))

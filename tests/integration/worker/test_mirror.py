@@ -273,8 +273,8 @@ class Mortal(MlflowServer):
 
     left = 10**9
 
-    def _ask(self, method: str, path: str, **request: Any) -> Json:
-        answer = super()._ask(method, path, **request)
+    def _request(self, method: str, path: str, **request: Any) -> Json:
+        answer = super()._request(method, path, **request)
         self.left -= 1
         if self.left == 0:
             raise Crash
