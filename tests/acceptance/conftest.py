@@ -40,12 +40,14 @@ def operator(breakable: Stack) -> Iterator[Service]:
 
 
 def trains(client: Service, job_id: str, *, epochs: int, attempt: int = 1) -> Json:
-    """Wait until the job has trained `epochs` epochs, and is in that attempt."""
+    """Wait until the job has trained `epochs` epochs, and its ranks are in that attempt, not only placed for it."""
 
     def far_enough() -> Json | None:
         job = client.job(job_id)
         assert job["status"] in ("queued", "launching", "running"), job
-        return job if job["attempt"] >= attempt and (job["progress"] or {}).get("epoch", 0) > epochs else None
+        if job["attempt"] < attempt or (job["progress"] or {}).get("epoch", 0) <= epochs:
+            return None
+        return job if attempt == 1 or client.attempts(job_id)[-1]["resumed_step"] is not None else None
 
     return until(far_enough, what=f"epoch {epochs} of {job_id}")
 
