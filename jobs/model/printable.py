@@ -1,4 +1,4 @@
-"""Names and labels: any printable Unicode text, on one line and in one form. Pure; used by `jobs.model.spec` and the api.
+"""Names and labels: any printable Unicode text, on one line and in one form. Pure; used by the spec and by the api.
 
 name_text       the text of a name, checked
 label_text      the same of a label's value, which may be empty
