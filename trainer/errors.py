@@ -35,7 +35,7 @@ class Diverged(TrainerError):
 
 
 class Outcome(StrEnum):
-    """How a run that did not fail ended; each is an `ExitReason` too."""
+    """How a run that did not fail ended; each is a reason of `RankExited` too."""
 
     COMPLETED = "completed"
     EARLY_STOPPED = "early_stopped"

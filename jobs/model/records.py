@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from jobs.model.plan import Plan
 from jobs.model.spec import Spec
+from jobs.model.states import EndReason
 
 # As the database can hold them: a line beyond these is damaged, and is no record.
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -214,24 +215,18 @@ class ProbeEnded(_Record):
     findings: ProbeFindings
 
 
-class ExitReason(StrEnum):
-    """Why a rank left, in its own words."""
+class UnexplainedExit(StrEnum):
+    """Why a rank exited before the end, where that does not explain the end of the attempt."""
 
-    COMPLETED = "completed"
-    EARLY_STOPPED = "early_stopped"
-    STOP_REQUESTED = "stop_requested"  # saw the stop file, saved a checkpoint and left
-    BAD_DATA = "bad_data"
-    OUT_OF_MEMORY = "out_of_memory"
+    STOP_REQUESTED = "stop_requested"  # it saw the stop file and saved a checkpoint
     PEER_LOST = "peer_lost"  # a collective failed because another rank is gone
-    LEASE_EXPIRED = "lease_expired"  # whoever watches over the rank stopped extending its lease
-    INTERNAL_ERROR = "internal_error"
 
 
 class RankExited(_Record):
     """The last line of every rank that could still write one."""
 
     kind: Literal["exit"] = "exit"
-    reason: ExitReason
+    reason: EndReason | UnexplainedExit
     message: str | None = None
 
 

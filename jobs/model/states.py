@@ -103,6 +103,9 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
     EndReason.INTERNAL_ERROR: (_FINAL, "the trainer failed in a way that another attempt would repeat"),
 }
 
+COMPLETE = frozenset(reason for reason in EndReason if reason.outcome is _DONE)  # when all ranks report one of these
+# One rank that reports one of these explains the whole attempt. When ranks report several, the first in this list wins.
+FAULTS_OF_A_RANK = (EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR)
 LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED})  # what watched over the attempt went away
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from hora.service import Json, Service
 from hora.stack.control import Stack
-from jobs.model.records import DataOpened, ExitReason, Planned, ProbeEnded, ProbeMeasured, ProbeStepped
+from jobs.model.records import DataOpened, Planned, ProbeEnded, ProbeMeasured, ProbeStepped
+from jobs.model.states import EndReason
 from tests.acceptance.conftest import kinds, no_process_left
 from tests.acceptance.ranks import Run
 from tests.commands import hora
@@ -85,7 +86,7 @@ def test_one_rank_without_memory_ends_the_search_on_all_and_none_waits(tmp_path:
     environment = {"TF_ENABLE_ONEDNN_OPTS": "0"}
     run = Run(tmp_path / "job", spec, network=HUNGRY_NETWORK, environment=environment)
     assert run.train() == 0
-    assert [record.reason for record in run.exits()] == [ExitReason.COMPLETED] * 2
+    assert [record.reason for record in run.exits()] == [EndReason.COMPLETED] * 2
     (ended,) = run.of_job(ProbeEnded)
     found = ended.findings
     assert [(point.per_gpu_batch, point.fits) for point in found.points] == [(16, True), (32, True), (64, False)]

@@ -13,7 +13,6 @@ import pytest
 from jobs.model.records import (
     CheckpointSaved,
     EpochEnded,
-    ExitReason,
     PhaseEnded,
     Planned,
     RankEpochEnded,
@@ -21,7 +20,9 @@ from jobs.model.records import (
     RankStarted,
     StepEnded,
     Summarized,
+    UnexplainedExit,
 )
+from jobs.model.states import EndReason
 from tests.acceptance.ranks import LIMIT_S, Run, wait_until
 from tests.event_files import event_points
 
@@ -74,7 +75,7 @@ def test_a_run_tells_its_story_in_order(two_ranks: Run) -> None:
     assert {type(record) for record in two_ranks.records(1)} == {
         RankStarted, PhaseEnded, StepEnded, RankEpochEnded, RankExited,
     }  # fmt: skip
-    assert [record.reason for record in two_ranks.exits()] == [ExitReason.COMPLETED] * 2
+    assert [record.reason for record in two_ranks.exits()] == [EndReason.COMPLETED] * 2
     log = two_ranks.log(1)
     assert log.startswith("rank 1 of 2 started on ")
 
@@ -141,14 +142,14 @@ def test_a_stopped_and_a_killed_run_go_on_as_if_nothing_had_been(tmp_path: Path)
         wait_until(lambda: bool(run.of_job(EpochEnded)))
         run.stop_path.touch()
         assert process.wait(LIMIT_S) == 0
-    assert [record.reason for record in run.exits()] == [ExitReason.STOP_REQUESTED] * 2
+    assert [record.reason for record in run.exits()] == [UnexplainedExit.STOP_REQUESTED] * 2
     assert max(run.losses()) < max(undisturbed.losses())
     run.stop_path.unlink()
 
     run.kill_at_some_step(rank=1)
     exited = run.records(0)[-1]
     assert isinstance(exited, RankExited)
-    assert exited.reason is ExitReason.PEER_LOST
+    assert exited.reason is UnexplainedExit.PEER_LOST
 
     assert run.train() == 0
     assert run.losses() == undisturbed.losses()
@@ -182,4 +183,4 @@ def test_bad_data_ends_every_rank_with_the_same_sentence(tmp_path: Path) -> None
     run = run_in(tmp_path / "job", gpus=2, dataset="chips")
     assert run.train() != 0
     sentence = "dataset.source: 'chips' is not on this host below the data roots (HORA_DATA_ROOTS is not set)"
-    assert [(record.reason, record.message) for record in run.exits()] == [(ExitReason.BAD_DATA, sentence)] * 2
+    assert [(record.reason, record.message) for record in run.exits()] == [(EndReason.BAD_DATA, sentence)] * 2

@@ -1,21 +1,17 @@
-"""Why an attempt ended, from what its ranks said last and what it was told. Pure; used by supervision and agent."""
+"""Why an attempt ended: from the last records of its ranks, and from requests to stop it.
+
+Pure; used by the supervision and the agent.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.lifecycle.leases import StopRequests
-from jobs.model.records import ExitReason, RankExited
-from jobs.model.states import EndReason
+from jobs.model.records import RankExited
+from jobs.model.states import COMPLETE, FAULTS_OF_A_RANK, EndReason
 
-_DONE = {ExitReason.COMPLETED: EndReason.COMPLETED, ExitReason.EARLY_STOPPED: EndReason.EARLY_STOPPED}
-# What one rank says explains the whole attempt; the first that applies wins.
-_OWN_FAULTS = {
-    ExitReason.BAD_DATA: EndReason.BAD_DATA,
-    ExitReason.OUT_OF_MEMORY: EndReason.OUT_OF_MEMORY,
-    ExitReason.INTERNAL_ERROR: EndReason.INTERNAL_ERROR,
-}
-# How horovodrun tells of the first rank that failed; 137 is 128 + SIGKILL.
+# How horovodrun reports the first rank that failed; 137 is 128 + SIGKILL.
 _KILLED = re.compile(r"Process name: (\d+)\W+Exit code: 137\b")
 
 
@@ -28,7 +24,7 @@ class Ending:
 
 
 def requested_ending(requests: StopRequests) -> Ending | None:
-    """The end that was asked of an attempt; None while it may go on. A cancel comes before all else."""
+    """How a person or the queue asked an attempt to end; None while it may go on. A cancel wins."""
     if requests.cancel_requested:
         return Ending(EndReason.CANCELLED)
     if requests.pause_requested:
@@ -48,22 +44,22 @@ def judge(
     launcher_says: str,
     per_gpu_batch: int,
 ) -> Ending:
-    """Judge an attempt of `ranks` ranks, of which `started` came up and `exits` said why they left.
+    """How an attempt of `ranks` ranks ended. `started` ranks came up; `exits` are the last records of ranks.
 
     `stopped_for` is why the supervisor ended it, if it did. The launcher's exit code alone decides nothing: it is
-    0 when ranks were terminated and left properly, and 1 for everything else.
+    0 when ranks were terminated and exited normally, and 1 for everything else.
     """
     reasons = {record.reason for record in exits.values()}
-    if len(exits) == ranks and reasons <= _DONE.keys():
-        stopped_early = ExitReason.EARLY_STOPPED in reasons
+    if len(exits) == ranks and reasons <= COMPLETE:
+        stopped_early = EndReason.EARLY_STOPPED in reasons
         return Ending(EndReason.EARLY_STOPPED if stopped_early else EndReason.COMPLETED)
-    for fault, reason in _OWN_FAULTS.items():
+    for fault in FAULTS_OF_A_RANK:
         for rank, record in sorted(exits.items()):
             if record.reason is fault:
-                return Ending(reason, record.message or f"rank {rank} ended: {fault}")
+                return Ending(fault, record.message or f"rank {rank} ended: {fault}")
     if stopped_for is not None:
         return stopped_for
-    without_lease = [str(rank) for rank, record in sorted(exits.items()) if record.reason is ExitReason.LEASE_EXPIRED]
+    without_lease = [str(rank) for rank, record in sorted(exits.items()) if record.reason is EndReason.LEASE_EXPIRED]
     if without_lease:
         return Ending(EndReason.LEASE_EXPIRED, f"rank {', '.join(without_lease)} left: nobody extended its lease")
     if started == 0:

@@ -11,7 +11,7 @@ from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
-from jobs.model.records import ExitReason, RankExited, RankStarted, rank_records_name
+from jobs.model.records import RankExited, RankStarted, UnexplainedExit, rank_records_name
 from jobs.model.states import EndReason, Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
@@ -32,9 +32,9 @@ from worker.host_shutdown import stop_jobs_of_host
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ([ExitReason.COMPLETED, ExitReason.COMPLETED], EndReason.COMPLETED),
-        ([ExitReason.PEER_LOST, ExitReason.OUT_OF_MEMORY], EndReason.OUT_OF_MEMORY),
-        ([ExitReason.COMPLETED, None], EndReason.LEASE_EXPIRED),
+        ([EndReason.COMPLETED, EndReason.COMPLETED], EndReason.COMPLETED),
+        ([UnexplainedExit.PEER_LOST, EndReason.OUT_OF_MEMORY], EndReason.OUT_OF_MEMORY),
+        ([EndReason.COMPLETED, None], EndReason.LEASE_EXPIRED),
     ],
 )
 @pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored"])
@@ -42,7 +42,7 @@ def test_what_the_ranks_said_last_outlives_their_supervisor(
     sessions: Sessions,
     settings: Settings,
     agent: Agent,
-    said: list[ExitReason | None],
+    said: list[EndReason | UnexplainedExit | None],
     reason: EndReason,
     stored: bool,
 ) -> None:
@@ -124,7 +124,7 @@ def test_an_attempt_whose_supervisor_stands_still_ends_for_what_its_ranks_said(
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     for rank in (0, 1):
-        line = RankExited(at=2.0, reason=ExitReason.COMPLETED).model_dump_json()
+        line = RankExited(at=2.0, reason=EndReason.COMPLETED).model_dump_json()
         (paths.records / rank_records_name(rank)).write_text(line + "\n")
     agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
     assert given.the_attempt(sessions, lease).ended_at is None  # its lease is good

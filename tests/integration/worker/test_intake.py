@@ -18,7 +18,6 @@ from jobs.model.records import (
     CheckpointSaved,
     DataOpened,
     EpochEnded,
-    ExitReason,
     PhaseEnded,
     Planned,
     ProbeEnded,
@@ -318,11 +317,11 @@ def test_what_the_data_turned_out_to_be_is_kept_with_the_job(
 def test_the_summary_and_what_the_ranks_said_last(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
-    long = RankExited(at=9.0, reason=ExitReason.BAD_DATA, message="x" * 100_000)
-    write(paths, 0, Summarized(at=8.0, summary=SUMMARY), RankExited(at=9.0, reason=ExitReason.COMPLETED))
+    long = RankExited(at=9.0, reason=EndReason.BAD_DATA, message="x" * 100_000)
+    write(paths, 0, Summarized(at=8.0, summary=SUMMARY), RankExited(at=9.0, reason=EndReason.COMPLETED))
     write(paths, 1, long)
     intake.drain()
-    assert intake.exits == {0: RankExited(at=9.0, reason=ExitReason.COMPLETED), 1: long}
+    assert intake.exits == {0: RankExited(at=9.0, reason=EndReason.COMPLETED), 1: long}
     assert given.the_job(sessions, lease.job_id).summary == SUMMARY.model_dump() | {"val_loss": None}
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jobs.model.records import ExitReason
+from jobs.model.records import UnexplainedExit
+from jobs.model.states import EndReason
 from trainer import errors
 from trainer.errors import BadData, Diverged, Outcome, PeerFailed
 
@@ -68,6 +69,6 @@ def test_a_batch_of_one_cannot_be_halved() -> None:
     )
 
 
-def test_outcomes_are_exit_reasons() -> None:
-    assert {outcome.value for outcome in Outcome} <= {reason.value for reason in ExitReason}
+def test_outcomes_are_reasons_of_a_rank_that_exited() -> None:
+    assert {outcome.value for outcome in Outcome} <= {*EndReason, *UnexplainedExit}
     assert errors.exit_of_outcome(Outcome.EARLY_STOPPED) == ("early_stopped", None, 0)

@@ -6,7 +6,7 @@ import { withParams } from "../../query.ts";
 import { query } from "../../url.ts";
 import styles from "./failure.module.css";
 import { lastWords, plain, rankName } from "./logs/lines.ts";
-import { meaningOf } from "./reasons.ts";
+import { explanationOf } from "./reasons.ts";
 
 const LOOKED_AT = 200; // lines, in which those of the ranks are looked for
 const SHOWN = 20;
@@ -22,15 +22,15 @@ export function Failure({ job, advice, isBrief }: Props) {
   const { data } = usePolled<LogView>(isBrief ? null : `/v1/jobs/${job.id}/logs?tail=${LOOKED_AT}`, {
     every_s: Number.POSITIVE_INFINITY,
   });
-  const meaning = meaningOf(job.end_reason as EndReason);
+  const explanation = explanationOf(job.end_reason as EndReason);
   const first = advice?.items[0];
   return (
     <section class={styles["failure"]} aria-label="Why it failed">
       <div class={styles["why"]}>
-        <h2>{sentence(job.error ?? meaning.what)}</h2>
-        {job.error !== null && <p>{meaning.what}</p>}
+        <h2>{sentence(job.error ?? explanation.cause)}</h2>
+        {job.error !== null && <p>{explanation.cause}</p>}
         <p>
-          {meaning.todo !== null && <>{meaning.todo} </>}
+          {explanation.remedy !== null && <>{explanation.remedy} </>}
           {first === undefined ? (
             <a href={`/new?clone=${job.id}`}>Submit it again with changes</a>
           ) : (

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { meaningOf, ordinal, preemptionOf } from "./reasons.ts";
+import { explanationOf, ordinal, preemptionOf } from "./reasons.ts";
 
-test("places in a queue are told as people do", () => {
+test("a place in the queue is an ordinal number", () => {
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 102, 111, 1003].map(ordinal), [
     "1st",
     "2nd",
@@ -27,7 +27,7 @@ test("a preemption says what the slots are needed for", () => {
   );
 });
 
-test("a failure says what to do, a success does not", () => {
-  assert.match(meaningOf("out_of_memory").todo ?? "", /batch/);
-  assert.equal(meaningOf("completed").todo, null);
+test("a failure has a remedy, a success has none", () => {
+  assert.match(explanationOf("out_of_memory").remedy ?? "", /batch/);
+  assert.equal(explanationOf("completed").remedy, null);
 });

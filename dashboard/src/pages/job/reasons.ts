@@ -1,68 +1,71 @@
-// What the words of the api mean, in sentences: why an attempt ended and what to do then. Used by the parts of a job's page.
+// Sentences for the end reasons and preemptions of the api: the cause and the remedy. Used by the parts of a job's page.
 
 import type { Attempt, EndReason, Preemption } from "../../api/types.ts";
 import { words } from "../../format.ts";
 
-interface Meaning {
-  readonly what: string;
+interface Explanation {
+  readonly cause: string;
   /** What a person can do about it; null where there is nothing to do. */
-  readonly todo: string | null;
+  readonly remedy: string | null;
 }
 
-const END_REASONS: Record<EndReason, Meaning> = {
-  completed: { what: "Every epoch is done.", todo: null },
-  early_stopped: { what: "More epochs did not help.", todo: null },
-  cancelled: { what: "Somebody asked for it.", todo: null },
+const END_REASONS: Record<EndReason, Explanation> = {
+  completed: { cause: "Every epoch is done.", remedy: null },
+  early_stopped: { cause: "The monitored metric stopped improving.", remedy: null },
+  cancelled: { cause: "A person cancelled the job.", remedy: null },
   rank_failed: {
-    what: "A rank died, more often than max_restarts allows.",
-    todo: "The last lines of that rank say why. Where the system ended it for its memory, try a smaller batch.",
+    cause: "A rank died more often than max_restarts allows.",
+    remedy: "Read the last lines of that rank. If memory ran out, try a smaller batch.",
   },
   out_of_memory: {
-    what: "The batch does not fit into the device's memory.",
-    todo: "Try a smaller batch_size or half precision; a batch probe finds the largest batch that fits.",
+    cause: "The batch does not fit into the device's memory.",
+    remedy: "Try a smaller batch_size or half precision. A batch probe finds the largest batch that fits.",
   },
   stalled: {
-    what: "No rank made a step for as long as stall_timeout_s.",
-    todo: "See what the ranks printed last. Where single steps take that long, raise stall_timeout_s.",
+    cause: "No rank made a step for as long as stall_timeout_s.",
+    remedy: "Read what the ranks printed last. If one step really takes that long, raise stall_timeout_s.",
   },
   time_limit: {
-    what: "The attempt took longer than time_limit_s.",
-    todo: "Raise time_limit_s, or train for fewer epochs.",
+    cause: "The attempt took longer than time_limit_s.",
+    remedy: "Raise time_limit_s, or train for fewer epochs.",
   },
   launch_failed: {
-    what: "No rank came up.",
-    todo: "The launcher's lines say how far it came; hora doctor looks into the hosts.",
+    cause: "No rank started.",
+    remedy: "Read the launcher's last lines. hora doctor checks the hosts.",
   },
   host_lost: {
-    what: "A host stopped answering, was cut off from the others, or was shut down.",
-    todo: "The hosts' page shows which one is missing.",
+    cause: "A host stopped answering, was cut off from the others, or was shut down.",
+    remedy: "Look for the missing host on the page of the hosts.",
   },
   lease_expired: {
-    what: "Its supervisor died, stood still, or lost the database for too long.",
-    todo: "See on the hosts' page whether the host is well, then submit it again.",
+    cause: "Its supervisor died, was stopped, or lost the database for too long.",
+    remedy: "Check the host on the page of the hosts. Then submit the job again.",
   },
-  preempted: { what: "It made room for a job of higher priority, or on a host that is drained.", todo: null },
-  paused: { what: "A person asked it to wait.", todo: null },
+  preempted: {
+    cause: "It released its slots for a job of higher priority, or because its host is drained.",
+    remedy: null,
+  },
+  paused: { cause: "A person paused the job.", remedy: null },
   bad_data: {
-    what: "The data cannot be read, or does not fit the spec.",
-    todo: "Correct the data or the fields below dataset, then submit it again.",
+    cause: "The data cannot be read, or does not fit the spec.",
+    remedy: "Correct the data or the fields below dataset. Then submit the job again.",
   },
   internal_error: {
-    what: "The trainer failed in a way that another try would repeat.",
-    todo: "Change what the error names, then submit it again.",
+    cause: "The trainer failed. Another attempt would fail in the same way.",
+    remedy: "Change what the error names. Then submit the job again.",
   },
 };
 
-export function meaningOf(reason: EndReason): Meaning {
+export function explanationOf(reason: EndReason): Explanation {
   return END_REASONS[reason];
 }
 
-/** Why an attempt ended, in a word or two; that it did not. */
+/** Why an attempt ended, in a word or two; "live" while it has not. */
 export function endOf(attempt: Attempt): string {
   return attempt.end_reason === null ? "live" : words(attempt.end_reason);
 }
 
-/** Why an attempt was asked to release its slots, to go on after a verb: to make room for job 0abc. */
+/** The cause of a preemption, to follow a verb: to make room for job 0abc. */
 export function causeOf({ kind, job, host }: Preemption): string {
   switch (kind) {
     case "job":
@@ -74,12 +77,12 @@ export function causeOf({ kind, job, host }: Preemption): string {
   }
 }
 
-/** What became of an attempt that was asked to release its slots: moved because host ha is drained. */
+/** A preemption in words: moved because host ha is drained. */
 export function preemptionOf(preemption: Preemption): string {
   return `${preemption.kind === "job" ? "preempted" : "moved"} ${causeOf(preemption)}`;
 }
 
-/** A place in a queue as people say it: 1st, 2nd, 3rd, 11th. */
+/** A place in a queue: 1st, 2nd, 3rd, 11th. */
 export function ordinal(position: number): string {
   const isTeen = position % 100 >= 10 && position % 100 <= 20;
   return `${position.toLocaleString("en")}${isTeen ? "th" : (["th", "st", "nd", "rd"][position % 10] ?? "th")}`;

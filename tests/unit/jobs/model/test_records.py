@@ -13,7 +13,6 @@ from jobs.model.records import (
     CheckpointSaved,
     DataOpened,
     EpochEnded,
-    ExitReason,
     Launch,
     PhaseEnded,
     Planned,
@@ -32,6 +31,7 @@ from jobs.model.records import (
     parse_record,
 )
 from jobs.model.spec import spec_from
+from jobs.model.states import EndReason
 
 SPEC = spec_from({"dataset": "digits", "gpus": 2})
 SUMMARY = Summary(
@@ -88,7 +88,7 @@ DATA = DataOpened(
         EpochEnded(at=1.0, epoch=1, step=9, wall_s=1.0, samples_per_s=9.0, learning_rate=0.1, metrics={"loss": 1.0}),
         CheckpointSaved(at=1.0, epoch=1, step=10, path="/runs/x", duration_s=0.1),
         Summarized(at=1.0, summary=SUMMARY),
-        RankExited(at=1.0, reason=ExitReason.BAD_DATA, message="no such file: Zürich"),
+        RankExited(at=1.0, reason=EndReason.BAD_DATA, message="no such file: Zürich"),
     ],
     ids=lambda record: record.kind,
 )  # fmt: skip

@@ -4,13 +4,13 @@ import pytest
 
 from jobs.lifecycle.leases import StopRequests
 from jobs.model.preemption import PreemptionCause
-from jobs.model.records import ExitReason, RankExited
+from jobs.model.records import RankExited, UnexplainedExit
 from jobs.model.states import EndReason
 from worker.attempt.ending import Ending, judge, requested_ending
 
 
 def judged(
-    *said: ExitReason | None,
+    *reported: EndReason | UnexplainedExit | None,
     started: int | None = None,
     stopped_for: Ending | None = None,
     messages: dict[int, str] | None = None,
@@ -20,13 +20,13 @@ def judged(
 ) -> Ending:
     exits = {
         rank: RankExited(at=1.0, reason=reason, message=(messages or {}).get(rank))
-        for rank, reason in enumerate(said)
+        for rank, reason in enumerate(reported)
         if reason is not None
     }
     return judge(
         exits,
-        ranks=len(said),
-        started=len(said) if started is None else started,
+        ranks=len(reported),
+        started=len(reported) if started is None else started,
         stopped_for=stopped_for,
         launcher_code=launcher_code,
         launcher_says=launcher_says,
@@ -34,79 +34,71 @@ def judged(
     )
 
 
-E = ExitReason
 FOR_JOB_X = PreemptionCause.for_job("x")
 
 
 def test_all_ranks_completed() -> None:
-    assert judged(E.COMPLETED, E.COMPLETED, launcher_code=0) == Ending(EndReason.COMPLETED)
+    assert judged(EndReason.COMPLETED, EndReason.COMPLETED, launcher_code=0) == Ending(EndReason.COMPLETED)
 
 
 def test_all_ranks_stopped_early() -> None:
-    assert judged(E.EARLY_STOPPED, E.EARLY_STOPPED) == Ending(EndReason.EARLY_STOPPED)
+    assert judged(EndReason.EARLY_STOPPED, EndReason.EARLY_STOPPED) == Ending(EndReason.EARLY_STOPPED)
 
 
 def test_what_the_ranks_say_outweighs_the_launchers_code() -> None:
-    assert judged(E.COMPLETED, E.COMPLETED, launcher_code=1).reason is EndReason.COMPLETED
-    assert judged(E.COMPLETED, None, launcher_code=0).reason is EndReason.RANK_FAILED
+    assert judged(EndReason.COMPLETED, EndReason.COMPLETED, launcher_code=1).reason is EndReason.COMPLETED
+    assert judged(EndReason.COMPLETED, None, launcher_code=0).reason is EndReason.RANK_FAILED
 
 
 def test_a_run_that_came_to_its_end_is_completed_even_when_it_was_being_stopped() -> None:
     stopped = Ending(EndReason.TIME_LIMIT, "still running")
-    assert judged(E.COMPLETED, E.COMPLETED, stopped_for=stopped).reason is EndReason.COMPLETED
+    assert judged(EndReason.COMPLETED, EndReason.COMPLETED, stopped_for=stopped).reason is EndReason.COMPLETED
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        (E.BAD_DATA, EndReason.BAD_DATA),
-        (E.OUT_OF_MEMORY, EndReason.OUT_OF_MEMORY),
-        (E.INTERNAL_ERROR, EndReason.INTERNAL_ERROR),
-    ],
-)
-def test_one_ranks_own_fault_explains_the_attempt(fault: ExitReason, reason: EndReason) -> None:
-    assert judged(E.PEER_LOST, fault, messages={1: "because"}) == Ending(reason, "because")
-    assert judged(None, fault).reason is reason
-    assert judged(E.COMPLETED, fault).error == f"rank 1 ended: {fault}"
-    assert judged(fault, None, stopped_for=Ending(EndReason.STALLED, "no step")).reason is reason
+@pytest.mark.parametrize("fault", [EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.INTERNAL_ERROR])
+def test_one_ranks_own_fault_explains_the_attempt(fault: EndReason) -> None:
+    assert judged(UnexplainedExit.PEER_LOST, fault, messages={1: "because"}) == Ending(fault, "because")
+    assert judged(None, fault).reason is fault
+    assert judged(EndReason.COMPLETED, fault).error == f"rank 1 ended: {fault}"
+    assert judged(fault, None, stopped_for=Ending(EndReason.STALLED, "no step")).reason is fault
 
 
 def test_bad_data_explains_more_than_the_errors_that_follow_from_it() -> None:
-    found = judged(E.INTERNAL_ERROR, E.OUT_OF_MEMORY, E.BAD_DATA, messages={2: "torn file"})
-    assert found == Ending(EndReason.BAD_DATA, "torn file")
-    assert judged(E.INTERNAL_ERROR, E.OUT_OF_MEMORY).reason is EndReason.OUT_OF_MEMORY
+    ending = judged(EndReason.INTERNAL_ERROR, EndReason.OUT_OF_MEMORY, EndReason.BAD_DATA, messages={2: "torn file"})
+    assert ending == Ending(EndReason.BAD_DATA, "torn file")
+    assert judged(EndReason.INTERNAL_ERROR, EndReason.OUT_OF_MEMORY).reason is EndReason.OUT_OF_MEMORY
 
 
 def test_the_lowest_rank_speaks_for_those_with_the_same_fault() -> None:
-    assert judged(E.BAD_DATA, E.BAD_DATA, messages={0: "mine", 1: "also mine"}).error == "mine"
+    assert judged(EndReason.BAD_DATA, EndReason.BAD_DATA, messages={0: "mine", 1: "also mine"}).error == "mine"
 
 
 @pytest.mark.parametrize("reason", [EndReason.CANCELLED, EndReason.TIME_LIMIT, EndReason.STALLED, EndReason.HOST_LOST])
 def test_an_attempt_that_was_stopped_ends_for_that(reason: EndReason) -> None:
     stopped = Ending(reason, "asked to")
-    assert judged(E.STOP_REQUESTED, E.STOP_REQUESTED, stopped_for=stopped) == stopped
-    assert judged(E.PEER_LOST, None, stopped_for=stopped) == stopped
+    assert judged(UnexplainedExit.STOP_REQUESTED, UnexplainedExit.STOP_REQUESTED, stopped_for=stopped) == stopped
+    assert judged(UnexplainedExit.PEER_LOST, None, stopped_for=stopped) == stopped
     assert judged(None, None, started=0, stopped_for=stopped) == stopped
 
 
 def test_no_rank_that_came_up_is_a_failed_launch_in_the_launchers_words() -> None:
-    found = judged(None, None, started=0, launcher_says="no route to host")
-    assert found.reason is EndReason.LAUNCH_FAILED
-    assert "no route to host" in (found.error or "")
+    ending = judged(None, None, started=0, launcher_says="no route to host")
+    assert ending.reason is EndReason.LAUNCH_FAILED
+    assert "no route to host" in (ending.error or "")
     assert "nothing" in (judged(None, started=0).error or "")
 
 
 def test_a_rank_that_died_without_a_word_is_named() -> None:
-    found = judged(E.PEER_LOST, None, E.PEER_LOST, launcher_code=137)
-    assert found.reason is EndReason.RANK_FAILED
-    assert "rank 1 " in (found.error or "")
-    assert "137" in (found.error or "")
+    ending = judged(UnexplainedExit.PEER_LOST, None, UnexplainedExit.PEER_LOST, launcher_code=137)
+    assert ending.reason is EndReason.RANK_FAILED
+    assert "rank 1 " in (ending.error or "")
+    assert "137" in (ending.error or "")
 
 
 def test_ranks_that_all_left_before_the_end_have_failed() -> None:
-    assert judged(E.STOP_REQUESTED, E.STOP_REQUESTED).reason is EndReason.RANK_FAILED
-    assert judged(E.PEER_LOST, E.PEER_LOST).reason is EndReason.RANK_FAILED
-    assert judged(E.COMPLETED, E.PEER_LOST).reason is EndReason.RANK_FAILED
+    assert judged(UnexplainedExit.STOP_REQUESTED, UnexplainedExit.STOP_REQUESTED).reason is EndReason.RANK_FAILED
+    assert judged(UnexplainedExit.PEER_LOST, UnexplainedExit.PEER_LOST).reason is EndReason.RANK_FAILED
+    assert judged(EndReason.COMPLETED, UnexplainedExit.PEER_LOST).reason is EndReason.RANK_FAILED
 
 
 def told_by_horovodrun(rank: int, code: int) -> str:
@@ -115,10 +107,10 @@ def told_by_horovodrun(rank: int, code: int) -> str:
 
 
 def test_a_rank_that_was_killed_may_have_had_no_memory_left() -> None:
-    found = judged(E.PEER_LOST, None, launcher_says=told_by_horovodrun(1, 137))
-    assert found.reason is EndReason.RANK_FAILED
-    assert (found.error or "").startswith("rank 1 was killed (SIGKILL)")
-    assert (found.error or "").endswith("try a batch of 32 per GPU")
+    ending = judged(UnexplainedExit.PEER_LOST, None, launcher_says=told_by_horovodrun(1, 137))
+    assert ending.reason is EndReason.RANK_FAILED
+    assert (ending.error or "").startswith("rank 1 was killed (SIGKILL)")
+    assert (ending.error or "").endswith("try a batch of 32 per GPU")
     single = judged(None, launcher_says=told_by_horovodrun(0, 137), per_gpu_batch=1).error or ""
     assert single.endswith("try a smaller model")
 
@@ -127,16 +119,16 @@ def test_a_rank_that_was_killed_may_have_had_no_memory_left() -> None:
     ("rank", "code"), [(1, 1), (1, 1370), (0, 137)], ids=["it failed", "another code", "it said why it left"]
 )
 def test_only_a_silent_rank_that_was_killed_gets_that_advice(rank: int, code: int) -> None:
-    found = judged(E.PEER_LOST, None, launcher_says=told_by_horovodrun(rank, code))
-    assert "died without a word" in (found.error or "")
+    ending = judged(UnexplainedExit.PEER_LOST, None, launcher_says=told_by_horovodrun(rank, code))
+    assert "died without a word" in (ending.error or "")
 
 
 def test_ranks_whose_lease_was_not_extended_have_not_failed() -> None:
-    found = judged(E.LEASE_EXPIRED, E.PEER_LOST, E.LEASE_EXPIRED)
-    assert found == Ending(EndReason.LEASE_EXPIRED, "rank 0, 2 left: nobody extended its lease")
-    assert judged(E.LEASE_EXPIRED, E.BAD_DATA).reason is EndReason.BAD_DATA
+    ending = judged(EndReason.LEASE_EXPIRED, UnexplainedExit.PEER_LOST, EndReason.LEASE_EXPIRED)
+    assert ending == Ending(EndReason.LEASE_EXPIRED, "rank 0, 2 left: nobody extended its lease")
+    assert judged(EndReason.LEASE_EXPIRED, EndReason.BAD_DATA).reason is EndReason.BAD_DATA
     lost = Ending(EndReason.HOST_LOST, "host hb: the connection broke")
-    assert judged(E.PEER_LOST, E.LEASE_EXPIRED, stopped_for=lost) == lost
+    assert judged(UnexplainedExit.PEER_LOST, EndReason.LEASE_EXPIRED, stopped_for=lost) == lost
 
 
 @pytest.mark.parametrize(
