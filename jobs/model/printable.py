@@ -8,9 +8,11 @@ cleaned         a name made from any text
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 MOST_IN_NAME = 128
 MOST_IN_LABEL = 255
+_MOST_MARKS = 8  # on one character; no script stacks as many, and a taller stack covers the lines above and below it
 
 _JOINERS = "\u200c\u200d"  # emoji, Persian and Indic scripts need these two of all format characters
 _MARGIN = f" \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000{_JOINERS}"  # what cannot be seen at either end
@@ -40,8 +42,11 @@ def one_form(text: str) -> str:
 
 def cleaned(text: str, most: int) -> str:
     """The first `most` characters of the text in its one form, with a hyphen for what no name may hold."""
-    printable = "".join("-" if _is_refused(character) else character for character in text)
-    return one_form(one_form(printable)[:most])
+    printable = one_form("".join("-" if _is_refused(character) else character for character in text))
+    unstacked = "".join(
+        character for character, marks in zip(printable, _marks_so_far(printable), strict=True) if marks <= _MOST_MARKS
+    )
+    return one_form(unstacked[:most])
 
 
 def _checked(text: str, most: int, *, may_be_empty: bool) -> str:
@@ -55,9 +60,22 @@ def _checked(text: str, most: int, *, may_be_empty: bool) -> str:
         raise ValueError(f"has {len(text)} characters; {most} are allowed")
     if text and unicodedata.category(text[0]).startswith("M"):
         raise ValueError("begins with a mark that belongs on the character before it")
+    if max(_marks_so_far(text), default=0) > _MOST_MARKS:
+        raise ValueError(f"has more than {_MOST_MARKS} marks on one character")
     if not any(map(_is_seen, text)) and not (may_be_empty and not text):
         raise ValueError("has nothing to see; write at least one letter, digit or symbol")
     return text
+
+
+def _marks_so_far(text: str) -> Iterator[int]:
+    """For each character how many marks stand on the last character that is none, this one included."""
+    marks = 0
+    for character in text:
+        if unicodedata.category(character).startswith("M"):
+            marks += 1
+        elif character not in _JOINERS:
+            marks = 0
+        yield marks
 
 
 def _is_refused(character: str) -> bool:

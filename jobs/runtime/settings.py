@@ -59,13 +59,22 @@ def _webhook_targets(text: str) -> str:
     return text
 
 
+# Within these a timestamp, a limit of the kernel and a socket's timeout can hold the number.
+_YEAR_S = 365 * 86_400
+_Seconds = Annotated[float, Field(gt=0, le=_YEAR_S)]
+_Days = Annotated[float, Field(gt=0, le=36_500)]  # a century: for ever
+_Gigabytes = Annotated[float, Field(gt=0, le=1e6)]
+
+
 class Settings(BaseSettings):
     """One stack's settings. A field `x_y` is read from `HORA_X_Y`.
 
     The descriptions are Markdown whose links lead from docs/; the table in docs/operations.md is made from them.
     """
 
-    model_config = SettingsConfigDict(env_prefix="HORA_", frozen=True, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HORA_", frozen=True, extra="ignore", env_ignore_empty=True, allow_inf_nan=False
+    )
 
     home: Path = Field(
         default_factory=default_home,
@@ -137,33 +146,26 @@ class Settings(BaseSettings):
         5.0, gt=0, description="Requests a second from one address with tokens that are unknown, expired or revoked."
     )
 
-    reconcile_period_s: float = Field(
+    reconcile_period_s: _Seconds = Field(
         1.0,
-        gt=0,
         description="Time between two passes of a worker over its host and the queue. A lost hint costs at most this.",
     )
-    sample_period_s: float = Field(1.0, gt=0, description="Time between two samples of utilization.")
-    heartbeat_period_s: float = Field(5.0, gt=0, description="Time between two heartbeats of a host.")
-    host_timeout_s: float = Field(30.0, gt=0, description="A host without a heartbeat for this long counts as lost.")
-    lease_s: float = Field(60.0, gt=0, description="How long a supervisor may be out of touch with the database.")
-    lease_renewal_s: float = Field(5.0, gt=0, description="Time between two renewals of a supervisor's lease.")
-    claim_timeout_s: float = Field(
-        60.0, gt=0, description="Time limit from placing an attempt until a supervisor claims it."
+    sample_period_s: _Seconds = Field(1.0, description="Time between two samples of utilization.")
+    heartbeat_period_s: _Seconds = Field(5.0, description="Time between two heartbeats of a host.")
+    host_timeout_s: _Seconds = Field(30.0, description="A host without a heartbeat for this long counts as lost.")
+    lease_s: _Seconds = Field(60.0, description="How long a supervisor may be out of touch with the database.")
+    lease_renewal_s: _Seconds = Field(5.0, description="Time between two renewals of a supervisor's lease.")
+    claim_timeout_s: _Seconds = Field(
+        60.0, description="Time limit from placing an attempt until a supervisor claims it."
     )
-    orders_period_s: float = Field(
-        0.5, gt=0, description="Time between two checks of a supervisor for a cancel, a pause or a preemption."
+    orders_period_s: _Seconds = Field(
+        0.5, description="Time between two checks of a supervisor for a cancel, a pause or a preemption."
     )
-    stop_file_grace_s: float = Field(
-        2.5, gt=0, description="Time for ranks to exit when their job ends. SIGTERM follows."
-    )
-    save_grace_s: float = Field(
-        60.0, gt=0, description="Time for ranks to save and exit when their job continues later."
-    )
-    sigterm_grace_s: float = Field(
-        1.0, gt=0, description="Time from SIGTERM to SIGKILL for what is left of an attempt."
-    )
-    sigkill_grace_s: float = Field(
-        5.0, gt=0, description="Time from SIGKILL until a process that stays puts its slots into quarantine."
+    stop_file_grace_s: _Seconds = Field(2.5, description="Time for ranks to exit when their job ends. SIGTERM follows.")
+    save_grace_s: _Seconds = Field(60.0, description="Time for ranks to save and exit when their job continues later.")
+    sigterm_grace_s: _Seconds = Field(1.0, description="Time from SIGTERM to SIGKILL for what is left of an attempt.")
+    sigkill_grace_s: _Seconds = Field(
+        5.0, description="Time from SIGKILL until a process that stays puts its slots into quarantine."
     )
     stop_jobs_with_worker: bool = Field(
         False,
@@ -173,49 +175,47 @@ class Settings(BaseSettings):
     restart_backoff_s: float = Field(
         1.0,
         ge=0,
+        le=_YEAR_S,
         description="Pause before the first restart. It doubles with each restart that counts, and with each further"
         " loss of an attempt.",
     )
-    restart_backoff_limit_s: float = Field(60.0, ge=0, description="The longest pause before a restart.")
+    restart_backoff_limit_s: float = Field(60.0, ge=0, le=_YEAR_S, description="The longest pause before a restart.")
 
-    max_upload_gb: float = Field(20.0, gt=0, description="The largest archive that may be uploaded.")
-    max_unpacked_gb: float = Field(100.0, gt=0, description="Total size of the files unpacked from one archive.")
+    max_upload_gb: _Gigabytes = Field(20.0, description="The largest archive that may be uploaded.")
+    max_unpacked_gb: _Gigabytes = Field(100.0, description="Total size of the files unpacked from one archive.")
     max_entries: int = Field(2_000_000, ge=1, description="Files and folders in one archive.")
     max_unpack_ratio: float = Field(200.0, ge=1, description="Unpacked bytes for each byte of an archive.")
     max_open_uploads: int = Field(10, ge=1, description="Uploads of one user that have not become a dataset yet.")
-    inspection_timeout_s: float = Field(
-        3600.0, gt=0, description="Time limit for unpacking a dataset. Inspecting it has the same limit."
+    inspection_timeout_s: _Seconds = Field(
+        3600.0, description="Time limit for unpacking a dataset. Inspecting it has the same limit."
     )
-    inspection_memory_gb: float = Field(16.0, gt=0, description="Memory that unpacking and inspecting may use.")
+    inspection_memory_gb: _Gigabytes = Field(16.0, description="Memory that unpacking and inspecting may use.")
 
-    retention_period_s: float = Field(
+    retention_period_s: _Seconds = Field(
         60.0,
-        gt=0,
         description="Time between two searches of a worker for"
         " [what can be removed](operations.md#what-is-kept-and-for-how-long).",
     )
-    keep_uploads_days: float = Field(1.0, gt=0, description="From the last piece of an upload until it is removed.")
-    keep_logs_days: float = Field(30.0, gt=0, description="From a job's end until the lines of its ranks are removed.")
-    keep_steps_days: float = Field(
-        30.0, gt=0, description="From a job's end until its step metrics and samples are thinned."
+    keep_uploads_days: _Days = Field(1.0, description="From the last piece of an upload until it is removed.")
+    keep_logs_days: _Days = Field(30.0, description="From a job's end until the lines of its ranks are removed.")
+    keep_steps_days: _Days = Field(30.0, description="From a job's end until its step metrics and samples are thinned.")
+    keep_files_days: _Days = Field(
+        30.0, description="From a job's end until its checkpoints, records and logs are removed from the hosts."
     )
-    keep_files_days: float = Field(
-        30.0, gt=0, description="From a job's end until its checkpoints, records and logs are removed from the hosts."
+    keep_idempotency_days: _Days = Field(
+        7.0, description="For how long a [repeated submission](api.md#idempotency) is recognised by its key."
     )
-    keep_idempotency_days: float = Field(
-        7.0, gt=0, description="For how long a [repeated submission](api.md#idempotency) is recognised by its key."
+    keep_audit_days: _Days = Field(
+        365.0, description="For how long an entry of the [audit log](access.md#audit-log) is kept."
     )
-    keep_audit_days: float = Field(
-        365.0, gt=0, description="For how long an entry of the [audit log](access.md#audit-log) is kept."
+    forget_hosts_days: _Days = Field(
+        7.0, description="A host without a heartbeat for this long is removed from the list."
     )
-    forget_hosts_days: float = Field(
-        7.0, gt=0, description="A host without a heartbeat for this long is removed from the list."
+    keep_artifacts_days: _Days = Field(
+        365.0, description="From a job's end until its [artifacts](artifacts.md) are removed."
     )
-    keep_artifacts_days: float = Field(
-        365.0, gt=0, description="From a job's end until its [artifacts](artifacts.md) are removed."
-    )
-    keep_deliveries_days: float = Field(
-        30.0, gt=0, description="For how long the deliveries of a [webhook](webhooks.md) are listed."
+    keep_deliveries_days: _Days = Field(
+        30.0, description="For how long the deliveries of a [webhook](webhooks.md) are listed."
     )
 
     webhook_allow: Annotated[str, AfterValidator(_webhook_targets)] = Field(
@@ -223,9 +223,7 @@ class Settings(BaseSettings):
         description="Host names, addresses and networks (CIDR), separated by commas. Webhooks may point to them"
         " although they are not on the internet, and may use http there. For workers and api.",
     )
-    notify_period_s: float = Field(
-        1.0, gt=0, description="Time between two searches of a worker for deliveries to send."
-    )
+    notify_period_s: _Seconds = Field(1.0, description="Time between two searches of a worker for deliveries to send.")
     public_url: str | None = Field(
         None,
         pattern=r"^https?://[^\s?#]+$",
@@ -245,9 +243,7 @@ class Settings(BaseSettings):
         max_length=500,
         description="The experiment on the MLflow server. It is created if it does not exist.",
     )
-    mlflow_period_s: float = Field(
-        10.0, gt=0, description="Time between two searches for new points to copy to MLflow."
-    )
+    mlflow_period_s: _Seconds = Field(10.0, description="Time between two searches for new points to copy to MLflow.")
 
     @property
     def ranks_lease_s(self) -> float:

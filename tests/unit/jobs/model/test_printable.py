@@ -26,6 +26,7 @@ FREE = st.text(st.characters(exclude_categories=[]), max_size=40)
         "$(touch x); `y` | z",
         "../../etc/passwd",
         "訓" * MOST_IN_NAME,
+        "x" + "\u0320" * 8 + "y\u0320",
     ],
 )
 def test_any_printable_text_is_a_name_as_it_is(text: str) -> None:
@@ -66,6 +67,8 @@ def test_what_cannot_be_printed_is_named_with_its_place(character: str) -> None:
         ("\u200d", "nothing to see"),
         ("\u3164", "nothing to see"),  # a letter, drawn as nothing
         ("\u0301a", "begins with a mark"),
+        ("x" + "\u0301" * 9, "more than 8 marks on one character"),
+        ("ab" + "\u0301\u200d" * 9, "more than 8 marks on one character"),
         ("x" * (MOST_IN_NAME + 1), "has 129 characters; 128 are allowed"),
     ],
 )
@@ -99,3 +102,7 @@ def test_any_text_behind_a_name_can_be_cleaned(text: str, most: int) -> None:
     name = cleaned(f"a{text}", most)
     assert name_text(name) == name
     assert len(name) <= most
+
+
+def test_a_cleaned_text_keeps_as_many_marks_as_a_name_may_have() -> None:
+    assert cleaned("x" + "\u0320" * 20 + "y", 20) == "x" + "\u0320" * 8 + "y"

@@ -68,3 +68,21 @@ def test_a_wrong_setting_ends_the_process_with_a_sentence_and_no_secret(monkeypa
     assert "HORA_BROKER_URL: " in str(ended.value.code)
     assert "HORA_PORT: " in str(ended.value.code)
     assert "t0p" not in str(ended.value.code)
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300", "0", "-1", "a"])
+@pytest.mark.parametrize("name", ["lease_s", "sample_period_s", "keep_files_days", "inspection_memory_gb"])
+def test_durations_and_sizes_are_numbers_that_a_timestamp_and_a_limit_hold(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"HORA_{name.upper()}", value)
+    with pytest.raises(ValidationError, match=name):
+        Settings()
+
+
+@pytest.mark.parametrize("name", ["rate_limit_per_s", "auth_failures_per_s", "max_unpack_ratio", "restart_backoff_s"])
+def test_no_number_of_a_setting_is_infinite(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for value in ("inf", "nan"):
+        monkeypatch.setenv(f"HORA_{name.upper()}", value)
+        with pytest.raises(ValidationError, match=name):
+            Settings()
