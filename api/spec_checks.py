@@ -1,7 +1,7 @@
 """Checks of specs that are to become jobs. Called by `api.submissions` before it stores anything.
 
-`check_spec` refuses what nobody could carry out here. `StateChecks` finds what speaks against a spec at the moment: the
-hosts, the projects and the jobs as they are now.
+`check_spec` looks at the spec alone, its data included. `StateChecks` adds what the hosts, the projects and the jobs do
+not allow at the moment. Neither raises: a repeated submission gets its first answer, whatever has changed since.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from jobs.db.tables import Project
 from jobs.lifecycle.admission import SitePolicy, missing_paths, unsupported, unusable_weights
 from jobs.model.dataset_names import reference_of
 from jobs.model.plan import Plan, UnworkablePlan, resolve_plan
-from jobs.model.problems import FieldProblem, InvalidSpec
+from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.people.project_admission import Applicant, project_of, project_problems
 from jobs.scheduling.hosts import capacity_problem
@@ -21,19 +21,17 @@ from jobs.scheduling.hosts import capacity_problem
 
 @dataclass(frozen=True)
 class CheckedSpec:
-    """A spec that could be carried out. Without a plan it does not fit its data: `unworkable` says why."""
+    """A spec with what is wrong with it. It has a plan if Hora supports it here and it fits its data."""
 
     spec: Spec  # with the version and the options of its dataset, where that is a registered one
     plan: Plan | None
+    unsupported: list[FieldProblem]  # where there is one, nothing further was checked
     missing: list[FieldProblem]  # paths that are not on this host's disk, and datasets that are not registered
-    unworkable: list[FieldProblem]
+    unworkable: list[FieldProblem]  # why it has no plan for its data
 
 
 def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
-    """Check a spec by its text, this host's disk and the registered dataset that it names, if it names one.
-
-    Raises `InvalidSpec` for what nobody could carry out.
-    """
+    """Check a spec by its text, this host's disk and the registered dataset that it names, if it names one."""
     resolved = registry.resolve(spec)
     spec = resolved.spec
     refused_fields = {problem.field for problem in resolved.problems}
@@ -41,14 +39,14 @@ def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
         problem for problem in unsupported(spec, site, shape=resolved.shape) if problem.field not in refused_fields
     ]
     if problems:
-        raise InvalidSpec(_with_registered_names(problems, registry))
+        return CheckedSpec(spec, None, _with_registered_names(problems, registry), [], [])
     plan, unworkable = None, []
     try:
         plan = resolve_plan(spec, resolved.sizes)
     except UnworkablePlan as error:
         unworkable = [FieldProblem(error.field, str(error))]
     missing = _with_registered_names([] if resolved.problems else missing_paths(spec, site), registry)
-    return CheckedSpec(spec, plan, [*resolved.problems, *missing], unworkable)
+    return CheckedSpec(spec, plan, [], [*resolved.problems, *missing], unworkable)
 
 
 def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> list[FieldProblem]:
@@ -73,6 +71,8 @@ class StateChecks:
 
     def problems_of(self, checked: CheckedSpec) -> list[FieldProblem]:
         """Every field that asks for what is not there, and the one that keeps the spec from having a plan."""
+        if checked.unsupported:
+            return checked.unsupported
         spec = checked.spec
         return [
             *checked.missing, *self._unusable_weights(spec), *self._lack_of_room(spec), *self._wrong_project(spec),

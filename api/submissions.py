@@ -2,10 +2,11 @@
 
 Both take the same steps:
 
-1. Check every spec: refuse what nobody could carry out here.
+1. Check every spec. Refuse nothing yet.
 2. Look the Idempotency-Key up. If it came before, give the first answer again, whatever became of hosts, data and
    quotas since.
-3. Admit: refuse what hosts, projects and other jobs do not allow now.
+3. Admit: refuse what Hora does not support, what the data does not fit, and what hosts, projects and other jobs do not
+   allow now.
 4. A dry run ends here, with a preview. Nothing is stored.
 5. Write the rows and the line of the audit log, in the transaction of the steps before.
 6. After the commit, send a hint to the dispatchers.
@@ -53,7 +54,7 @@ def submit_job(
     Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
     """
     checked = check_spec(spec, services.site, Registry(services.sessions))
-    if dry_run or checked.plan is None:  # a dry run takes no key, and a spec without a plan is refused with any key
+    if dry_run:  # it takes no key
         idempotency = None
     with services.sessions.begin() as session:
         earlier = earlier_job(session, caller.user, idempotency)
@@ -83,8 +84,9 @@ def submit_study(
     Raises `InvalidSpec`, `IdempotencyConflict`, and what `jobs.people.project_admission.admit` raises.
     """
     cells = cells_of(study)
-    checked = _check_cells(study, cells, services)
-    if dry_run or any(spec.plan is None for spec in checked):  # as for a job
+    registry = Registry(services.sessions)
+    checked = [check_spec(cell.spec, services.site, registry) for cell in cells]
+    if dry_run:  # it takes no key
         idempotency = None
     with services.sessions.begin() as session:
         earlier_id = store.earlier_study(session, caller.user, idempotency)
@@ -111,20 +113,6 @@ def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> 
         raise InvalidSpec(problems)
     admit(session, checked.spec.project, applicant, jobs=1)
     return checked.plan
-
-
-def _check_cells(study: StudySpec, cells: list[Cell], services: Services) -> list[CheckedSpec]:
-    """Check the spec of every cell. Raises `InvalidSpec` with the problems of all cells."""
-    site, registry = services.site, Registry(services.sessions)
-    checked, cell_problems = [], CellProblems(study)
-    for cell in cells:
-        try:
-            checked.append(check_spec(cell.spec, site, registry))
-        except InvalidSpec as error:
-            cell_problems.add(cell.positions, error.problems)
-    if problems := cell_problems.problems():
-        raise InvalidSpec(problems)
-    return checked
 
 
 def _admit_study(
