@@ -12,6 +12,7 @@ from jobs.model.states import EndReason
 from tests.acceptance.conftest import kinds, no_process_left
 from tests.acceptance.ranks import Run
 from tests.commands import hora
+from tests.waiting import slowdown
 
 # Batches of more than 32 take a petabyte, on rank 1 alone.
 HUNGRY_NETWORK = """
@@ -38,7 +39,8 @@ def build(shape, classes):
 @pytest.fixture(scope="module")
 def probe(stack: Stack) -> Json:
     """Digits, probed until its 1,350 training samples are fewer than a batch of both ranks."""
-    limits = ("--set", "probe.smallest=100", "--set", "probe.seconds=0.2")
+    longest_step_s = 0.5 * slowdown()  # a longer one ends the probe
+    limits = ("--set", "probe.smallest=100", "--set", f"probe.seconds={longest_step_s}")
     done = hora(stack.home, "probe", "--dataset", "digits", "--gpus", "2", *limits, "--json")
     assert done.returncode == 0, done.stderr
     *before, job = [json.loads(line) for line in done.stdout.splitlines()]  # one for each change, the end at last
