@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from hora.doctor.findings import Finding
 from hora.render.hosts import is_free, is_usable
-from hora.render.jobs import Finding
 from hora.render.text import duration
 from hora.service import Json, NotAuthorized, ProblemError
 from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest

@@ -11,8 +11,8 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from hora.doctor.findings import Finding
 from hora.home import Home
-from hora.render.jobs import Finding
 
 PACKAGES = ("hora", "fastapi", "celery", "sqlalchemy", "psycopg", "tensorflow-cpu", "keras", "horovod")
 _IMPORTS = """

@@ -1,9 +1,8 @@
 """What the command line shows of jobs: tables and lines, from the API's JSON. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -21,16 +20,6 @@ STATUS_STYLE = {
     "cancelled": "magenta",
 }
 _PHASES = ("import", "connect", "data", "build", "restore", "first_step")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check of `hora doctor` found. `advice` is what to do about it."""
-
-    check: str
-    level: Literal["ok", "warn", "fail"]
-    found: str
-    advice: str = ""
 
 
 def status(job: Json) -> Text:
@@ -210,15 +199,6 @@ def epoch_line(data: Mapping[str, Any], epochs: int | None) -> str:
     if data.get("samples_per_s") is not None:
         parts.append(f"{count(data['samples_per_s'])} samples/s")
     return "  ".join(parts)
-
-
-def findings_table(findings: Iterable[Finding]) -> Table:
-    """One line a check of `hora doctor`."""
-    table = table_of("CHECK", "", "FOUND", "WHAT TO DO")
-    for one in findings:
-        style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[one.level]
-        table.add_row(one.check, Text(one.level, style=style), plain(one.found), plain(one.advice))
-    return table
 
 
 def table_of(*columns: str) -> Table:
