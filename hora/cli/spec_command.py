@@ -1,7 +1,9 @@
 """Commands whose options are fields of the spec, such as `hora submit`. Part of the command line."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 
@@ -25,6 +27,22 @@ class SpecCommand(TyperCommand):
         for option in self.params:
             if option.param_type_name == "option" and not option.help:  # type: ignore[attr-defined]
                 option.help = _description(str(option.name))  # type: ignore[attr-defined]
+
+
+def spec_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a command that are fields of the spec, by the field's name.
+
+    A command calls it first of all with `locals()`, which are its parameters then.
+    """
+    from jobs.model.spec import Spec
+
+    return {name: value for name, value in parameters.items() if name in Spec.model_fields}
+
+
+def check_is_given(file: str | None, dataset: str | None, changes: list[str]) -> None:
+    """A spec needs a file, `--dataset` or `--set`. Raises `BadParameter` without any of them."""
+    if file is None and dataset is None and not changes:
+        raise typer.BadParameter("give a FILE, or at least --dataset")
 
 
 def _description(name: str) -> str:
