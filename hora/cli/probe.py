@@ -46,7 +46,7 @@ def probe(
 
     check_is_given(file, dataset, changes)
     document = read_document(file) if file else {}
-    is_probe = document.get("probe") is not None  # in the file already: the proposed training takes it out
+    is_probe = document.get("probe") is not None  # in the file: then the proposed command removes it
     document = with_options(document if is_probe else {**document, "probe": {}}, options, changes)
     with connect() as client:
         job = client.submit(validated(document))
@@ -61,7 +61,7 @@ def probe(
 def as_given(
     file: str | None, options: "Mapping[str, str | int | float | None]", changes: "Sequence[str]", *, is_probe: bool
 ) -> list[str]:
-    """The arguments with which `hora submit` trains the spec that was probed, without those of the probe itself."""
+    """The arguments for `hora submit` that train the probed spec, without those of the probe itself."""
     given = [(f"--{name.replace('_', '-')}", str(value)) for name, value in options.items() if value is not None]
     given += [("--set", change) for change in changes if re.split("[.=]", change)[0].strip() != "probe"]
     given += [("--set", "probe=null")] if is_probe else []

@@ -8,9 +8,9 @@ from typer.core import TyperCommand
 
 
 class SpecCommand(TyperCommand):
-    """A command whose options without a help of their own have the description of the spec's field.
+    """A command with fields of the spec as options. An option without its own help has the field's description.
 
-    The spec takes long to import, so it is read only when the help is shown.
+    The spec takes long to import, so the description is read only when the help is shown.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -46,7 +46,7 @@ def check_is_given(file: str | None, dataset: str | None, changes: list[str]) ->
 
 
 def _description(name: str) -> str:
-    """What the field of this name means; of an object for which a string may stand, the field that the string is."""
+    """The description of a field of the spec. If a string may stand for its object: of the field that is the string."""
     from jobs.model.descriptions import without_links
     from jobs.model.spec import SHORTHAND, Spec
 
