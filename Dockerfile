@@ -3,8 +3,8 @@
 #   worker      a host without a GPU
 #   worker-gpu  a host with NVIDIA GPUs. Not built by any test of this project: it needs CUDA's development image.
 #
-# /opt/hora is the environment with the dependencies, /opt/app the project itself: a change of the code leaves the
-# large layer as it is.
+# /opt/hora is the environment with the dependencies, /opt/app the project itself. So a change of the code does not
+# change the large layer.
 
 FROM docker.io/library/python:3.11-slim-bookworm AS base
 ENV PATH=/opt/hora/bin:/opt/app/bin:$PATH \
@@ -14,7 +14,7 @@ RUN useradd --system --user-group --uid 10001 --home-dir /var/lib/hora --create-
  && install -d -o hora -g hora /var/lib/hora-datasets
 WORKDIR /var/lib/hora
 
-# ---- what is installed, built in stages that stay behind
+# ---- build stages: they build what the images install, and are in no image
 
 FROM base AS environment
 WORKDIR /build
@@ -22,12 +22,12 @@ COPY requirements/uv.txt requirements/
 RUN python -m venv /opt/uv \
  && /opt/uv/bin/pip install --no-cache-dir --require-hashes -r requirements/uv.txt \
  && ln -s /opt/uv/bin/uv /usr/local/bin/uv
-# uv's cache lives outside the layers and from build to build: Horovod is compiled once for a TensorFlow.
+# uv's cache is outside the layers and is kept between builds: Horovod is compiled once for each TensorFlow.
 ENV UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy UV_NO_PROGRESS=1 VIRTUAL_ENV=/opt/hora
 RUN uv venv --python /usr/local/bin/python /opt/hora \
  && echo /opt/app > "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/hora.pth"
 
-# The dashboard by itself, before the Python: only a change of its own builds it again.
+# The dashboard comes before the Python code: only a change in the dashboard builds it again.
 FROM environment AS dashboard
 COPY requirements/build.txt requirements/
 RUN --mount=type=cache,target=/var/cache/uv \
@@ -38,7 +38,7 @@ COPY dashboard dashboard
 RUN --mount=type=cache,target=/root/.npm \
     /opt/build/bin/python hatch_build.py dashboard
 
-# The documentation, with the pages and examples to which it leads, before the Python as well.
+# The documentation also comes before the Python code, with the pages and examples that it links to.
 FROM dashboard AS app
 COPY *.md LICENSE ./
 COPY examples examples
@@ -64,7 +64,7 @@ RUN --mount=type=cache,target=/var/cache/uv \
 # ---- api
 
 FROM base AS api
-# glibc keeps what a large answer needed, in each of eight arenas a core: one is enough, and it gives back.
+# glibc keeps the memory of large answers in each of eight arenas a core. One arena is enough and is trimmed.
 ENV MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=65536
 COPY --from=api-environment /opt/hora /opt/hora
 COPY --from=app /opt/app /opt/app
@@ -82,8 +82,8 @@ RUN --mount=type=cache,target=/var/cache/uv \
     UV_LOCK_TIMEOUT=3600 MAKEFLAGS=-j$(nproc) uv pip sync --require-hashes --build-constraints requirements/build.txt --compile-bytecode requirements/worker.txt
 
 FROM base AS worker-base
-# The package makes host keys, which would be the same in every container: the stack's own are in a volume. Without the
-# star sshd takes the user for locked.
+# The package makes host keys, which would be the same in every container. The stack's own keys are in a volume. Without
+# the star sshd treats the user as locked.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends openssh-client openssh-server dataset-fashion-mnist \
  && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \

@@ -1,5 +1,5 @@
-# Everything a checkout can do. `make demo` and `make test` need nothing before them on a machine with Python
-# 3.11 or 3.12, g++ and make; every target is safe to repeat and skips what is done.
+# The targets of a checkout. On a machine with Python 3.11 or 3.12, g++ and make, `make demo` and `make test` need no
+# other target first. Every target is safe to repeat, and skips what is done.
 
 CANDIDATES := python3.12 python3.11 python3
 SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))
@@ -7,7 +7,7 @@ PYTHON ?= $(firstword $(foreach python,$(CANDIDATES),$(if $(shell $(python) -c '
 
 UV := .uv/bin/uv
 BIN := .venv/bin
-# Node and npm of the environment, whatever the machine has.
+# Node and npm of the environment, not those of the machine.
 NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 
 .DEFAULT_GOAL := help
@@ -19,16 +19,16 @@ help: ## List the targets
 setup: .venv/ready ## Create the environment in .venv (uv itself in .uv), build the dashboard and the documentation
 	@$(BIN)/python hatch_build.py
 
-# It looks for itself whether anything changed.
-dashboard: .venv/ready ## Build the dashboard again, where its sources have changed
+# hatch_build.py checks whether anything changed.
+dashboard: .venv/ready ## Build the dashboard again if its sources have changed
 	@$(BIN)/python hatch_build.py dashboard
 
-docs: .venv/ready ## Build the documentation again, where docs/ has changed, and compare it with the code
+docs: .venv/ready ## Build the documentation again if docs/ has changed, and compare it with the code
 	@$(BIN)/python hatch_build.py docs
 	@$(BIN)/pytest --quiet tests/unit/test_docs.py
 	@echo "The start page: $(CURDIR)/api/help/docs/index.html"
 
-# The stack stays up. A machine with one core gets two slots all the same, so that two ranks can start.
+# The stack stays up. A machine with one core also gets two slots, so that two ranks can start.
 demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 	@HORA_SLOTS=$${HORA_SLOTS:-$$(cores=$$(nproc); echo $$((cores < 2 ? 2 : cores)))} $(BIN)/hora up -d
 	@job=$$($(BIN)/hora --profile local submit examples/digits.yaml) || exit; \
@@ -41,7 +41,7 @@ demo: setup ## Start the stack and train a real job on 2 ranks, to its end
 quick: .venv/ready ## Run the unit tests, in about a minute
 	$(BIN)/pytest tests/unit --numprocesses $(PROCESSES) --dist loadfile
 
-# PROCESSES share the files in their order: those that train come first, so that none is left alone with one at the end.
+# PROCESSES share the files in their order. Files that train come first, so that no process works alone at the end.
 PROCESSES ?= 2
 test: setup .venv-peers/ready ## Run the whole test suite
 	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
@@ -52,18 +52,19 @@ up: setup ## Start the stack on this machine
 down: setup ## Stop it
 	@$(BIN)/hora down
 
-types: setup ## Write the dashboard's types of the api anew
+types: setup ## Write the dashboard's types of the api again
 	@$(BIN)/python -m api.document > dashboard/node_modules/.openapi.json
 	@$(NPM) exec --no -- openapi-typescript node_modules/.openapi.json -o src/api/schema.d.ts
 
-check: types ## Lint, check formatting, types and import rules
+check: types ## Lint, check formatting, types and import rules, build the documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python hatch_build.py docs
 	$(NPM) run check
 
-format: setup ## Format, mend what the linter can mend, and write the tables in docs/ that are made from code
+format: setup ## Format, fix what the linter can fix, and write the tables in docs/ that are made from code
 	$(BIN)/python -m tests.command_table
 	$(BIN)/python -m tests.field_tables
 	$(BIN)/ruff check --fix-only
@@ -77,10 +78,10 @@ chaos: setup ## Break everything while jobs run, ROUNDS times (some minutes each
 	$(BIN)/python -m tests.chaos --seed $(SEED) --rounds $(ROUNDS)
 
 FUZZ_SECONDS ?= 1200
-fuzz: setup ## Send the api whatever fits its OpenAPI document, and much that does not (20 minutes)
+fuzz: setup ## Send the api requests that fit its OpenAPI document, and many that do not (20 minutes)
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
-bench: setup .venv-peers/ready ## Measure Hora beside other ways of doing the same (an hour; one: python -m bench NAME)
+bench: setup .venv-peers/ready ## Compare Hora with other ways to do the same (an hour; one: python -m bench NAME)
 	$(BIN)/python -m bench
 
 screenshots: setup ## Take pictures of every page of the dashboard into screenshots/ (six minutes; needs Chromium)
@@ -92,7 +93,7 @@ compose-test: setup ## Bring docker-compose.yml up in podman or docker and run a
 # `make lock LOCK_FLAGS=--upgrade` moves to the newest versions.
 LOCK = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(LOCK_FLAGS)
 SAME = $(LOCK) --constraints requirements/dev.txt
-lock: $(UV) ## Write requirements/*.txt anew from pyproject.toml and requirements/*.in
+lock: $(UV) ## Write requirements/*.txt again from pyproject.toml and requirements/*.in
 	$(LOCK) requirements/uv.in -o requirements/uv.txt
 	$(LOCK) requirements/build.in -o requirements/build.txt
 	$(LOCK) requirements/compose.in -o requirements/compose.txt
@@ -119,7 +120,7 @@ $(UV): requirements/uv.txt | prerequisites
 	@$(PYTHON) set_up.py environment
 	@touch $@
 
-# MLflow, to measure beside: its pins are not ours.
+# MLflow, for comparison: it needs other versions than Hora.
 .venv-peers/ready: requirements/peers.txt $(UV)
 	@$(PYTHON) set_up.py peers
 	@touch $@

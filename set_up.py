@@ -1,10 +1,10 @@
-"""Installs what a checkout needs, and says what it is at and how far. `make` runs it where something has changed.
+"""Installs what a checkout needs, and shows its progress. `make` runs it if something has changed.
 
     set_up.py uv             uv into .uv
     set_up.py environment    everything into .venv
-    set_up.py peers          programs to measure beside into .venv-peers
+    set_up.py peers          programs to compare with into .venv-peers
 
-The output of a tool is shown when the tool fails. Before that its last line is shown: on a terminal in a line that
+The output of a tool is shown if the tool fails. While it runs, its last line is shown: on a terminal in a line that
 changes every second, elsewhere (a file, CI) in a new line every 20 seconds.
 """
 
@@ -60,13 +60,13 @@ def venv_step(folder: str) -> Step:
 def sync_argv(folder: str, *options: str) -> list[str]:
     """Make an environment hold exactly what a pinned file names.
 
-    Compiled at once: where Python may not keep what it compiles, each process would do it again, seconds each time.
+    It compiles all modules at once. If Python cannot store compiled modules, each process would need seconds for it.
     """
     return [UV, "pip", "sync", "--compile-bytecode", "--python", folder, "--require-hashes", *options]
 
 
 def environment_steps() -> list[Step]:
-    """Fill .venv. The project itself goes in last, editable, so that an edit needs no new set-up."""
+    """Fill .venv. The project itself comes last and is editable, so an edit needs no new set-up."""
     packages = "requirements/dev.txt"
     title = (
         f"Installing {package_count(packages)} packages; the first time compiles Horovod, about 3 minutes on 2 cores"
@@ -83,14 +83,14 @@ def environment_steps() -> list[Step]:
 def peers_steps() -> list[Step]:
     """Fill .venv-peers."""
     packages = "requirements/peers.txt"
-    title = f"Installing {package_count(packages)} packages to measure and test beside"
+    title = f"Installing {package_count(packages)} packages to compare with"
     return [venv_step(".venv-peers"), Step(title, [sync_argv(".venv-peers", packages)])]
 
 
 def activity(lines: Sequence[str]) -> str:
-    """What a tool does now, by what it printed.
+    """The present activity of a tool, from its output.
 
-    uv announces what it builds and goes on with downloads; at its end it lists the packages, and then compiles them.
+    uv announces a build and continues with downloads. At its end it lists the packages, and then compiles them.
     """
     building = [line for line in lines if line.startswith("Building ") and f"Built {line[9:]}" not in lines]
     others = [line for line in lines if not line.startswith(("+ ", "- ", "~ "))]
@@ -98,7 +98,7 @@ def activity(lines: Sequence[str]) -> str:
 
 
 def run(argv: Sequence[str], started_s: float) -> None:
-    """Run a command and tell how long it takes meanwhile. Raises `Failed`."""
+    """Run a command, and show the time while it runs. Raises `Failed`."""
     # Horovod would compile eight files at once on any machine.
     variables = os.environ | {"MAKEFLAGS": f"-j{len(os.sched_getaffinity(0))}", "PYTHONUNBUFFERED": "1"}
     lines: list[str] = []
@@ -121,7 +121,7 @@ def run(argv: Sequence[str], started_s: float) -> None:
 
 
 def tell(text: str) -> None:
-    """Say how far a step is; on a terminal in the same line each time."""
+    """Show the progress of a step, on a terminal always in the same line."""
     if _IS_TERMINAL:
         width = shutil.get_terminal_size().columns - 1
         print(f"\r\033[K{(_INDENT + text)[:width]}", end="", flush=True)
@@ -130,7 +130,7 @@ def tell(text: str) -> None:
 
 
 def perform(steps: Sequence[Step], *, before: int, total: int) -> None:
-    """Carry the steps out, in order; `before` come ahead of them, in a `make` of their own. Raises `Failed`."""
+    """Do the steps one by one. `before` steps were done earlier, by another call. Raises `Failed`."""
     for number, step in enumerate(steps, start=before + 1):
         print(f"[{number}/{total}] {step.title}", flush=True)
         started_s = time.monotonic()
@@ -146,7 +146,7 @@ def perform(steps: Sequence[Step], *, before: int, total: int) -> None:
 
 
 def main(what: str) -> None:
-    """Do one of the three; end with status 1 and the output of the tool where it fails."""
+    """Do one of the three. If a tool fails, exit with status 1 and its output."""
     try:
         if what == "uv":
             perform(uv_steps(), before=0, total=5)
@@ -157,9 +157,9 @@ def main(what: str) -> None:
         else:
             sys.exit(__doc__)
     except Failed as error:
-        sys.exit(f"\n{error}\nRun the same command again when the cause is mended: what is done is not done again.")
+        sys.exit(f"\n{error}\nFix the cause, then run the same command again. Finished steps are quick then.")
     except KeyboardInterrupt:
-        sys.exit("\nStopped. Run the same command again: what is done is not done again.")
+        sys.exit("\nStopped. Run the same command again. Finished steps are quick then.")
 
 
 if __name__ == "__main__":

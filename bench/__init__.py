@@ -1,1 +1,1 @@
-"""Side-by-side measurements: what Hora costs and gains, as ratios within one run. `make bench` runs all of them."""
+"""Side-by-side measurements: the costs and gains of Hora, as ratios within one run. `make bench` runs all of them."""

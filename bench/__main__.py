@@ -26,7 +26,7 @@ ROWS = {f"articles:{row}": partial(articles.main, rows=(row,)) for row in articl
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run the named measurements."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("name", nargs="*", help=f"of: {', '.join([*MEASUREMENTS, *ROWS])}")
     parser.add_argument("--rounds", type=int, default=5, help="how often each side is measured (default: 5)")

@@ -1,7 +1,7 @@
-"""What polling and paging through the api cost, beside a bare route of FastAPI in the same run.
+"""Measures the cost of polling and paging through the api, beside a bare route of FastAPI in the same run.
 
-The api and the bare route have one processor, in turns; the client has another, and so has the database. Processor time
-is that of the api's process alone.
+The api and the bare route take turns on one processor. The client and the database have others. Processor time is that
+of the api's process alone.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""What the articles on scaling found, measured on this machine: `python -m bench articles`, or `articles:ROW` for one.
+"""Repeats the results of articles on scaling on this machine: `python -m bench articles`, or `articles:ROW` for one.
 
 Every side of a row is a real job through the service, on Fashion-MNIST; times are of the training alone. Sides take
 turns, each turn with a seed of its own, and a figure is the median over the turns, with its range. All rows take
 some 40 minutes on two cores with three turns, of which there are never more.
 
-The articles had GPUs and large photographs. Here there are CPU cores, small networks and small images, so a larger
-batch cannot fill a device that stood idle, and two ranks share one machine's memory: what a ratio comes to here is
-printed as it is, beside what they claim.
+The articles had GPUs and large photographs. Here there are CPU cores, small networks and small images. So a larger
+batch cannot fill an idle device, and two ranks share one machine's memory. Each ratio is printed beside that of the
+article.
 """
 
 import tempfile
@@ -123,7 +123,7 @@ def _cache(lab: Laboratory) -> Iterator[Row]:
 
 
 def _sharding(lab: Laboratory) -> Iterator[Row]:
-    """Two ranks that share the data out, or draw from all of it; on shuffled data and on data sorted by label."""
+    """Two ranks that have a share of the data each, or draw from all; on shuffled data and on data sorted by label."""
     few = {"train": lab.samples["train"].first(20_000), "test": lab.samples["test"]}
     orders = {"shuffled": few, "sorted": {part: samples.by_label() for part, samples in few.items()}}
     for order, parts in orders.items():
@@ -186,9 +186,9 @@ def _ranks(lab: Laboratory) -> Iterator[Row]:
 
 
 def _losses(lab: Laboratory) -> Iterator[Row]:
-    """The same steps on one rank and on two: they differ by rounding alone, until the network has made more of it.
+    """The same steps on one rank and on two. They differ by rounding alone, which the network then amplifies.
 
-    How much it makes depends on the network: lenet5, with ELU, keeps within the target. convnet7, with ReLU and a loss
+    How much depends on the network: lenet5, with ELU, stays within the target. convnet7, with ReLU and a loss
     of more than 4 at its first step, begins as close and is percents apart after a hundred steps.
     """
     for model in ("lenet5", "convnet7"):
@@ -244,7 +244,7 @@ ROWS: dict[str, Callable[[Laboratory], Iterator[Row]]] = {
 def _spec(
     source: str, *, fraction: float = 1.0, validation: float = 0.05, cache: str = "none", **fields: Any
 ) -> dict[str, Any]:
-    """lenet5 on one rank, where nothing else is said."""
+    """The default spec: lenet5 on one rank."""
     dataset = {"source": source, "fraction": fraction, "validation": validation, "cache": cache}
     return {"dataset": dataset, "model": "lenet5", "batch_size": 32, "learning_rate": 0.001, "gpus": 1, **fields}
 

@@ -1,4 +1,4 @@
-"""Horovod with Keras as its documentation shows it, as far as Keras 3 allows: what a person has without Hora.
+"""Horovod with Keras as its documentation shows it, as far as Keras 3 allows. A person without Hora would use this.
 
 Run by `bench.train` under horovodrun, with a launch file as its argument; prints samples/s over all ranks.
 """

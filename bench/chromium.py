@@ -21,7 +21,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def signed_in(browser: Browser, service: Service) -> StorageState:
-    """What a browser keeps of somebody who came in by a link, for `new_context(storage_state=...)`."""
+    """The state of a browser after a login by a link, for `new_context(storage_state=...)`."""
     context = browser.new_context()
     context.new_page().goto(service.login_link()["url"])
     kept = context.storage_state()

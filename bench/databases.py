@@ -1,4 +1,4 @@
-"""Databases of their own for measurements, on an embedded PostgreSQL, and what they cost. Used by those of `bench`."""
+"""Separate databases for the measurements of `bench`, on an embedded PostgreSQL, and their processor time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ def empty_database(stack: Stack) -> Iterator[str]:
 
 
 def analyze(url: str) -> None:
-    """Let the database know its tables, as it does by itself after a while."""
+    """Update the statistics of the tables, as the database does by itself after a while."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
 

@@ -1,4 +1,4 @@
-"""The data that is measured on: Fashion-MNIST in several formats, and made-up tables and photographs.
+"""The data for measurements: Fashion-MNIST in several formats, and generated tables and photographs.
 
 Used by `bench.input` and `bench.articles`. Everything follows from fixed seeds.
 """
@@ -47,7 +47,7 @@ class Samples:
 
 
 def fashion_mnist() -> dict[str, Samples] | None:
-    """Its parts, 60,000 train and 10,000 test; None where the host has none."""
+    """Its parts, 60,000 train and 10,000 test; None if the host does not have it."""
     try:
         parts = registered([])
     except BadData:

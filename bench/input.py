@@ -1,7 +1,7 @@
-"""How fast data reaches the loop, beside what reading and decoding alone take, and the memory that streaming needs.
+"""Measures how fast data reaches the loop, beside reading and decoding alone; and the memory that streaming needs.
 
-In turns and each side in a process of its own (`bench.readers`), so that neither thread pools nor caches mix. About
-five minutes with five rounds on two cores, a third of it to write the data.
+The sides take turns, each in a process of its own (`bench.readers`), so neither thread pools nor caches mix. It takes
+about five minutes with five rounds on two cores, a third of it to write the data.
 """
 
 import json
@@ -67,7 +67,7 @@ def main(*, rounds: int) -> None:
 
 
 def _measured(side: str, folder: Path) -> Figures:
-    """What a side prints. Raises RuntimeError with its errors where it fails."""
+    """The output of a side. Raises RuntimeError with its errors if it fails."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     argv = [sys.executable, "-m", "bench.readers", side, str(folder)]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)

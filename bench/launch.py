@@ -1,4 +1,4 @@
-"""What the service adds to `horovodrun`: time to the first line and the first step, and steady step time.
+"""Measures the time that the service adds to `horovodrun`: to the first line and the first step, and in each step.
 
 The same trainer, spec, thread counts and machine, in turns: through the service (from POST), with Horovod's own
 `horovodrun` (from its start), and as one bare process (the floor: no launcher at all can be faster). Run on an

@@ -1,4 +1,4 @@
-"""What two thousand listeners of one job cost the api: memory, processor time, and the delay of events.
+"""Measures the cost of two thousand listeners of one job: the api's memory and processor time, and the events' delay.
 
 A real server with real sockets; the listeners are tasks of this process. The job changes ten times a second.
 """

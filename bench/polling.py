@@ -34,7 +34,7 @@ class Load:
 
 @dataclass
 class Result:
-    """What was measured."""
+    """The measured figures."""
 
     requests: int = 0
     statuses: Counter[int] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Runs of the trainer without the service, and what their records say. Used by the measurements beside it."""
+"""Runs of the trainer without the service, and their records. Used by the measurements beside it."""
 
 import os
 import subprocess
@@ -71,6 +71,6 @@ class Run:
             raise RuntimeError(f"the run failed: {log.read_text()[-2000:] if log.exists() else 'no log'}")
 
     def records(self, rank: int = 0) -> list[Record]:
-        """What a rank has recorded."""
+        """The records of a rank."""
         lines = (self.paths.records / rank_records_name(rank)).read_bytes().splitlines()
         return [record for line in lines if (record := parse_record(line)) is not None]

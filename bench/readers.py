@@ -42,7 +42,7 @@ def table_by_pyarrow(folder: Path) -> dict[str, float]:
 
 
 def table_by_pyarrow_in_rows(folder: Path) -> dict[str, float]:
-    """The same, and the columns put side by side, (row, column): what a batch is cut out of, without any order."""
+    """The same, with the columns side by side, (row, column). Batches can be cut out of that, without shuffling."""
     return {"rate": _rate_of_row_groups(folder, lambda columns: np.stack(columns[:-1], axis=1))}
 
 
@@ -57,7 +57,7 @@ def table_as_shuffled_tfrecord(folder: Path) -> dict[str, float]:
 
 
 def table_row_by_row(folder: Path) -> dict[str, float]:
-    """A Python generator of rows, batched by tf.data: what is written first when a table is to be trained on."""
+    """A Python generator of rows, batched by tf.data: the first program that most people write for a table."""
     import tensorflow as tf
 
     def rows() -> Generator[tuple[Any, Any], None, None]:
@@ -79,7 +79,7 @@ def images_by_hora(folder: Path) -> dict[str, float]:
 
 
 def images_by_hora_resized(folder: Path) -> dict[str, float]:
-    """The same, brought to 224x224."""
+    """The same, scaled to 224x224."""
     spec = _spec("photographs", batch_size=_IMAGES, image_size=[224, 224])
     return {"rate": _rate_of_epochs(spec, _opened(spec, folder), IMAGE_PASSES)}
 
@@ -126,7 +126,7 @@ SIDES: dict[str, Callable[[Path], dict[str, float]]] = {
 
 
 def _spec(source: str, *, batch_size: int, image_size: list[int] | None = None) -> Spec:
-    """Next to nothing is held out, so that all is trained on."""
+    """Almost nothing is held out, so all samples are trained on."""
     dataset = {"source": source, "image_size": image_size, "validation": 0.01}
     return spec_from({"dataset": dataset, "batch_size": batch_size})
 

@@ -13,7 +13,7 @@ _PIECE_BYTES = 65_536
 
 
 class _SlowServer(ThreadingHTTPServer):
-    """All its answers together send `bytes_per_s`."""
+    """A server that sends `bytes_per_s` over all its answers."""
 
     daemon_threads = True
 

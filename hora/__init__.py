@@ -5,7 +5,7 @@
     with Client() as client:
         job = client.jobs.submit(dataset="digits", gpus=2).wait(check=True)
 
-What is named here is imported when it is first used, so that the command line starts without it.
+Each name is imported when it is first used, so the command line starts without all of them.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,11 +1,11 @@
-"""The command line's own file: which services a person uses, a profile each. Read and written by the CLI alone.
+"""The configuration file: a profile for each service that a person uses. Only the command line reads and writes it.
 
     [profiles.default]
     url = "https://hora.example.org"
     token = "hora_..."
 
-It is `$XDG_CONFIG_HOME/hora/config.toml`, or the same below `~/.config`. With a token in it, it is read only when
-nobody else can read it.
+It is `$XDG_CONFIG_HOME/hora/config.toml`, or `~/.config/hora/config.toml`. A file with a token is used only if no other
+user can read it.
 """
 
 import json
@@ -27,7 +27,7 @@ _TOKEN = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True)
 class Profile:
-    """A service, and the token that is meant for it and for no other."""
+    """A service, and the token that is meant for this service only."""
 
     url: str | None = None
     token: str | None = None
@@ -56,7 +56,7 @@ def read_profiles(path: Path) -> Profiles:
         raise HoraError(f"{path} is not TOML: {error}.") from error
     profiles = _profiles_of(document, path)
     if status.st_mode & 0o077 and any(profile.token for profile in profiles.values()):
-        raise HoraError(f"Others can read {path}, which has a token: `chmod 600 {path}` first, and make a new token.")
+        raise HoraError(f"Others can read {path}, which has a token. Run `chmod 600 {path}`, and make a new token.")
     return profiles
 
 
@@ -64,19 +64,19 @@ def _profiles_of(document: Mapping[str, object], path: Path) -> Profiles:
     tables = document.get("profiles", {})
     unknown = [name for name in document if name != "profiles"]
     if unknown or not isinstance(tables, dict):
-        raise HoraError(f"{path} has tables [profiles.NAME] and nothing else, not {', '.join(unknown) or 'profiles'}.")
+        raise HoraError(f"{path} may have only tables [profiles.NAME], not {', '.join(unknown) or 'profiles'}.")
     profiles = {}
     for name, fields in tables.items():
         if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
-            raise HoraError(f"{path}: profile {name} is a table of texts.")
+            raise HoraError(f"{path}: profile {name} is not a table of texts.")
         if wrong := fields.keys() - {"url", "token"}:
-            raise HoraError(f"{path}: profile {name} has {', '.join(sorted(wrong))}; url and token are known.")
+            raise HoraError(f"{path}: profile {name} has {', '.join(sorted(wrong))}. Its fields are url and token.")
         profiles[name] = Profile(**fields)
     return profiles
 
 
 def with_field(profiles: Profiles, name: str, field: str, value: str | None) -> Profiles:
-    """`profiles` with one field of one of them set, or taken out. A new address takes the old one's token out.
+    """`profiles` with one field of one profile set or removed. A new address removes the token of the old one.
 
     Raises `HoraError`.
     """
@@ -107,7 +107,7 @@ def write_profiles(path: Path, profiles: Profiles) -> None:
     lines = []
     for name, profile in profiles.items():
         lines.append(f"[profiles.{name}]")
-        # What is allowed in an address and a token is written in JSON as it is in TOML.
+        # JSON and TOML write the characters of addresses and tokens in the same way.
         fields = {"url": profile.url, "token": profile.token}
         lines += [f"{field} = {json.dumps(value)}" for field, value in fields.items() if value is not None]
         lines.append("")

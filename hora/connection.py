@@ -1,6 +1,6 @@
 """Which service the command line and `hora.Client` talk to, and with which token.
 
-In this order: the profile that is named (`hora --profile`); what the environment says (`HORA_URL`, `HORA_TOKEN`,
+The first of these that is there: the named profile (`hora --profile`); the environment (`HORA_URL`, `HORA_TOKEN`,
 `HORA_HOME`); the profile `default` of the file (`hora.config`); the stack on this machine. A token goes only to the
 service that it is meant for: that of the file to its own address, that of the stack on this machine to that stack.
 """
@@ -24,7 +24,7 @@ _profile: ContextVar[str | None] = ContextVar("profile", default=None)
 
 @dataclass(frozen=True)
 class Target:
-    """A service, the token that it is asked with, and in words where each was found."""
+    """A service and its token, and in words where each was found."""
 
     url: str
     token: str | None = field(repr=False)
@@ -33,7 +33,7 @@ class Target:
 
 
 def connect(*, timeout_s: float = 30.0) -> "Service":
-    """A client of the service that this person means. Raises `HoraError`."""
+    """A client of the service that this command uses. Raises `HoraError`."""
     from hora.service import Service
 
     found = find_target()
@@ -41,7 +41,7 @@ def connect(*, timeout_s: float = 30.0) -> "Service":
 
 
 def use_profile(name: str | None) -> None:
-    """Let `connect` take this profile from now on; None: what the environment and the file say."""
+    """Make `connect` use this profile from now on. None: it uses the environment and the file."""
     _profile.set(name)
 
 
@@ -51,7 +51,7 @@ def profile_in_use() -> str | None:
 
 
 def find_target(environ: Mapping[str, str] | None = None) -> Target:
-    """The service that this person means. Raises `HoraError`."""
+    """The service that this command uses. Raises `HoraError`."""
     environ = os.environ if environ is None else environ
     file, name = config_file(environ), _profile.get()
     if name == LOCAL:
@@ -64,7 +64,7 @@ def find_target(environ: Mapping[str, str] | None = None) -> Target:
         return _of_profile(name, profiles, file)
     if environ.get("HORA_URL"):
         return _of_environment(environ["HORA_URL"].rstrip("/"), environ, file)
-    if environ.get("HORA_TOKEN") or environ.get("HORA_HOME"):  # it is about a stack here, so the file is not asked
+    if environ.get("HORA_TOKEN") or environ.get("HORA_HOME"):  # they name a stack here, so the file is not read
         return _of_this_machine(environ, environ.get("HORA_TOKEN"))
     profiles = read_profiles(file)
     if profiles.get(DEFAULT, Profile()).url is not None:

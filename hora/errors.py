@@ -1,15 +1,15 @@
-"""The errors of the client, as `hora` names them to everybody else. Their text is for a person.
+"""The errors of the client, which `hora` exports. Their text is for a person.
 
     HoraError                   every error of the client
     ├── ServiceUnavailable      the service gave no answer
-    ├── UnexpectedAnswer        its answer is none that this client can read
+    ├── UnexpectedAnswer        this client cannot read the service's answer
     ├── WaitTimeout             the job or the study had not ended when the time was over
-    ├── JobFailed               the job ended, and not well: where the end was asked to be checked
-    └── ProblemError            the service said no
+    ├── JobFailed               the job failed or was cancelled; raised only with `check`
+    └── ProblemError            the service refused the request
         ├── NotAuthorized       401, 403
         ├── NotFound            404
         ├── Conflict            409
-        │   └── QuotaExceeded   its project may have no more
+        │   └── QuotaExceeded   its project has used up a quota
         └── RateLimited         429
 
 The text of a `ProblemError` is the service's own.
@@ -18,7 +18,7 @@ The text of a `ProblemError` is the service's own.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import httpx2 as httpx  # which takes its time to import, and is not needed to say what went wrong
+    import httpx2 as httpx  # slow to import, and not needed to show an error
 
     from jobs.views.jobs import JobView
 
@@ -36,11 +36,11 @@ class ServiceUnavailable(HoraError):
 
 
 class UnexpectedAnswer(HoraError):
-    """The service's answer is none that this client can read; one of the two is older than the other."""
+    """This client cannot read the service's answer: one of the two is older than the other."""
 
 
 class WaitTimeout(HoraError):
-    """The job or the study had not ended when the time was over; `seen` is how it was then, `noun` which it is."""
+    """The job or the study had not ended when the time was over. `seen` is its last state, `noun` its kind."""
 
     def __init__(self, seen: Json, noun: str = "job") -> None:
         self.seen = seen
@@ -49,7 +49,7 @@ class WaitTimeout(HoraError):
 
 
 class JobFailed(HoraError):
-    """The job failed, or was cancelled. `job` is how it ended."""
+    """The job failed, or was cancelled. `job` is its last state."""
 
     def __init__(self, job: "JobView") -> None:
         self.job = job
@@ -58,7 +58,7 @@ class JobFailed(HoraError):
 
 
 class ProblemError(HoraError):
-    """The service said no, as RFC 9457 problem details."""
+    """The service refused the request. The answer has RFC 9457 problem details."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class ProblemError(HoraError):
         self.title = title
         self.detail = detail
         self.errors = errors or []  # {field, message, ...} for each wrong field
-        self.retry_after_s = retry_after_s  # when the service is worth asking again, where it said so
+        self.retry_after_s = retry_after_s  # when to send the request again, if the service says so
         super().__init__(f"{title}: {detail}" if detail else title)
 
 
 class NotFound(ProblemError):
-    """There is no such thing."""
+    """The thing does not exist."""
 
 
 class NotAuthorized(ProblemError):
@@ -88,15 +88,15 @@ class NotAuthorized(ProblemError):
 
 
 class Conflict(ProblemError):
-    """What was asked does not go together with how things are."""
+    """The request does not fit the present state."""
 
 
 class QuotaExceeded(Conflict):
-    """The project has all that it may have."""
+    """The project has used up a quota."""
 
 
 class RateLimited(ProblemError):
-    """The token asks more often than it may."""
+    """The token has sent more requests than it may."""
 
 
 _KINDS: dict[int, type[ProblemError]] = {
@@ -109,7 +109,7 @@ _KINDS: dict[int, type[ProblemError]] = {
 
 
 def problem_of(answer: "httpx.Response", retry_after_s: float | None = None) -> ProblemError:
-    """The error that an answer of the service is, whether it is a problem document or not."""
+    """The error for an answer of the service, with or without a problem document."""
     try:
         document = answer.json()
     except ValueError:

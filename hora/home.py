@@ -1,4 +1,4 @@
-"""Where a stack keeps its things: the paths below `HORA_HOME`, its secrets, its state file and its lock.
+"""The folder of a stack: the paths below `HORA_HOME`, its secrets, its state file and its lock.
 
 Used by the keeper, by `hora down` and by the client side, which finds the address and the token here.
 
@@ -88,9 +88,9 @@ class Home:
             raise StackError(f"HORA_HOME {self.path} belongs to another user; set HORA_HOME to a folder of your own.")
 
     def refuse_home_folder(self) -> None:
-        """As root: refuse a stack inside a person's home folder, which the database's user may not enter.
+        """As root: refuse a stack inside a person's home folder, because the database's user may not enter it.
 
-        PostgreSQL does not run as root, so its user would need a way through every folder above the data.
+        PostgreSQL does not run as root. Its user must be able to enter every folder above the data.
         """
         for person in pwd.getpwall():
             folder = Path(person.pw_dir)
@@ -143,9 +143,9 @@ class Home:
 
     @contextmanager
     def lock(self, *, patience_s: float = 0.0) -> Iterator[bool]:
-        """Hold the keeper's lock; yields False when another process has it. It ends with the process, however.
+        """Hold the keeper's lock; yields False if another process has it. The lock ends with the process at the latest.
 
-        The keeper is patient, since asking who holds the lock means taking it for a moment.
+        The keeper waits a little, because a process that checks the lock takes it for a moment.
         """
         try:
             descriptor = os.open(self.path / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -97,20 +97,20 @@ def _import_runner(name: str) -> ModuleType:
 
 
 def _leave_without_peers(reason_text: str, recorder: Recorder) -> None:
-    """Leave without asking the peers; the code is not 0, or horovodrun would let them wait for this rank."""
+    """Leave without asking the peers. The code is not 0: after 0 horovodrun would let them wait for this rank."""
     _leave("stop_requested", reason_text, errors.LEFT_WITHOUT_PEERS_CODE, recorder)
 
 
 def _leave_at_lease_end(recorder: Recorder) -> None:
-    """Leave because nobody extends the lease: the job may be about to run elsewhere. Nothing is saved any more."""
+    """Leave because nobody extends the lease. Save nothing: the job may soon run elsewhere."""
     _leave("lease_expired", "nobody extended the lease of this rank", errors.LEFT_WITHOUT_PEERS_CODE, recorder)
 
 
 def _leave(reason: str, message: str | None, code: int, recorder: Recorder) -> None:
     """Write the exit record and end the process at once, from whichever thread.
 
-    os._exit and not sys.exit: stopping TensorFlow's and Horovod's threads can take seconds, and can hang when a peer is
-    gone. All that has to reach the disk has been written by now.
+    os._exit and not sys.exit: stopping TensorFlow's and Horovod's threads can take seconds, and can hang if a peer is
+    gone. Everything that must reach the disk is written by now.
     """
     print(f"leaving: {reason}" + (f": {message}" if message else ""), flush=True)
     sys.stderr.flush()

@@ -15,7 +15,7 @@ from trainer.checkpoint import atomic_write
 def save_network(model: keras.Model, folder: Path) -> None:
     """Write model.weights.h5, and model.keras, which Keras loads without anything of ours.
 
-    A network of one's own may hold what Keras cannot save; then there are the weights alone.
+    Keras cannot save every external network. Then only the weights are written.
     """
     with atomic_write(folder / "model.weights.h5") as temporary:
         model.save_weights(temporary)
@@ -23,7 +23,7 @@ def save_network(model: keras.Model, folder: Path) -> None:
         with atomic_write(folder / "model.keras") as temporary:
             model.save(temporary)
     except (NotImplementedError, TypeError, ValueError) as error:
-        print(f"there is no model.keras, Keras cannot save this network: {error}", flush=True)
+        print(f"there is no model.keras, because Keras cannot save this network: {error}", flush=True)
 
 
 def save_classes(classes: Sequence[str], folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 WarmUp            sets the learning rate
 EarlyStopping     remembers the best epoch and says when to stop
-Checkpointing     saves what a restart goes on from
+Checkpointing     saves the state from which a restart continues
 
 Those that only record are in `trainer.recording_callbacks` and `trainer.event_files`.
 """
@@ -61,7 +61,7 @@ class Times:
 class Pace:
     """How fast an epoch went, averaged over all ranks and so equal on each."""
 
-    samples_per_s: float  # 0.0 where the only update was the first of an attempt, which is set-up
+    samples_per_s: float  # 0.0 if the only update was the first of an attempt, which counts as set-up
     epoch_s: float  # steps and validation
     data_wait_s: float
     allreduce_s: float
@@ -69,24 +69,24 @@ class Pace:
 
 @dataclass(frozen=True)
 class Epoch:
-    """A pass that is over; all but `times` is equal on all ranks."""
+    """A finished epoch. All fields but `times` are equal on all ranks."""
 
     epoch: int
     step: int
     metrics: dict[str, float]  # averaged over all ranks
     pace: Pace
     times: Times
-    damaged: Mapping[str, str]  # samples that any rank has found unreadable while training so far, and why
+    damaged: Mapping[str, str]  # unreadable samples that any rank has found while training, and why
     is_last: bool  # of the epochs that were asked for
 
     @property
     def monitored(self) -> dict[str, float]:
-        """All that early stopping may be told to look at, by the names of `jobs.model.spec.EpochMetric`."""
+        """The metrics that early stopping can monitor, by the names of `jobs.model.spec.EpochMetric`."""
         return {**self.metrics, **asdict(self.pace)}
 
 
 class Callback:
-    """Does nothing at every occasion; a subclass takes those it needs."""
+    """Methods that do nothing. A subclass overrides those that it needs."""
 
     def on_step_begin(self, update: int) -> None:
         """Before the update with this number, counted from 0."""
@@ -99,7 +99,7 @@ class Callback:
 
 
 class WarmUp(Callback):
-    """Sets the rate of the optimizer for each update; after the warm-up it stays at the plan's."""
+    """Sets the optimizer's learning rate for each update. After the warm-up it is the rate of the plan."""
 
     def __init__(self, plan: Plan, optimizer: keras.optimizers.Optimizer) -> None:
         self._rate = math.nan
@@ -115,10 +115,10 @@ class WarmUp(Callback):
 
 
 class EarlyStopping(Callback):
-    """Remembers the best epoch; stops when `patience` epochs have not bettered it by `min_delta`.
+    """Remembers the best epoch. Stops after `patience` epochs that were not better by `min_delta`.
 
-    It runs on every rank and on averaged metrics, so that all ranks stop at the same epoch. The rule is that of
-    Keras's callback of this name. Without a spec it only remembers.
+    It runs on every rank and on averaged metrics, so all ranks stop at the same epoch. It has the rule of Keras's
+    callback of this name. Without a spec it only remembers.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class EarlyStopping(Callback):
 
     @property
     def restores(self) -> bool:
-        """Whether the weights of the best epoch are kept in the end, and not those of the last."""
+        """Whether the weights of the best epoch are kept in the end, instead of those of the last epoch."""
         return self._spec is not None and self._spec.restore_best_weights
 
     @property
@@ -175,7 +175,7 @@ class EarlyStopping(Callback):
 
 
 def _is_better_lower(metric: str) -> bool:
-    """Whether a metric is a loss or a time; told by its name, as Keras does in its mode `auto`."""
+    """Whether a metric is a loss or a time, by its name. Keras does the same in its mode `auto`."""
     return metric.endswith("loss") or (metric.endswith("_s") and not metric.endswith("_per_s"))
 
 
@@ -195,12 +195,12 @@ class Checkpointing(Callback):
         self._saved_step: int | None = None
 
     def on_epoch_end(self, epoch: Epoch) -> None:
-        """Save when it is due; after the last epoch too, so that a restart finds the finished training."""
+        """Save if it is due. Save after the last epoch too, so that a restart finds the finished training."""
         if epoch.epoch % self._every_epochs == 0 or epoch.is_last:
             self.save()
 
     def save(self) -> None:
-        """Save now, unless that has been done at this step."""
+        """Save now, unless this step was saved already."""
         progress = self._progress
         if progress.step == self._saved_step:
             return

@@ -39,7 +39,7 @@ class Progress:
     accuracy_sum: float = 0.0
     epoch_timed_samples: int = 0
     epoch_train_s: float = 0.0
-    timed_samples: int = 0  # of the epochs before
+    timed_samples: int = 0  # of the earlier epochs
     train_s: float = 0.0
     wall_s: float = 0.0  # of all training, with validation and checkpoints, over all attempts
 
@@ -73,7 +73,7 @@ class Stopping:
 
     @property
     def after_best_share(self) -> float:
-        """Of the time of all epochs, the share of those after the best one; 0..1."""
+        """The share of the time of all epochs that came after the best one; 0..1."""
         return self.after_best_s / self.epochs_s if self.epochs_s else 0.0
 
 
@@ -87,7 +87,7 @@ class State:
     stopping: Stopping = field(default_factory=Stopping)
 
     def on_plan(self, *, ranks: int, global_batch: int, steps_per_epoch: int) -> "State":
-        """The same place in the data when the global batch is another: at most one batch is trained on twice."""
+        """The same place in the data for another global batch. At most one batch is trained on twice."""
         self.ranks = ranks
         if global_batch != self.global_batch:
             samples = self.progress.epoch_step * self.global_batch
@@ -100,7 +100,7 @@ class State:
         return self
 
     def to_json(self) -> str:
-        """As text that `from_json` reads back exactly."""
+        """The state as text, which `from_json` reads back exactly."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -126,8 +126,8 @@ class Checkpoint:
 class CheckpointStore:
     """The checkpoints of an attempt: the `keep` newest of them, in a folder of its own below `root`.
 
-    What an attempt starts from is in its folder before its first step. So an earlier attempt whose ranks are still
-    there, stopped or cut off, can save whatever it likes: nobody looks at its folder any more.
+    An attempt has the checkpoint that it starts from in its folder before its first step. Ranks of an earlier attempt
+    may still be there, stopped or cut off. They may save more: nobody reads their folder any more.
     """
 
     def __init__(self, root: Path, *, attempt: int, keep: int) -> None:
@@ -137,7 +137,7 @@ class CheckpointStore:
         self._keep = keep
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint so that its name appears only when all of it is on disk; drop the oldest."""
+        """Write a checkpoint, and drop the oldest. Its name appears only when all of it is on disk."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{_PREFIX}{checkpoint.state.progress.step:010d}{_SUFFIX}"
         members = {f"{group}/{i}": a for group, arrays in checkpoint.arrays.items() for i, a in enumerate(arrays)}
@@ -152,9 +152,9 @@ class CheckpointStore:
     def begin(self, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint | None:
         """Take over what the newest attempt before this one has: its newest whole checkpoint, or None.
 
-        Whole is one whose groups have these shapes; others are skipped with a log line. From here on the attempt has
-        a folder, though it may be empty: one that follows goes on from there and from nowhere else, as all that
-        earlier ones recorded beyond this point is void.
+        A checkpoint is whole if its groups have these shapes. Others are skipped with a log line. From here on the
+        attempt has a folder, which may be empty. The next attempt continues from this folder only, because the
+        records of earlier attempts beyond this point are void.
         """
         for _ in range(_TRIES):
             source = self._newest_folder()
@@ -173,7 +173,7 @@ class CheckpointStore:
         raise OSError(f"{self._root} changes all the time")
 
     def _newest_folder(self) -> Path | None:
-        """The folder of the newest attempt up to this one, or the root, where files lay before attempts had folders."""
+        """The folder of the newest attempt up to this one. Else the root: old releases put the files there."""
         numbers = [number for number in self._numbers() if number <= self._attempt]
         if numbers:
             return self._root / f"{_ATTEMPT}{max(numbers)}"
@@ -221,7 +221,7 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _link(path: Path, name: Path) -> None:
-    """Give a file a second name; a copy of it where the file system cannot. Nobody writes into one that has a name."""
+    """Give a file a second name, or copy it if the file system has no links. A file with its name is never changed."""
     try:
         os.link(path, name)
     except FileNotFoundError:
@@ -232,7 +232,7 @@ def _link(path: Path, name: Path) -> None:
 
 
 def _read(path: Path, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint:
-    # Opened here, as NumPy leaves a file that is no zip file open.
+    # Opened here, because NumPy does not close a file that is no zip file.
     with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
         state = State.from_json(file["state"].tobytes().decode())
         groups: dict[str, list[NDArray[Any]]] = {}

@@ -1,6 +1,6 @@
-"""Every collective of the trainer. All ranks have to make the same calls one after the other, or they wait for ever.
+"""Every collective of the trainer. All ranks must make the same calls in the same sequence, or they wait for ever.
 
-Figures travel as JSON in byte tensors and are never unpickled, as Horovod's own object functions do.
+Figures travel as JSON in byte tensors. Nothing is unpickled here; Horovod's own object functions do that.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from trainer.errors import BadData, PeerFailed, RanksDisagree
 
 T = TypeVar("T")
 
-# Horovod's threads wake a thousand times a second, and Gloo's spins while a message waits that nobody asked for yet.
-# A batch thread takes no core from a thread that computes, and still has its turn as soon as one waits for a message.
-_CPU_CYCLE_MS = "0.5"  # half of Horovod's default: waiting for the next cycle is most of what a small message takes
+# Horovod's threads wake a thousand times a second. Gloo's thread spins while an early message waits to be received.
+# A batch thread takes no core from a thread that computes. It still runs as soon as that one waits for a message.
+_CPU_CYCLE_MS = "0.5"  # half of Horovod's default: a small message mostly waits for the next cycle
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This rank's place among those that are connected."""
+    """This rank's place among the connected ranks."""
 
     rank: int
     local_rank: int
@@ -37,13 +37,13 @@ class Ranks:
 
 
 def connect(launch: Launch) -> Ranks:
-    """Connect to the other ranks. Raises `RanksDisagree` when they are not as many as the launch file says."""
+    """Connect to the other ranks. Raises `RanksDisagree` if their number is not that of the launch file."""
     if launch.device == "cpu":
         os.environ.setdefault("HOROVOD_CYCLE_TIME", _CPU_CYCLE_MS)
     before = _threads()
     hvd.init()
     for thread in _threads() - before:
-        with suppress(OSError):  # a container may forbid it; the ranks are slower then, and no less right
+        with suppress(OSError):  # a container may forbid it; then the ranks are slower, but right
             os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
     ranks = Ranks(rank=hvd.rank(), local_rank=hvd.local_rank(), size=hvd.size(), local_size=hvd.local_size())
     if ranks.size != launch.gpus:
@@ -57,14 +57,14 @@ def _threads() -> set[int]:
 
 
 def disconnect() -> None:
-    """Leave properly, so that the peers do not take the end of this process for a failure."""
+    """Disconnect, so that the peers do not treat the end of this process as a failure."""
     hvd.shutdown()
 
 
 def claim_devices(launch: Launch, local_rank: int) -> None:
     """Give this rank its threads and its one GPU, or no GPU. Before TensorFlow runs its first op.
 
-    Both kinds of threads: with intra-op alone a rank takes cores that its neighbours count on.
+    It limits inter-op threads too: with intra-op alone a rank takes cores of its neighbours.
     """
     tf.config.threading.set_intra_op_parallelism_threads(launch.threads_per_rank)
     tf.config.threading.set_inter_op_parallelism_threads(launch.threads_per_rank)
@@ -80,7 +80,7 @@ def claim_devices(launch: Launch, local_rank: int) -> None:
 
 
 def gather(value: Any) -> list[Any]:
-    """What each rank passed, in the order of the ranks; anything that JSON can carry."""
+    """The values that the ranks passed, sorted by rank. A value is anything that JSON can carry."""
     if hvd.size() == 1:
         return [value]
     content = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -128,10 +128,10 @@ def sum_over_ranks(values: Sequence[float]) -> list[float]:
 def average_in_step(tensors: list[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Tensors averaged over all ranks, inside a tf.function, as one message; and the seconds that took.
 
-    One negotiation and one ring pass, as in DistributedGradientTape(groups=1), but with room for what travels beside
-    the gradients. The seconds go from the last tensor that is there to the averaged ones, waiting for slower ranks
-    included. On a GPU a tensor counts as there once its computation is enqueued: so there they hold the rest of the
-    backward pass too.
+    One negotiation and one ring pass, as in DistributedGradientTape(groups=1), but other figures can travel with the
+    gradients. The seconds begin when the last tensor is ready and end with the averages. They include the wait for
+    slower ranks. On a GPU a tensor counts as ready once its computation is enqueued, so there the seconds also include
+    the rest of the backward pass.
     """
     if hvd.size() == 1:
         return tensors, tf.zeros(())
@@ -142,12 +142,12 @@ def average_in_step(tensors: list[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tenso
 
 
 def not_averaged(tensors: list[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """In the place of `average_in_step`: a step that this rank makes alone. It takes as much memory for the results."""
+    """Replaces `average_in_step` in a step that this rank makes alone. The results take as much memory."""
     return [tf.identity(tensor) for tensor in tensors], tf.zeros(())
 
 
 def _clock(*, after: list[tf.Tensor]) -> tf.Tensor:
-    """Seconds of a steady clock, once these tensors are there. TensorFlow's own op refuses to run deterministically."""
+    """Seconds of a steady clock, when these tensors are ready. TensorFlow's own op refuses to run deterministically."""
     with tf.control_dependencies(after):
         return tf.numpy_function(time.perf_counter, [], tf.float64)
 
@@ -161,7 +161,7 @@ def broadcast(variables: Iterable[Any]) -> None:
 def agree_on_weights(weights: Iterable[Any], moment: str) -> None:
     """Make sure that all ranks hold the same weights, by their digests. Raises `RanksDisagree` on every one.
 
-    Cheap, and the only way to notice ranks that silently train apart.
+    It costs little, and nothing else notices ranks whose weights differ.
     """
     digest = hashlib.sha256()
     for variable in weights:

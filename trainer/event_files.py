@@ -4,8 +4,8 @@ EventFile         the scalars of one run of TensorBoard, of one attempt
 EpochEvents       the runs `train` and `validation`: a point an epoch
 StepEvents        the run `steps`: at most some thousand points of rank 0's own steps
 
-Epochs and steps are runs of their own because an attempt voids all points of a run from some number on. What cannot be
-written, as on a full disk, costs a line in the log and the rest of the file, and never the job.
+Epochs and steps are separate runs, because an attempt voids all points of a run from some number on. If a write fails,
+as on a full disk, the log gets a line and the file ends there. The job continues.
 """
 
 import time
@@ -18,14 +18,14 @@ from jobs.model.plan import Plan
 from trainer.callbacks import Callback, Epoch, Step
 from trainer.plan import steps_of
 
-# As protocol buffers of our own and not by tf.summary, whose first use takes 0.1 s and runs ops between the steps.
+# We write protocol buffers ourselves: the first use of tf.summary takes 0.1 s, and it runs ops between the steps.
 _Event, _SessionLog, _Summary = tf.compat.v1.Event, tf.compat.v1.SessionLog, tf.compat.v1.Summary
 _FAILURES = (OSError, tf.errors.OpError)
-_MOST_STEPS = 1000  # of a run that goes to its last epoch; TensorBoard shows no more of a series either
+_MOST_STEPS = 1000  # of a run without early stopping; TensorBoard shows no more points of a series
 
 
 class EventFile:
-    """The scalars of one run of TensorBoard, as an attempt writes them: a file of its own beside those before it.
+    """The scalars of one run of TensorBoard from one attempt: a file beside those of earlier attempts.
 
     It begins by voiding the points of earlier attempts from `first_step` on.
     """
@@ -45,7 +45,7 @@ class EventFile:
         self._write(_Event(wall_time=time.time(), step=first_step, session_log=start))
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Append a point of each tag, at once: a rank that leaves does not look back at its buffers."""
+        """Append a point of each tag, at once, because a rank that leaves does not flush buffers."""
         values = [_Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         self._write(_Event(wall_time=time.time(), step=step, summary=_Summary(value=values)))
 

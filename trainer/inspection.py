@@ -16,7 +16,7 @@ _MOST_NAMED = 5
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """`{"facts", "fingerprint"}` of the data that `dataset` tells of, or `{"refused"}` with why it cannot be used."""
+    """`{"facts", "fingerprint"}` of the data that `dataset` names, or `{"refused"}` with why it cannot be used."""
     spec = DatasetSpec.model_validate_json(json.dumps(request["dataset"]))
     host = Host(
         data_roots=request["data_roots"],
@@ -34,7 +34,7 @@ def _inspect(spec: DatasetSpec, host: Host) -> dict[str, Any]:
     source = open_source(spec, seed=0, host=host)
     surveys = source.survey(rank=0, ranks=1)
     dataset = source.to_dataset([surveys])
-    # Its bytes come last: what cannot be trained on need not be read whole.
+    # Its bytes come last: data that cannot be trained on need not be read whole.
     places = [spec.source] + ([spec.validation] if isinstance(spec.validation, str) else [])
     locations = [locate(place, host.data_roots, field="source") for place in places if is_place(place)]
     content = fingerprint_of(locations, host.data_roots, threads=host.threads)

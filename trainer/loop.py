@@ -1,7 +1,7 @@
 """The training loop. Called by the session once all is built and restored; the same on every rank.
 
-It reads from top to bottom: `train`, an epoch, a step, the end of an epoch. Step time is host time: reading the tally
-of a step waits for that step alone.
+From top to bottom: `train`, an epoch, a step, the end of an epoch. Step time is host time: reading the tally of a step
+waits for that step alone.
 """
 
 import math
@@ -31,7 +31,7 @@ _NO, _YES = np.zeros((), np.float32), np.ones((), np.float32)  # arrays: a tenso
 
 @dataclass
 class Loop:
-    """A training run between two points in time: from where `state` says to the end, or to a stop."""
+    """A training run from the position in `state` to the end or to a stop."""
 
     plan: Plan
     spec: Spec
@@ -98,7 +98,7 @@ class Loop:
             batch = next(batches)
             data_wait_s = time.perf_counter() - requested_at
             for callback in self.callbacks:
-                # Not `progress.step`: on another number of ranks, a part of the updates were of another size.
+                # Not `progress.step`: after a change of the number of ranks, some updates had another size.
                 callback.on_step_begin((progress.epoch - 1) * steps + progress.epoch_step)
             wish = _YES if self.watch.requested.is_set() else _NO
             tally = Tally(*self.train_step(batch.features, batch.labels, wish).numpy().tolist())
@@ -138,7 +138,7 @@ class Loop:
             self.progress.epoch_train_s += step.step_time_s
 
     def _end_first_step(self) -> float:
-        """Close the set-up, the first update being part of it; the time from which the run is measured."""
+        """End the set-up, which includes the first update. Returns the time from which the run is measured."""
         self.on_first_step()
         self._made_first_step = True
         self._timed_since = time.perf_counter()

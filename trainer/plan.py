@@ -1,6 +1,6 @@
-"""The plan that counts: resolved from the data that was opened and the ranks that are there. Used by the session.
+"""The final plan, resolved from the opened data and the connected ranks. Used by the session.
 
-Pure: that all ranks came to the same plan is checked by `trainer.distributed`.
+Pure. `trainer.distributed` checks that all ranks have the same plan.
 """
 
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
@@ -9,7 +9,7 @@ from trainer.errors import BadData
 
 
 def settle_plan(spec: Spec, sizes: DatasetSizes, *, ranks: int) -> Plan:
-    """Resolve the spec on the opened data. Raises `BadData` where the two do not fit each other."""
+    """Resolve the spec on the opened data. Raises `BadData` if the two do not fit each other."""
     try:
         return resolve_plan(spec, sizes, gpus=ranks)
     except UnworkablePlan as error:

@@ -1,7 +1,7 @@
 """A batch probe from top to bottom: connect, data, build, then one batch after the other. Called by `trainer.__main__`.
 
-It changes no weight and leaves no file. While it runs a wish to stop is obeyed at once, as in the set-up: there is
-nothing to save, and a probe that starts again begins anew.
+It changes no weight and leaves no file. A wish to stop ends it at once, as in the set-up: there is nothing to save, and
+a restarted probe begins from the start.
 """
 
 import time
@@ -46,7 +46,7 @@ def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch)
 
 
 def build(launch: Launch, opened: Opened, recorder: Records) -> Measuring:
-    """The network as it is drawn, and the steps on it. A rate of 0: what a step takes does not depend on the weights.
+    """The network with random weights, and its steps. The rate is 0: a step's time does not depend on the weights.
 
     So no loss diverges, and the ranks stay equal although each of them also makes steps alone.
     """
@@ -64,7 +64,7 @@ def build(launch: Launch, opened: Opened, recorder: Records) -> Measuring:
 
 
 def search(spec: Spec, opened: Opened, measuring: Measuring) -> tuple[list[ProbePoint], EndedBy]:
-    """Measure one batch after the other, and why no more; the same on every rank."""
+    """Measure one batch after the other. Returns the points and why it ended, the same on every rank."""
     points: list[ProbePoint] = []
     for plan in plans(spec, opened):
         if plan is None:

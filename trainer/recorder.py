@@ -14,7 +14,7 @@ FLUSH_EVERY_S = 0.25
 
 
 class Serializable(Protocol):
-    """Anything with pydantic's `model_dump_json`; named so that this module imports without pydantic."""
+    """Anything with pydantic's `model_dump_json`. With it this module needs no import of pydantic."""
 
     def model_dump_json(self) -> str: ...
 
@@ -28,7 +28,7 @@ class Records(Protocol):
 
 
 class Recorder:
-    """Appends records to one file, whole lines at a time; a reader may come before all of the last one is there."""
+    """Appends records to one file, whole lines at a time. A reader may still see an incomplete last line."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,13 +54,13 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Append what is buffered."""
+        """Append the buffered records."""
         with self._lock:
             if not self._closed:
                 self._append()
 
     def close(self, last_line: str) -> None:
-        """Append what is buffered and the last line of the file; nothing that follows is written."""
+        """Append the buffered records and the last line of the file. Later records are dropped."""
         with self._lock:
             if not self._closed:
                 self._lines.append(last_line)

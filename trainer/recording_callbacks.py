@@ -25,7 +25,7 @@ class RankRecording(Callback):
         self._global_batch = global_batch
 
     def on_step_end(self, step: Step) -> None:
-        """Record a step; written with others a few times a second."""
+        """Record a step. Steps are written a few times a second, several at once."""
         self._recorder.buffer(
             StepEnded(
                 at=time.time(),
@@ -40,7 +40,7 @@ class RankRecording(Callback):
         )
 
     def on_epoch_end(self, epoch: Epoch) -> None:
-        """Record what the epoch cost this rank."""
+        """Record the epoch's times on this rank."""
         times = epoch.times
         p50, p95 = np.percentile(times.steps_s, (50, 95)).tolist() if times.steps_s else (0.0, 0.0)
         self._recorder.write(
@@ -57,7 +57,7 @@ class RankRecording(Callback):
 
 
 class EpochRecording(Callback):
-    """Records the epochs of the job, on the rank that speaks for all."""
+    """Records the epochs of the job, on rank 0."""
 
     def __init__(self, recorder: Records, learning_rate: Callable[[], float]) -> None:
         self._recorder = recorder
@@ -81,7 +81,7 @@ class EpochRecording(Callback):
 
 
 class DamageWatch(Callback):
-    """Looks, after each epoch, at the samples that any rank could not read; `name` is what messages call the data."""
+    """Looks, after each epoch, at the samples that any rank could not read. `name` is the data's name in messages."""
 
     def __init__(self, dataset: Dataset, recorder: Records, *, name: str) -> None:
         self._dataset = dataset
@@ -90,12 +90,12 @@ class DamageWatch(Callback):
         self._known_damage = dict(dataset.facts.damaged)
 
     def on_epoch_end(self, epoch: Epoch) -> None:
-        """Name the new ones; raise `BadData`, on every rank, when all of them together are too many."""
+        """Name the new ones. Raise `BadData` on every rank if all of them together are too many."""
         new_damage = {name: reason for name, reason in epoch.damaged.items() if name not in self._known_damage}
         if not new_damage:
             return
         self._known_damage |= new_damage
-        for name in new_damage.keys() & self._dataset.damage().keys():  # each rank prints what it found itself
+        for name in new_damage.keys() & self._dataset.damage().keys():  # each rank prints its own ones
             print(f"damaged and left out: {name}: {new_damage[name]}", flush=True)
         facts = self._dataset.facts
         self._recorder.write(data_opened(facts, self._known_damage))
@@ -105,7 +105,7 @@ class DamageWatch(Callback):
 
 
 def data_opened(facts: Facts, damaged: Mapping[str, str], *, most_named: int = 20) -> DataOpened:
-    """What the data turned out to be, as a record; `damaged` are the samples that cannot be read, and why."""
+    """The record of the opened data. `damaged` has the samples that cannot be read, and why."""
     return DataOpened(
         at=time.time(),
         format=facts.format,

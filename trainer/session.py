@@ -50,7 +50,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class Opened:
-    """What a run and a probe start with."""
+    """The opened data, the plan and the ranks, with which a run or a probe starts."""
 
     ranks: Ranks
     dataset: Dataset
@@ -59,7 +59,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Session:
-    """All that the set-up made. `best_weights` come from an earlier attempt, and only on rank 0."""
+    """Everything that the set-up made. `best_weights` come from an earlier attempt; only rank 0 has them."""
 
     launch: Launch
     ranks: Ranks
@@ -115,7 +115,7 @@ def set_up(launch: Launch, started_at: float, recorder: Records) -> Session:
 
 
 def open_all(launch: Launch, phases: Phases) -> Opened:
-    """Do what comes before the network is built: connect to the other ranks, open the data, agree on the plan."""
+    """Connect to the other ranks, open the data, and agree on the plan. The network is built after that."""
     phases.end("import")
 
     ranks = distributed.connect(launch)
@@ -191,7 +191,7 @@ def make_loop(session: Session, watch: StopWatch) -> tuple[Loop, EarlyStopping]:
 
 
 def event_files(session: Session) -> list[Callback]:
-    """The callbacks that write TensorBoard's files; they continue where the run does."""
+    """The callbacks that write TensorBoard's files. They continue at the position of the run."""
     folder, attempt, progress = session.events_dir, session.launch.attempt, session.state.progress
     trainable, plan = session.trainable, session.plan
     return [
@@ -227,7 +227,7 @@ def leave_artifacts(session: Session, early_stopping: EarlyStopping, test: tuple
 def summed_up(
     session: Session, early_stopping: EarlyStopping, test: tuple[float, float] | None, *, stopped_early: bool
 ) -> Summary:
-    """What the job came to."""
+    """The summary of the job."""
     model, progress, stopping = session.trainable.model, session.state.progress, early_stopping.state
     kept, (test_loss, test_accuracy) = early_stopping.kept_metrics, test or (None, None)
     return Summary(

@@ -13,7 +13,7 @@ Average = Callable[[list[tf.Tensor]], tuple[list[tf.Tensor], tf.Tensor]]  # tens
 
 
 class Tally(NamedTuple):
-    """What an update tells the loop, in one small tensor. `own_*` are of this rank's part of the batch."""
+    """The figures of an update for the loop, in one small tensor. `own_*` are of this rank's part of the batch."""
 
     own_loss: float
     own_accuracy: float
@@ -32,9 +32,9 @@ def make_train_step(
 ) -> StepFunction:
     """A step: (features, labels, wish to stop) -> a tensor of the figures of `Tally`.
 
-    The loss, the accuracy and the wish to stop travel with the gradients: agreeing on them costs no message, and
-    all ranks learn of a wish at the same step. So do `statistics`, the moving mean and variance that each rank's
-    BatchNorm draws from its own part of the batch: without that the ranks' weights would drift apart.
+    The loss, the accuracy and the wish to stop travel with the gradients. So they cost no extra message, and all ranks
+    learn of a wish at the same step. `statistics` travel with them too: the moving mean and variance that each rank's
+    BatchNorm takes from its own part of the batch. Otherwise the ranks' weights would drift apart.
     """
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     weights = model.trainable_variables
@@ -48,10 +48,10 @@ def make_train_step(
         gradients = tape.gradient(
             scaled_loss,
             [variable.value for variable in weights],
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # of weights that a network of one's own does not use
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # of weights that an external network does not use
         )
         own_figures = tf.stack([loss, tf.reduce_mean(_hits(logits, labels))])
-        # Read here, and so after the forward pass has assigned them: TensorFlow keeps the order of a variable's uses.
+        # Read here, after the forward pass has assigned them: TensorFlow keeps the sequence of a variable's uses.
         moved = [tf.convert_to_tensor(variable.value) for variable in statistics]
         averaged, allreduce_s = average([*gradients, *moved, tf.concat([own_figures, [wish]], 0)])
         optimizer.apply(averaged[: len(weights)], weights)
@@ -82,7 +82,7 @@ def make_evaluation_step(model: keras.Model) -> StepFunction:
 
 
 def _penalty(model: keras.Model) -> tf.Tensor:
-    """What a network of one's own adds to the loss, such as by regularizers; a part of it, as in Keras's fit."""
+    """What an external network adds to the loss, such as by regularizers. It is part of the loss, as in Keras's fit."""
     return tf.add_n([tf.zeros(()), *(tf.cast(loss, tf.float32) for loss in model.losses)])
 
 

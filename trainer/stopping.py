@@ -24,10 +24,10 @@ class Stage(Enum):
 
 
 class LeaseFile:
-    """Until when this rank may run, on CLOCK_MONOTONIC: by a file that its supervisor keeps writing anew.
+    """The time until which this rank may run, on CLOCK_MONOTONIC, in a file that its supervisor writes again and again.
 
-    A rank whose supervisor is stopped, dead or cut off must be gone before its job runs elsewhere, and nobody may be
-    left who could tell it.
+    If the supervisor is stopped, dead or cut off, the rank must be gone before its job runs elsewhere. Maybe no process
+    is left that could tell it so.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -37,20 +37,20 @@ class LeaseFile:
     def is_over(self) -> bool:
         """Whether the time has come. The file is read only then: it may say a later one by now.
 
-        So a rank that was stopped for longer goes on where its supervisor went on.
+        So a rank that was stopped for a long time continues if its supervisor continued.
         """
         if time.monotonic() >= self._until and self._path is not None:
             try:
                 self._until = float(self._path.read_text())
             except (OSError, ValueError):
-                return True  # what cannot be read extends nothing
+                return True  # an unreadable file extends nothing
         return time.monotonic() >= self._until
 
 
 class StopWatch(threading.Thread):
-    """Sets `requested` when the stop file appears or SIGTERM comes, and leaves where `stage` says so.
+    """Sets `requested` when the stop file appears or SIGTERM comes, and leaves if `stage` says so.
 
-    When the lease is over it leaves at once, whatever the stage.
+    When the lease is over it leaves at once, in any stage.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class StopWatch(threading.Thread):
         while True:
             term = signal.sigtimedwait({signal.SIGTERM}, POLL_S)
             if term is not None and term.si_signo != signal.SIGTERM:
-                term = None  # CPython returns an empty answer where SIGSTOP and SIGCONT came in the middle
+                term = None  # CPython returns an empty answer if SIGSTOP and SIGCONT came in between
             if self._lease.is_over():
                 self._on_lease_over()
             self.asked_by_file = self.asked_by_file or self._stop_path.exists()

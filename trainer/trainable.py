@@ -17,7 +17,7 @@ from trainer.models import build_model, build_optimizer, load_initial_weights, m
 from trainer.plan import steps_of
 from trainer.steps import StepFunction, make_evaluation_step, make_train_step
 
-_SEED_STRIDE = 1_000_003  # between the random numbers of two ranks
+_SEED_STRIDE = 1_000_003  # between the random seeds of two ranks
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TrainableModel:
 
     @property
     def learning_rate(self) -> float:
-        """The rate that the optimizer holds: the shortest number that is it in float32, 0.001 and not 0.00100000005."""
+        """The optimizer's rate, as the shortest number with the same float32: 0.001 and not 0.00100000005."""
         return float(str(np.float32(self.optimizer.learning_rate.numpy())))
 
 
@@ -46,7 +46,7 @@ def build(launch: Launch, plan: Plan, facts: Facts) -> TrainableModel:
     model = build_model(launch.spec, facts, models=launch.models)
     optimizer = build_optimizer(launch.spec, plan, model)
     evaluation_step = make_evaluation_step(model)
-    size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch is charged for it
+    size = plan.per_gpu_batch  # traced here on a blank batch, so that no epoch's time includes it
     evaluation_step(np.zeros((size, *facts.shape), facts.dtype), np.zeros(size, np.int32), np.zeros(size, np.float32))
     return TrainableModel(
         model, optimizer, make_train_step(model, optimizer, moving_statistics(model)), evaluation_step
@@ -56,9 +56,9 @@ def build(launch: Launch, plan: Plan, facts: Facts) -> TrainableModel:
 def restore(
     store: CheckpointStore, trainable: TrainableModel, launch: Launch, plan: Plan, ranks: Ranks
 ) -> tuple[State, Weights | None]:
-    """Go on from the newest checkpoint, or from the start: the state on every rank, the best weights on rank 0.
+    """Continue from the newest checkpoint, or from the start. Returns the state, and on rank 0 the best weights.
 
-    Rank 0 alone reads; what it has is broadcast, on a first start too, so that all ranks begin equal.
+    Only rank 0 reads. It broadcasts the values, also on a first start, so that all ranks begin equal.
     """
     checkpoint = fail_together(lambda: _read(store, trainable, launch) if ranks.rank == 0 else None)
     texts = distributed.gather(checkpoint.state.to_json() if checkpoint else None)
@@ -75,7 +75,7 @@ def restore(
 
 
 def _read(store: CheckpointStore, trainable: TrainableModel, launch: Launch) -> Checkpoint | None:
-    """Set every variable as the newest checkpoint has it; without one, the weights that the spec begins with."""
+    """Set every variable from the newest checkpoint. Without one, load the weights that the spec names."""
     groups = {"model": trainable.model.variables, "optimizer": trainable.optimizer.variables}
     shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
     checkpoint = store.begin(shapes)
@@ -107,7 +107,7 @@ def save(store: CheckpointStore, trainable: TrainableModel, state: State, best_w
 
 
 def keep_best_weights(model: keras.Model, best_weights: Weights | None) -> None:
-    """Give every rank the best weights of rank 0, which alone has those of an earlier attempt."""
+    """Give every rank the best weights of rank 0. Only rank 0 has those of an earlier attempt."""
     if best_weights is not None:
         for variable, value in zip(model.weights, best_weights, strict=True):
             variable.assign(value)

@@ -1,22 +1,20 @@
 """Removes the artifacts on this host of jobs whose rows say that they are no longer kept. Called by the retention."""
 
 import logging
-import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 from jobs.data.artifacts import jobs_without_artifacts
 from jobs.db.engine import Sessions
+from worker.job_folders import job_folders, remove_folders
 
 _log = logging.getLogger(__name__)
 
 _JOBS_AT_ONCE = 100
 _LOOK_EVERY_S = 3600.0  # artifacts are kept for long, and a pass lists the folders of all jobs
-_JOB_ID = re.compile(r"[0-9a-z]{1,32}")
+_ARTIFACTS = re.compile("artifacts")
 
 
 class OldArtifacts:
@@ -43,41 +41,7 @@ class OldArtifacts:
         job_ids, self._remaining = self._remaining[:_JOBS_AT_ONCE], self._remaining[_JOBS_AT_ONCE:]
         with self._sessions() as session:
             removed_ids = jobs_without_artifacts(session, job_ids)
-        removed = [job_id for job_id in sorted(removed_ids) if _remove(self._runs_dir / job_id)]
+        removed = [job_id for job_id in sorted(removed_ids) if remove_folders(self._runs_dir / job_id, _ARTIFACTS)]
         if removed:
             _log.info("artifacts of %d jobs that ended long ago are removed", len(removed))
         return bool(self._remaining)
-
-
-def job_folders(runs_dir: Path) -> Iterable[str]:
-    """The ids of the jobs with a folder there that is no link."""
-    try:
-        with os.scandir(runs_dir) as entries:
-            return [
-                entry.name for entry in entries if _JOB_ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            ]
-    except FileNotFoundError:
-        return []
-
-
-def _remove(job_dir: Path) -> bool:
-    """Remove the artifacts of a job, and its folder if that is empty then; whether there were any."""
-    try:
-        # Everything below is reached through this descriptor, so a link that appears meanwhile is not followed.
-        folder = os.open(job_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return False  # another host was faster, or it is a link
-    try:
-        had_artifacts = "artifacts" in os.listdir(folder)
-        if had_artifacts:
-            shutil.rmtree("artifacts", onerror=_log_failure, dir_fd=folder)
-    finally:
-        os.close(folder)
-    with suppress(OSError):  # it is not empty
-        job_dir.rmdir()
-    return had_artifacts
-
-
-def _log_failure(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
-    if not isinstance(raised[1], FileNotFoundError):
-        _log.warning("%s cannot be removed: %s", path, raised[1])

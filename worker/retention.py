@@ -6,12 +6,9 @@ interruption the next pass goes on from the rows and folders.
 """
 
 import logging
-import os
 import re
-import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -25,7 +22,8 @@ from jobs.runtime.settings import Settings
 from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.thinning import Thinning
 from worker.datasets.folders import OldDatasets
-from worker.old_artifacts import OldArtifacts, job_folders
+from worker.job_folders import job_folders, remove_folders
+from worker.old_artifacts import OldArtifacts
 from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
@@ -131,23 +129,4 @@ class OldFiles:
 
 def remove_temporary(job_dir: Path) -> None:
     """Remove all of a job's folder except its artifacts; the folder too if it has none."""
-    try:
-        # Everything below is reached through this descriptor, so a link that appears meanwhile is not followed.
-        folder = os.open(job_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return  # another host was faster, or it is a link
-    try:
-        for name in os.listdir(folder):
-            if _TEMPORARY.fullmatch(name):
-                shutil.rmtree(name, onerror=_log_failure, dir_fd=folder)
-        with suppress(OSError):  # it is not empty
-            os.rmdir("artifacts", dir_fd=folder)
-    finally:
-        os.close(folder)
-    with suppress(OSError):
-        job_dir.rmdir()
-
-
-def _log_failure(_function: object, path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
-    if not isinstance(raised[1], FileNotFoundError):
-        _log.warning("%s cannot be removed: %s", path, raised[1])
+    remove_folders(job_dir, _TEMPORARY)

@@ -59,7 +59,7 @@ def common_options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what the terminal's encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may lack a character of a name
     try:
         code = _run(arguments)
         sys.stdout.flush()

@@ -24,7 +24,7 @@ def artifacts(
         typer.Option(
             "-o",
             "--output",
-            help="The file to write. With --all: the folder; without it, one named after the job's id.",
+            help="The file to write, or with --all the folder. Default: the file's name, or the job's id.",
         ),
     ] = None,
     as_json: AsJson = False,

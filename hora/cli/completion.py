@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from hora.service import Service
 
 Proposal = tuple[str, str]  # a name, and a description for shells that show one
-TIMEOUT_S = 1.0  # a person at a prompt waits no longer
+TIMEOUT_S = 1.0  # a person at a prompt does not wait longer
 _MAX_PROPOSALS = 100  # one page
 # zsh evaluates a proposal as a command. A backslash in a job's name would end the quotes around it.
 _FOR_SHELLS = re.compile(r"[\\`$\"']")
 
 
 def from_service(request: "Callable[[Service], Iterable[Proposal]]") -> Callable[[typer.Context, str], list[Proposal]]:
-    """A completion that asks the service. It proposes nothing if the service is slow, away or refuses."""
+    """A completion that asks the service. It proposes nothing if the service is slow or down or refuses."""
 
     def complete(context: typer.Context, incomplete: str) -> list[Proposal]:
         proposals: list[Proposal] = []

@@ -28,7 +28,7 @@ def set_field(
     if field == "token":
         if value is not None:
             raise typer.BadParameter(
-                "every process can read a token that is an argument; leave it out, and you are prompted for it"
+                "every process can read a token that is an argument; leave the token out, and type it at the prompt"
             )
         value = read_secret("Token")
     elif value is None:
@@ -55,7 +55,7 @@ def show(as_json: AsJson = False) -> None:
     profiles = read_profiles(file)
     try:
         target = find_target()
-    except HoraError as error:  # there is none, which is worth knowing too
+    except HoraError as error:  # no service is set up: show that, and the profiles
         say(str(error))
         target = None
     if as_json:

@@ -1,4 +1,4 @@
-"""What went wrong, in sentences, and the exit code that says it to a script. Called by `hora.cli.app`."""
+"""Turns an error into sentences for a person and an exit code for a script. Called by `hora.cli.app`."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
 
 
 def _by_field(fields: Iterator[tuple[object, object, object]]) -> list[str]:
-    """A line for each field: what is allowed, and what came if the message does not say so already."""
+    """A line for each field: what is allowed, and the value received if the message does not contain it."""
     return [
         f"  {plain(field or '(the whole)')}: {plain(message or 'is not valid')}"
         + (f" (got {plain(received)})" if received is not None and str(received) not in str(message) else "")

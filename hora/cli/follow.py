@@ -35,7 +35,7 @@ class StatusColumn(ProgressColumn):
 
 @contextmanager
 def live_bar(console: Console) -> Iterator[Watch]:
-    """One line with status, bar, epoch, step, samples/s, accuracy and the time left; gone at the end."""
+    """One line with status, bar, epoch, step, samples/s, accuracy and the time left. It disappears at the end."""
     columns = (
         SpinnerColumn(),
         StatusColumn(),
@@ -62,7 +62,7 @@ def live_bar(console: Console) -> Iterator[Watch]:
 def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
     """A line for each change of status, each lost attempt and each epoch, without control characters.
 
-    Also for each new reason why a queued job waits, but not for each new figure in a reason: those change often.
+    Also a line for each new reason why a queued job waits. A new figure in a reason gives no line: it changes often.
     """
     printed: dict[str, Any] = {"event": 0, "state": None, "epoch": None}
 
@@ -91,7 +91,7 @@ def _state_line(job: Json) -> str:
 
 
 def _new_lines(client: Service, job: Json, printed: dict[str, Any]) -> list[str]:
-    """A line for each epoch and each lost attempt since the last event that was printed, which is noted."""
+    """A line for each epoch and each lost attempt since the last printed event. Updates that event in `printed`."""
     lines, reason = [], ""
     epochs = (job.get("plan") or {}).get("epochs")
     for event in client.events(job["id"]):

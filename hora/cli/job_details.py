@@ -24,7 +24,7 @@ class JobDetails:
 def fetch_details(client: Service, job_id: str) -> JobDetails:
     """The job, its newest attempt, its analysis and its advice: four requests at the same time.
 
-    A job without the latter two is still worth showing, so their errors are noted and not raised.
+    Errors of the analysis and the advice are noted and not raised: a job without them is still worth showing.
     """
     missing: list[str] = []
 

@@ -12,7 +12,7 @@ from hora.cli.completion import statuses, study_ids
 from hora.cli.exit_codes import USAGE
 from hora.cli.options import AsJson, Changes, Dataset, DryRun, Gpus, JobId, Limit, Model, SpecFile, Timeout, Wait
 from hora.cli.output import display, print_json, say, tell
-from hora.cli.spec_command import SpecCommand
+from hora.cli.spec_command import SpecCommand, check_is_given, spec_options
 from hora.cli.times import WHEN
 
 if TYPE_CHECKING:
@@ -39,23 +39,14 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Submit a job. `--dry-run` shows its plan and expected time."""
+    options = spec_options(locals())
     from hora.cli.spec_files import read_document, validated, with_options
     from hora.cli.watch import watch_job
     from hora.connection import connect
 
-    if file is None and dataset is None and not changes:
-        raise typer.BadParameter("give a FILE, or at least --dataset")
+    check_is_given(file, dataset, changes)
     if dry_run and wait:
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
-    options = {
-        "dataset": dataset,
-        "model": model,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "gpus": gpus,
-        "epochs": epochs,
-        "project": project,
-    }
     document = validated(with_options(read_document(file) if file else {}, options, changes))
     with connect() as client:
         if dry_run:

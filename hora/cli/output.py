@@ -10,11 +10,11 @@ from hora.render.text import plain
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-ENDLESS = 100_000  # columns: a file has no edge, and no text of the service is this long
+ENDLESS = 100_000  # columns of a file: no line of the service is this long
 
 
 def console_of(*, stderr: bool = False) -> "Console":
-    """The terminal, or the file in its place. Text that looks like markup or like an emoji's name stays text."""
+    """A console on standard output or standard error. Markup and names of emojis are printed as they are."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)

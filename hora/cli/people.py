@@ -45,9 +45,7 @@ def create(
     scope: Annotated[str, typer.Option(help="read, submit or admin. Each includes those before it.")] = "submit",
     user: Annotated[
         str | None,
-        typer.Option(
-            help="The user of the token, which is made if there is none of this name. Without it: you. Only for admins."
-        ),
+        typer.Option(help="The user of the token. A new name makes a new user. Without it: you. Only for admins."),
     ] = None,
     expires: Life = None,
     rate_limit: Annotated[float | None, typer.Option(metavar="N", help="The most requests a second.")] = None,
@@ -71,7 +69,7 @@ def list_tokens(
     user: Annotated[
         str | None, typer.Option(help="The tokens of this user. Without it: yours. Only for admins.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also tokens that expired or were revoked.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show expired and revoked tokens too.")] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:

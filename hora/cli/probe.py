@@ -13,7 +13,7 @@ import typer
 from hora.cli.exit_codes import NOT_FINISHED, OUTCOME
 from hora.cli.options import AsJson, Changes, Dataset, Gpus, Model, SpecFile, Timeout
 from hora.cli.output import console_of, display, print_json, print_line, say, tell
-from hora.cli.spec_command import SpecCommand
+from hora.cli.spec_command import SpecCommand, check_is_given, spec_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,20 +40,13 @@ def probe(
     as_json: AsJson = False,
 ) -> None:
     """Try a spec with growing batches, and propose a batch size and a learning rate."""
+    options = spec_options(locals())
     from hora.cli.spec_files import read_document, validated, with_options
     from hora.connection import connect
 
-    if file is None and dataset is None and not changes:
-        raise typer.BadParameter("give a FILE, or at least --dataset")
-    options = {
-        "dataset": dataset,
-        "model": model,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "gpus": gpus,
-    }
+    check_is_given(file, dataset, changes)
     document = read_document(file) if file else {}
-    is_probe = document.get("probe") is not None  # in the file already: the proposed training takes it out
+    is_probe = document.get("probe") is not None  # in the file: then the proposed command removes it
     document = with_options(document if is_probe else {**document, "probe": {}}, options, changes)
     with connect() as client:
         job = client.submit(validated(document))
@@ -68,7 +61,7 @@ def probe(
 def as_given(
     file: str | None, options: "Mapping[str, str | int | float | None]", changes: "Sequence[str]", *, is_probe: bool
 ) -> list[str]:
-    """The arguments with which `hora submit` trains the spec that was probed, without those of the probe itself."""
+    """The arguments for `hora submit` that train the probed spec, without those of the probe itself."""
     given = [(f"--{name.replace('_', '-')}", str(value)) for name, value in options.items() if value is not None]
     given += [("--set", change) for change in changes if re.split("[.=]", change)[0].strip() != "probe"]
     given += [("--set", "probe=null")] if is_probe else []

@@ -32,7 +32,7 @@ NewMember = Annotated[
     str, typer.Argument(metavar="USER", help="The user's name. `hora token create NAME --user USER` makes a user.")
 ]
 Description = Annotated[str | None, typer.Option(help="A description in one line.")]
-Closed = Annotated[bool | None, typer.Option("--closed/--open", help="Only members may submit to it, or everybody.")]
+Closed = Annotated[bool | None, typer.Option("--closed/--open", help="Let only members submit to it, or everybody.")]
 MaxSlots = Annotated[str | None, typer.Option(metavar="N", help="The most slots at once. none: no limit.")]
 MaxQueued = Annotated[str | None, typer.Option(metavar="N", help="The most jobs in the queue. none: no limit.")]
 MaxGpuHours = Annotated[
@@ -100,7 +100,7 @@ def change(
 
 @group.command()
 def add(name: ProjectName, user: NewMember, as_json: AsJson = False) -> None:
-    """Add a member: a user with a token, who may then submit to the project and control its jobs. For admins."""
+    """Add a user to a project. Members submit to it and control its jobs. For admins."""
     from hora.connection import connect
     from hora.errors import NotFound
     from hora.render.text import plain
@@ -125,13 +125,13 @@ def remove(name: ProjectName, user: User, as_json: AsJson = False) -> None:
     with connect() as client:
         client.remove_member(name, user)
         project = client.project(name) if as_json else None
-    print_json(project) if project else tell(f"{plain(user)} is no member of {plain(name)}")
+    print_json(project) if project else tell(f"{plain(user)} is no longer a member of {plain(name)}")
 
 
 @group.command()
 def archive(
     name: ProjectName,
-    undo: Annotated[bool, typer.Option("--undo", help="Let it take jobs again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo this: the project takes jobs again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Archive a project: it takes no new jobs, and its jobs continue. For admins."""

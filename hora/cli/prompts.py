@@ -1,4 +1,4 @@
-"""Prompts for secrets. As an argument, every process of this machine could read a secret."""
+"""Prompts for secrets. A secret is never an argument, because every process of this machine can read arguments."""
 
 import getpass
 import sys
@@ -7,7 +7,7 @@ from hora.errors import HoraError
 
 
 def read_secret(name: str) -> str:
-    """A secret, typed unseen on a terminal, else the first line of standard input. Raises `HoraError` for none."""
+    """Read a secret: typed unseen on a terminal, else the first line of standard input. Raises `HoraError` if empty."""
     secret = (getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
     if not secret:
         raise HoraError(f"No {name.lower()} was given.")

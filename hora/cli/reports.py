@@ -1,4 +1,4 @@
-"""A study's report in any of its formats, fetched and written. Called by `hora report`, and when a study has ended."""
+"""Fetches and writes a study's report, in any format. Called by `hora report`, and when a study has ended."""
 
 import io
 import json
@@ -19,12 +19,12 @@ _BY_SUFFIX: dict[str, Format] = {".md": "markdown", ".csv": "csv", ".json": "jso
 
 
 def format_for(output: str | None) -> Format:
-    """The format that a file of this name has; a table where that says nothing."""
+    """The format that belongs to the name of a file, else a table."""
     return _BY_SUFFIX.get(Path(output or "").suffix.lower(), "table")
 
 
 def fetch(client: Service, study_id: str, format: Format, target: float | None, console: Console) -> bytes:  # noqa: A002
-    """The report as it is to be written; `console` is what a table is to fit."""
+    """The report in a format. A table fits `console`."""
     match format:
         case "png":
             return client.report(study_id, target=target, format="png")
@@ -38,7 +38,7 @@ def fetch(client: Service, study_id: str, format: Format, target: float | None, 
 
 
 def drawn(report: Json, console: Console) -> str:
-    """The table of a report and what it rests on below, in the width and colours of a console."""
+    """The table of a report, and below it the basis of its figures, in the width and colours of a console."""
     table, left_out = _fitting_table(report, console)
     with console.capture() as captured:
         console.print(table, "")
@@ -65,7 +65,7 @@ def _fitting_table(report: Json, console: Console) -> tuple[Table, list[str]]:
 
 
 def write(content: bytes, output: str | None) -> None:
-    """Write to the file of that name, or to standard output. Raises `HoraError` where a file cannot be written."""
+    """Write to the file of that name, or to standard output. Raises `HoraError` if the file cannot be written."""
     if output is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()

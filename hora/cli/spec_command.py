@@ -1,14 +1,16 @@
 """Commands whose options are fields of the spec, such as `hora submit`. Part of the command line."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 
 class SpecCommand(TyperCommand):
-    """A command whose options without a help of their own have the description of the spec's field.
+    """A command with fields of the spec as options. An option without its own help has the field's description.
 
-    The spec takes long to import, so it is read only when the help is shown.
+    The spec takes long to import, so the description is read only when the help is shown.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -27,8 +29,24 @@ class SpecCommand(TyperCommand):
                 option.help = _description(str(option.name))  # type: ignore[attr-defined]
 
 
+def spec_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a command that are fields of the spec, by the field's name.
+
+    A command calls it first of all with `locals()`, which are its parameters then.
+    """
+    from jobs.model.spec import Spec
+
+    return {name: value for name, value in parameters.items() if name in Spec.model_fields}
+
+
+def check_is_given(file: str | None, dataset: str | None, changes: list[str]) -> None:
+    """A spec needs a file, `--dataset` or `--set`. Raises `BadParameter` without any of them."""
+    if file is None and dataset is None and not changes:
+        raise typer.BadParameter("give a FILE, or at least --dataset")
+
+
 def _description(name: str) -> str:
-    """What the field of this name means; of an object for which a string may stand, the field that the string is."""
+    """The description of a field of the spec. If a string may stand for its object: of the field that is the string."""
     from jobs.model.descriptions import without_links
     from jobs.model.spec import SHORTHAND, Spec
 

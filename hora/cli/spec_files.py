@@ -1,4 +1,4 @@
-"""From a file and options to the spec or study that is submitted. Pure but for reading the file; called by the CLI."""
+"""Makes a spec or study from a file and options. Pure, except for reading the file. Called by the CLI."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ def read_document(name: str) -> Json:
 def with_options(
     document: Mapping[str, Any], options: Mapping[str, Any], changes: Sequence[str], *, whole_below: str | None = None
 ) -> Json:
-    """`document` with options (those that are not None) and then `a.b=value` changes laid over it.
+    """`document` with the options that are not None, and then with the changes `a.b=value`.
 
     Below the field `whole_below` names are kept whole: a study's `grid.dataset.fraction` is `dataset.fraction` of its
     grid. Raises `InvalidSpec` for a change that is not of that form.
@@ -56,13 +56,13 @@ def with_options(
 
 
 def validated(document: Json) -> Json:
-    """`document`, once it is known to be a valid spec. Raises `InvalidSpec` with every wrong field."""
+    """Check that `document` is a valid spec, and return it. Raises `InvalidSpec` with every wrong field."""
     spec_from(document)
     return document
 
 
 def validated_study(document: Json) -> Json:
-    """`document`, once it is known to have the form of a study; its specs are the service's to check.
+    """Check that `document` has the form of a study, and return it. The service checks its specs.
 
     Raises `InvalidSpec`.
     """
@@ -78,7 +78,7 @@ def validated_study(document: Json) -> Json:
 
 
 def _is_plain_text(names: Sequence[str], text: str) -> bool:
-    """Whether a value is what was typed, and no YAML: `run #5` and `8: a` are names. Quotes around one are YAML's."""
+    """Whether a value is text as typed, not YAML: `run #5` and `8: a` are names. A value in quotes is YAML."""
     field = list(names[1:] if names[0] == "base" else names)
     is_text = field == ["name"] or (field[0] == "labels" and len(field) == 2)
     return is_text and not text.startswith(("'", '"'))

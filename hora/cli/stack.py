@@ -66,7 +66,7 @@ def doctor(as_json: AsJson = False) -> None:
     from dataclasses import asdict
 
     from hora.doctor.checks import examine
-    from hora.render.jobs import findings_table
+    from hora.doctor.findings import findings_table
 
     findings = list(examine())
     print_json({"items": [asdict(finding) for finding in findings]}) if as_json else display(findings_table(findings))

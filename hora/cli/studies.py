@@ -70,7 +70,7 @@ def _plan(planned: "Json", as_json: bool) -> None:
 def report(
     study_id: StudyId,
     format: Annotated[  # noqa: A002 - the option's name
-        Format | None, typer.Option(help="Without it: what the name of the output file says, or a table.")
+        Format | None, typer.Option(help="Without it: the format of the output file's name, or a table.")
     ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to this file.")

@@ -10,7 +10,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def moment(text: str | None, now: datetime | None = None) -> str | None:
-    """A time in RFC 3339. `2h` means two hours ago; a time without a zone is this machine's."""
+    """A time in RFC 3339. `2h` means two hours ago; a time without a zone is in this machine's zone."""
     if text is None:
         return None
     try:

@@ -1,11 +1,11 @@
-"""The Python client: a service with types. Its answers are the models that the service itself answers with.
+"""The Python client, with types. Its answers are the models that the service itself uses.
 
     with Client() as client:
         job = client.jobs.submit(dataset="digits", gpus=2, epochs=5)
         job.wait(check=True)
         print(job.summary.val_accuracy)
 
-It stands on `hora.service`, which does the asking. Errors: see `hora.errors`.
+It is built on `hora.service`, which sends the requests. Errors: see `hora.errors`.
 """
 
 from types import TracebackType
@@ -33,10 +33,10 @@ __all__ = ["Client", "Job", "Metrics", "Study"]
 class Client:
     """A connection to one service. Close it, or use it as a context manager; it may be shared by threads.
 
-    Without `url` it is the service that the command line uses as well: that of `HORA_URL` and `HORA_TOKEN`, else that
-    of the configuration file, else the stack on this machine. Every call raises `ServiceUnavailable` where there is no
-    answer within `timeout_s`, and a `ProblemError` where the service says no. What is safe to ask again is asked
-    again; a submission carries a key by which the service knows it again, so it is never carried out twice.
+    Without `url` it uses the same service as the command line: that of `HORA_URL` and `HORA_TOKEN`, else that of the
+    configuration file, else the stack on this machine. Every call raises `ServiceUnavailable` if there is no answer
+    within `timeout_s`, and a `ProblemError` if the service refuses. A request that is safe to repeat is repeated. A
+    submission carries a key by which the service recognizes it, so it is never carried out twice.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class Datasets(Resource):
         timeout_s: float | None = None,
         on_update: Callable[[DatasetVersionView], None] | None = None,
     ) -> DatasetVersionView:
-        """The version when it has been validated, as `ready` or `invalid`. Raises `WaitTimeout`."""
+        """Return a version when it has been validated, as `ready` or `invalid`. Raises `WaitTimeout`."""
 
         def update(document: Json) -> None:
             if on_update is not None:

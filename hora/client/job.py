@@ -1,4 +1,4 @@
-"""A job in the hand: its fields, and what can be asked of it. Made by `hora.client.jobs`."""
+"""A job as an object: its fields and its methods. Made by `hora.client.jobs`."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -31,7 +31,7 @@ class Job(RecordsOfJob, Refreshable, JobView):
         check: bool = False,
         on_update: Callable[["Job"], None] | None = None,
     ) -> Self:
-        """Wait for the end. Raises `WaitTimeout`, and with `check` `JobFailed` where the job did not succeed."""
+        """Wait for the end. Raises `WaitTimeout`, and with `check` `JobFailed` if the job did not succeed."""
 
         def update(newer: Job) -> None:
             self._become(newer)
@@ -54,5 +54,5 @@ class Job(RecordsOfJob, Refreshable, JobView):
         return self._become(self._resource.resume(self.id))
 
     def clone(self, changes: Mapping[str, Any] | None = None, **fields: Any) -> "Job":
-        """Submit the job's spec once more with changes: another job."""
+        """Submit the job's spec again with changes, as a new job."""
         return self._resource.clone(self.id, changes, **fields)

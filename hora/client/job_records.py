@@ -1,4 +1,4 @@
-"""What jobs wrote and left: series, logs, history, files, and what the service makes of them."""
+"""What jobs recorded: series, logs, history and files. And what the service computes from them."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ class JobRecords(Resource):
         return Metrics.read(series, axis)
 
     def follow(self, job_id: str, *, include: Sequence[str] | None = None) -> Iterator[News]:
-        """What happens to the job, as it happens, from its start to its end, an `EndNews`.
+        """The news of the job as they happen, from its start to its end. The last one is an `EndNews`.
 
         `include` names the kinds: `event` (a line of history), `state`, `progress`, `metrics`, `logs`. Without it the
         first three come. Each kind is a model of its own. A stream that breaks is resumed.

@@ -25,9 +25,9 @@ class Jobs(JobRecords):
     resume = reads(Job, Service.resume)
 
     def submit(self, spec: SpecLike | None = None, *, idempotency_key: str | None = None, **fields: Any) -> Job:
-        """Submit a spec, or a spec of these fields. Given both, the fields replace those of the spec.
+        """Submit a spec, or a spec of these fields. If both are given, the fields replace those of the spec.
 
-        It is submitted once, however often it has to be sent. The same `idempotency_key` gives the same job again.
+        It makes one job, even if the request is sent again. The same `idempotency_key` gives the same job again.
         """
         return self._read(Job, self._service.submit(document_with(spec, fields), idempotency_key=idempotency_key))
 
@@ -43,7 +43,7 @@ class Jobs(JobRecords):
         idempotency_key: str | None = None,
         **fields: Any,
     ) -> Job:
-        """Submit the job's spec once more, with changes that are nested like the spec."""
+        """Submit the job's spec again, with changes that are nested like the spec."""
         document = {**(changes or {}), **fields}
         return self._read(Job, self._service.clone(job_id, document, idempotency_key=idempotency_key))
 
@@ -55,7 +55,7 @@ class Jobs(JobRecords):
         check: bool = False,
         on_update: Callable[[Job], None] | None = None,
     ) -> Job:
-        """The job when it has ended, whatever way; with `check` a `JobFailed` where it did not succeed.
+        """Return the job when it has ended. With `check`: raise `JobFailed` if it did not succeed.
 
         Raises `WaitTimeout`. `on_update` gets the job after each change, its end included. The wait survives a service
         that is away for less than a minute.

@@ -1,4 +1,4 @@
-"""What a job tells live, a model for each kind of it."""
+"""The live news of a job, a model for each kind."""
 
 from jobs.views.jobs import EventView, Progress
 from jobs.views.live import END, EndNews, JobState, Kind, LogNews, MetricsNews

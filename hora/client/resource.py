@@ -1,4 +1,4 @@
-"""How the typed client is made of the JSON one: each of its methods is a method of `hora.service` and a model.
+"""Makes the typed client from the JSON one: each of its methods is a method of `hora.service` and a model.
 
     class Hosts(Resource):
         get = reads(HostView, Service.host)         # get(name) -> HostView
@@ -30,7 +30,7 @@ class Resource:
         self._service = service
 
     def _read(self, model: type[Model], document: Json) -> Model:
-        """The document as a model, which can ask for its newer state where it is `Refreshable`."""
+        """The document as a model. A `Refreshable` one can fetch its newer state."""
         found = read(model, document)
         if isinstance(found, Refreshable):
             found._resource = self
@@ -94,7 +94,7 @@ def returns(
 
 
 def document_with(given: Model | Mapping[str, Any] | None, fields: Mapping[str, Any]) -> Model | Mapping[str, Any]:
-    """What is submitted. A model alone stays one, of which only the fields that were set are sent."""
+    """The document to submit. A model alone stays a model: only those of its fields that were set are sent."""
     if given is None or isinstance(given, Mapping):
         return {**(given or {}), **fields}
     return {**given.model_dump(mode="json", exclude_unset=True), **fields} if fields else given
@@ -103,7 +103,7 @@ def document_with(given: Model | Mapping[str, Any] | None, fields: Mapping[str, 
 def described(
     method: Callable[Parameters, Answer], like: Callable[..., Any], signature: inspect.Signature
 ) -> Callable[Parameters, Answer]:
-    """The method with what `help()` shows: the name and the docstring of another one, and a signature."""
+    """The method with the name and the docstring of another one, and with this signature: `help()` shows them."""
     update_wrapper(method, like)
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method

@@ -30,11 +30,11 @@ class Metrics(tuple[MetricSeriesView, ...]):
 
     @classmethod
     def read(cls, documents: Iterable[Json], axis: str) -> Self:
-        """The series that the service tells."""
+        """The series of the service's answer."""
         return cls((read(MetricSeriesView, one) for one in documents), axis)
 
     def to_numpy(self) -> "dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]":
-        """`{name: (x, y)}`, of float64; what is no number is NaN. A rank's own series is `name[rank]`."""
+        """`{name: (x, y)}`, of float64; a value that is no number is NaN. A rank's own series is `name[rank]`."""
         try:
             import numpy as np
         except ImportError as error:
@@ -48,7 +48,7 @@ class Metrics(tuple[MetricSeriesView, ...]):
         }
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A row a point, with the columns name, rank, the axis, and value.
+        """One row for each point, with the columns name, rank, the axis, and value.
 
         `frame[frame["rank"] == -1].pivot(index="epoch", columns="name", values="value")` has a column a metric.
         """

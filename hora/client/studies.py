@@ -27,7 +27,7 @@ class Study(Refreshable, StudyView):
         return self._become(self._resource.get(self.id))
 
     def wait(self, *, timeout_s: float | None = None, on_update: Callable[["Study"], None] | None = None) -> Self:
-        """Wait until all its jobs have ended, whatever way. Raises `WaitTimeout`."""
+        """Wait until all its jobs have ended. Raises `WaitTimeout`."""
 
         def update(newer: Study) -> None:
             self._become(newer)
@@ -107,7 +107,7 @@ class Studies(Resource):
         timeout_s: float | None = None,
         on_update: Callable[[Study], None] | None = None,
     ) -> Study:
-        """The study when all its jobs have ended, whatever way. Raises `WaitTimeout`."""
+        """Return the study when all its jobs have ended. Raises `WaitTimeout`."""
 
         def update(document: Json) -> None:
             if on_update is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hora.connection import connect, home_path
 from hora.doctor import cluster, machine
-from hora.render.jobs import Finding
+from hora.doctor.findings import Finding
 from hora.render.text import duration
 from hora.service import HoraError, NotFound, ProblemError, Service
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from hora.doctor.findings import Finding
 from hora.render.hosts import is_free, is_usable
-from hora.render.jobs import Finding
 from hora.render.text import duration
 from hora.service import Json, NotAuthorized, ProblemError
 from jobs.scheduling.fitting import Cluster, HostSlots, SlotRequest
@@ -131,14 +131,14 @@ _EQUAL = (
 
 
 def _difference(host: Json, other: Json) -> str:
-    """In which of the things that must be equal two hosts differ, as far as they report them."""
+    """How two hosts differ in what must be equal, as far as they report it."""
     ours, theirs = ({"interface": _info(one).get("interface"), **_versions(one)} for one in (host, other))
     differ = sorted(name for name in ours | theirs if ours.get(name) != theirs.get(name))
     return ", ".join(f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in differ) or "another setting differs"
 
 
 def stuck(waiting: Sequence[Json], hosts: Sequence[Json]) -> Finding:
-    """Every queued job can be placed some day on the slots that there are."""
+    """Every queued job can be placed at some time on the present slots."""
     cluster = Cluster(_slots_of(host) for host in hosts if is_usable(host) and host.get("slots"))
     requests = {str(job["id"]): _request_of(job) for job in waiting if not job.get("paused_at")}
     never = [

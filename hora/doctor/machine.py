@@ -11,8 +11,8 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from hora.doctor.findings import Finding
 from hora.home import Home
-from hora.render.jobs import Finding
 
 PACKAGES = ("hora", "fastapi", "celery", "sqlalchemy", "psycopg", "tensorflow-cpu", "keras", "horovod")
 _IMPORTS = """
@@ -95,7 +95,7 @@ def training() -> Finding:
     if tried.returncode == 0:
         return Finding("training", "ok", tried.stdout.strip())
     last = (tried.stderr.strip() or tried.stdout.strip()).splitlines()[-1:] or ["no message"]
-    return Finding("training", "fail", last[0], "If this machine shall train, install hora[worker] (`make setup`).")
+    return Finding("training", "fail", last[0], "To train on this machine, install hora[worker] (`make setup`).")
 
 
 def ssh_keys() -> Iterator[Finding]:
@@ -157,7 +157,7 @@ def leftovers(home: Path, is_live: Callable[[str, int], bool]) -> Finding:
 
 
 def _supervised(pid: int) -> str:
-    """The mark of a supervisor's attempt, from the name of its log file; "" where it has none."""
+    """The mark of a supervisor's attempt, from the name of its log file; "" if it has none."""
     with suppress(OSError):
         if folder := _ATTEMPT_FOLDER.search(os.readlink(f"/proc/{pid}/fd/2")):
             return f"{folder[1]}.{folder[2]}"

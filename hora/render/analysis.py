@@ -21,7 +21,7 @@ _CAUSES = {"data": "waiting for data", "communication": "in allreduce"}  # of a 
 
 
 def analysis_rows(analysis: Json | None) -> Rows:
-    """A row for each thing that is known; nothing for what is not."""
+    """A row for each thing that is known."""
     if analysis is None:
         return {}
     return {

@@ -24,7 +24,7 @@ _RATES = {
     "disk_read_bytes_per_s": "disk read",
     "disk_written_bytes_per_s": "written",
 }
-# NVML's clock event reasons that keep a busy GPU from its speed; idling and set clocks are none.
+# NVML's clock event reasons that slow a busy GPU down. Idling and clocks that were set do not count.
 _THROTTLES = {
     0x04: "its power limit",
     0x08: "its hardware",
@@ -75,7 +75,7 @@ def is_free(slot: Json) -> bool:
 
 
 def host_facts(host: Json, lately: Json | None = None, now: datetime | None = None) -> Table:
-    """What a host is: its machine, its GPUs' connections, what keeps jobs from it; and what it did `lately`."""
+    """A host: its machine, the connections of its GPUs, what keeps jobs from it, and its load `lately`."""
     info = host.get("info") or {}
     driver = info.get("driver") or {}
     memory_bytes = info.get("memory_bytes")
@@ -111,13 +111,13 @@ def _load(lately: Json | None) -> str | None:
 
 
 def _mig(gpus: Sequence[Json]) -> str | None:
-    """Which GPUs are split: NVML cannot tell the utilization of these."""
+    """Which GPUs are split: NVML does not report the utilization of these."""
     split = [gpu["index"] for gpu in gpus if gpu.get("mig")]
-    return f"on GPU {ranges(split)}, whose utilization cannot be told" if split else None
+    return f"on GPU {ranges(split)}, whose utilization is not known" if split else None
 
 
 def _topology(pairs: Sequence[Json]) -> str | None:
-    """Which GPUs are connected how, a line for each way: 4 NVLinks: 0-1 2-3."""
+    """How the GPUs are connected, a line for each kind of connection: 4 NVLinks: 0-1 2-3."""
     by_way: dict[str, list[str]] = {}
     for pair in pairs:
         by_way.setdefault(_way(pair), []).append("-".join(map(str, pair["gpus"])))
@@ -133,7 +133,7 @@ def _way(pair: Json) -> str:
 
 
 def slots_table(host: Json) -> Table:
-    """One line a slot: what holds it, and what its GPU was doing a few seconds ago where it is one."""
+    """One line a slot: what holds it, and the load of its GPU a few seconds ago if it is a GPU."""
     slots = host.get("slots") or []
     has_gpus = any(slot["kind"] == "gpu" for slot in slots)
     heads = ["BUSY>", "MEMORY>", "POWER>", "TEMP>", "CLOCK>", ""] if has_gpus else []

@@ -1,9 +1,8 @@
 """What the command line shows of jobs: tables and lines, from the API's JSON. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -23,18 +22,8 @@ STATUS_STYLE = {
 _PHASES = ("import", "connect", "data", "build", "restore", "first_step")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check of `hora doctor` found. `advice` is what to do about it."""
-
-    check: str
-    level: Literal["ok", "warn", "fail"]
-    found: str
-    advice: str = ""
-
-
 def status(job: Json) -> Text:
-    """The status in its colour, with the reason of an end that was none of the plain ones."""
+    """The status in its colour, with the reason of an unusual end."""
     name, reason = plain(job["status"]), job.get("end_reason")
     if job.get("paused_at") and not job.get("ended_at"):
         reason = "paused" if name == "queued" else "pausing"
@@ -45,7 +34,7 @@ def status(job: Json) -> Text:
 def standing(job: Json) -> str | None:
     """Where a queued job stands, and why it waits: 3rd: needs 4 slots on one host; best host has 2 free."""
     waiting = job.get("waiting")
-    if not waiting or job.get("paused_at"):  # which the status says
+    if not waiting or job.get("paused_at"):  # the status says so
         return None
     position = waiting.get("position")
     return f"{ordinal(position)}: {plain(waiting['reason'])}" if position else plain(waiting["reason"])
@@ -58,7 +47,7 @@ def slots(attempt: Json) -> str | None:
 
 
 def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
-    """One line a job; why it waits where one does."""
+    """One line a job. If jobs wait, one column says why."""
     jobs = list(jobs)
     columns = ["ID", "NAME", "STATUS", "GPUS>", "EPOCH>", "VAL ACCURACY>", "SAMPLES/S>", "SUBMITTED"]
     waits = any(map(standing, jobs))
@@ -84,7 +73,7 @@ def jobs_table(jobs: Iterable[Json], now: datetime | None = None) -> Table:
 def job_details(
     job: Json, now: datetime | None = None, *, attempt: Json | None = None, more: Mapping[str, object] | None = None
 ) -> Table:
-    """Everything about one job that a person asks for first. `attempt` is its newest one; `more` rows come last."""
+    """What a person wants to know first about a job. `attempt` is its newest one; `more` rows come last."""
     attempt = attempt or {}
     plan, progress = job.get("plan") or {}, job.get("progress") or {}
     spec = job.get("spec") or {}
@@ -134,7 +123,7 @@ def _why_preempted(attempt: Json) -> str | None:
 
 
 def results_table(job: Json, address: str) -> Table:
-    """What a job came to, and where the page has the rest."""
+    """The results of a job, and the address of its page."""
     head: dict[str, object] = {"status": status(job), "error": plain(job["error"]) if job.get("error") else None}
     table = facts({**head, **_results(job), "address": address})
     table.title = f"Job {plain(job['id'])} ({plain(job['name'])})"
@@ -165,7 +154,7 @@ def _results(job: Json) -> dict[str, object]:
 
 
 def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
-    """What the data turned out to be."""
+    """The format, shape and classes of the job's data, and its damaged files."""
     if not dataset:
         return {}
     classes = [plain(name) for name in dataset.get("classes") or []]
@@ -212,15 +201,6 @@ def epoch_line(data: Mapping[str, Any], epochs: int | None) -> str:
     return "  ".join(parts)
 
 
-def findings_table(findings: Iterable[Finding]) -> Table:
-    """One line a check of `hora doctor`."""
-    table = table_of("CHECK", "", "FOUND", "WHAT TO DO")
-    for one in findings:
-        style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[one.level]
-        table.add_row(one.check, Text(one.level, style=style), plain(one.found), plain(one.advice))
-    return table
-
-
 def table_of(*columns: str) -> Table:
     """A table without lines; a column whose name ends in `>` holds figures."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -230,7 +210,7 @@ def table_of(*columns: str) -> Table:
 
 
 def facts(rows: Mapping[str, object]) -> Table:
-    """One line a row, or several where its text has them; none for what is None."""
+    """One line a row, or several if its text has several. A row with None is left out."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

@@ -33,7 +33,7 @@ def _plot(group: Sequence[Json], width: int, height: int, colour: bool) -> str:
     # The scale at the left and the frame take 14 columns.
     figure.width, figure.height, figure.with_colors = max(width - 14, 20), height, colour
     figure.color_mode = "names"
-    figure.origin = False  # no axes through zero: a loss never gets there
+    figure.origin = False  # no axes through zero: a loss never reaches it
     figure.x_label, figure.y_label = "epoch", plain(_base(group[0]["name"]))
     figure.register_label_formatter(float, _label)
     figure.register_label_formatter(int, _label)

@@ -1,4 +1,4 @@
-"""What a submission would come to, and what it is expected to take: from the API's JSON. Pure; called by the CLI."""
+"""The plan and the expected time of a submission, from the API's JSON. Pure; called by the CLI."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,9 +10,9 @@ from hora.render.text import count, duration, percent, plain
 
 _MOST_JOBS = 5
 _BASIS = {
-    "same_spec": "runs of this very spec",
-    "same_batch_and_gpus": "runs of the same work with this batch on as many GPUs",
-    "scaled": "runs of the same work on other numbers, scaled",
+    "same_spec": "runs of the same spec",
+    "same_batch_and_gpus": "runs of the same work, with the same batch and number of GPUs",
+    "scaled": "runs of the same work with other batches or GPUs, scaled",
 }
 
 
@@ -72,5 +72,5 @@ def _range(figures: Mapping[str, float] | None, told: Callable[[float], str]) ->
 
 
 def warning_lines(preview: Json) -> list[str]:
-    """What speaks against it."""
+    """The warnings about a submission, a line each."""
     return [f"Warning: {plain(one)}" for one in preview.get("warnings") or []]

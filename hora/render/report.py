@@ -1,4 +1,4 @@
-"""A study's report as a table with what it rests on below, from the API's JSON. Pure; called by the CLI."""
+"""A study's report: a table, and below it the basis of its figures. From the API's JSON. Pure; called by the CLI."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ _BEST = {
     "time_to_target_s": "first at the target",
     "gpu_hours_to_target": "fewest GPU-hours to the target",
 }
-# Where a page is too narrow for all columns, these are left out, the first ones first.
+# If the page is too narrow for all columns, these are left out one by one, from the first to the last.
 EXPENDABLE = ("EPOCHS", "SET-UP", "VS BASELINE", "REPEATS", "GPU-HOURS", "TO TARGET", "SAMPLES/S")
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A figure of a cell: its head, where the best cell for it is named, and its text."""
+    """A figure of each cell: the column's head, the key of its best cell in the report's `best`, and a cell's text."""
 
     head: str
     best: str | None
@@ -33,7 +33,7 @@ class _Column:
 
 
 def report_table(report: Json, without: Collection[str] = ()) -> Table:
-    """One line a cell; columns that no cell has a figure for are left out. The best figures are bold."""
+    """One line a cell. A column without any figure is left out. The best figures are bold."""
     cells, varied = report["cells"], report["varied"]
     columns = [
         column
@@ -72,9 +72,9 @@ def _columns(report: Json) -> list[_Column]:
 
 
 def report_lines(report: Json) -> list[str]:
-    """What the table rests on: baseline, target, the best cells, findings and notes."""
+    """What the table is based on: baseline, target, the best cells, findings and notes."""
     return [
-        *([] if report["complete"] else ["Not all jobs have ended: this is what there is so far."]),
+        *([] if report["complete"] else ["Not all jobs have ended: these are the results so far."]),
         *_baseline(report),
         *_target(report["target"]),
         *_host_boundary(report["cells"]),
@@ -103,7 +103,7 @@ def _target(target: Json | None) -> list[str]:
 
 
 def _host_boundary(cells: Iterable[Json]) -> list[str]:
-    """From where on a cell's ranks speak over the network."""
+    """A mark at the smallest GPU count whose ranks communicate over the network."""
     across = [cell for cell in cells if (cell["hosts"] or 1) > 1]
     if not across:
         return []
@@ -167,7 +167,7 @@ def _difference(cell: Json) -> str:
 
 
 def _to_target(cell: Json) -> str:
-    """Where not every repeat got there, how many did."""
+    """The mean time to the target. If not every repeat reached it: how many did."""
     if cell["time_to_target_s"] is not None:
         return duration(cell["time_to_target_s"]["mean"])
     return f"{cell['reached_target']} of {cell['repeats']}" if cell["repeats"] else "-"

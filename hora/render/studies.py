@@ -16,7 +16,7 @@ _ENDED = ("succeeded", "failed", "cancelled")
 
 
 def study_outcome(study: Json) -> str | None:
-    """As what a study ended, in the words for a job; None while a job of it goes on."""
+    """How a study ended, as the status of a job. None while one of its jobs goes on."""
     if not study["complete"]:
         return None
     counts = study["counts"]
@@ -26,7 +26,7 @@ def study_outcome(study: Json) -> str | None:
 
 
 def study_status(study: Json) -> Text:
-    """How a study stands, in its colour."""
+    """The status of a study, in its colour."""
     counts = study["counts"]
     name = study_outcome(study) or next(
         (name for name in ("running", "launching") if counts.get(name)), "running" if _ended(study) else "queued"
@@ -42,7 +42,7 @@ def jobs_line(study: Json) -> str:
 
 
 def jobs_left(study: Json) -> str:
-    """What became of those that did not succeed, or not yet: 1 failed, 2 running."""
+    """The jobs that did not succeed, or have not ended: 1 failed, 2 running."""
     counts = study["counts"]
     return ", ".join(f"{counts[name]} {plain(name)}" for name in counts if counts[name] and name != "succeeded")
 

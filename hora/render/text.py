@@ -4,17 +4,17 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-# What would drive a terminal, reorder what stands beside it, begin a line, or cannot be printed. A tab is harmless.
+# Characters that control a terminal, reorder other text, begin a line, or cannot be printed. A tab is harmless.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(value: object) -> str:
-    r"""Text from elsewhere with what is no letter to read shown as its code: `\x1b`, `\u202e`."""
+    r"""Text from elsewhere, with unreadable characters shown as codes: `\x1b`, `\u202e`."""
     return _UNPRINTABLE.sub(lambda found: _code(ord(found[0])), str(value))
 
 
 def plain_lines(value: object) -> str:
-    """The same of a text that has lines of its own."""
+    """The same for a text of several lines."""
     return "\n".join(map(plain, str(value).split("\n")))
 
 
@@ -23,7 +23,7 @@ def _code(character: int) -> str:
 
 
 def inside(sentence: str) -> str:
-    """A sentence as it goes on behind a colon: with a small letter, but for a name in capitals."""
+    """A sentence as it stands after a colon: with a small first letter, except in a name in capitals."""
     return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
 
 
@@ -33,7 +33,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def count(value: float | None) -> str:
-    """A large figure with its thousands apart."""
+    """A large figure, with a comma between thousands."""
     return "-" if value is None else f"{value:,.0f}"
 
 
@@ -69,7 +69,7 @@ def ordinal(position: int) -> str:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Whole numbers in order, those that follow each other as one: 0-3 5."""
+    """Sorted whole numbers, with consecutive ones joined: 0-3 5."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][-1] == number - 1:

@@ -38,7 +38,7 @@ def webhook_facts(webhook: Json, now: datetime | None = None) -> Table:
             "owner": plain(webhook["owner"]),
             "url": plain(webhook["url"]),
             "events": plain(", ".join(webhook["events"])),
-            "of": f"the project {plain(webhook['project'])}" if webhook["project"] else "its owner's own",
+            "of": f"the project {plain(webhook['project'])}" if webhook["project"] else "the owner's jobs and studies",
             "added": ago(webhook["created_at"], now),
             "disabled": ago(disabled_at, now) if disabled_at else None,
         }

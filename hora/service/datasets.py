@@ -1,4 +1,4 @@
-"""Datasets: register, find, remove. And the uploads that some are made of."""
+"""Datasets: register, find, remove. And uploads, from which datasets are made."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _OCTETS = {"Content-Type": "application/octet-stream"}
 
 
 class DatasetCalls(Calls):
-    """What is asked of datasets and uploads."""
+    """The requests about datasets and uploads."""
 
     def datasets(self, *, page_size: int = 100) -> Iterator[Json]:
         """The datasets, sorted by name, each with its newest version."""
@@ -66,7 +66,7 @@ class DatasetCalls(Calls):
         return self._wire.document("POST", api_path("uploads"), json=document)
 
     def uploads(self, *, page_size: int = 100) -> Iterator[Json]:
-        """Your uploads that are no dataset yet."""
+        """Your uploads that are not a dataset yet."""
         yield from self._wire.pages(api_path("uploads"), {"limit": page_size})
 
     def upload(self, upload_id: str) -> Json:

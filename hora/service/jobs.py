@@ -198,7 +198,7 @@ class JobCalls(Calls):
         timeout_s: float | None = None,
         period_s: float = 0.5,
     ) -> Json:
-        """Return the job when it has ended, whatever way. Raises `WaitTimeout`.
+        """Return the job when it has ended. Raises `WaitTimeout`.
 
         `on_update` gets the job after each change, its end included. The wait survives a service that is away for
         less than a minute.

@@ -88,7 +88,7 @@ class StudyCalls(Calls):
         timeout_s: float | None = None,
         period_s: float = 1.0,
     ) -> Json:
-        """Return the study when all its jobs have ended, whatever way. Otherwise like `wait`. Raises `WaitTimeout`."""
+        """Return the study when all its jobs have ended. Otherwise like `wait`. Raises `WaitTimeout`."""
         return wait_for_end(
             partial(self._wire.newer, api_path("studies", study_id)), study_id, noun="study",
             ended=lambda study: bool(study["complete"]), on_update=on_update, timeout_s=timeout_s, period_s=period_s,

@@ -1,4 +1,4 @@
-"""The embedded stack as a thing to start and stop: a database, a broker, the api and a worker on this machine.
+"""Starts and stops the embedded stack: a database, a broker, the api and a worker on this machine.
 
 Used by `hora up` and `hora down`, and by tests:
 
@@ -24,7 +24,7 @@ from hora.stack.keeper import ALREADY_RUNNING, READY_WITHIN_S, last_lines
 from hora.stack.parts import PARTS, teardown, with_sources
 from hora.stack.processes import POLL_S, wait_ended
 
-STOPPED_WITHIN_S = 90.0  # the sum of the parts' own limits, and some
+STOPPED_WITHIN_S = 90.0  # a little more than the sum of the parts' own limits
 
 
 class _Ended(Exception):
@@ -33,7 +33,7 @@ class _Ended(Exception):
 
 @dataclass
 class Stack:
-    """The stack below `home`. What is None comes from the environment, as for `hora up`.
+    """The stack below `home`. An argument that is None comes from the environment, as for `hora up`.
 
     As a context manager it starts on entry, and is stopped on exit or when this process dies, however it dies.
     `parts` starts only some, such as ("database", "broker"). `embedded` ignores addresses in the environment.
@@ -72,7 +72,7 @@ class Stack:
 
     @property
     def broker_url(self) -> str:
-        """The broker's address, as Celery wants it."""
+        """The broker's address, in the form of Celery."""
         return _required(self.state.broker_url, "broker")
 
     def pid_of(self, part: str) -> int:
@@ -86,7 +86,7 @@ class Stack:
     def start(self, *, stays: bool, on_phase: Callable[[str], None] = lambda _: None) -> bool:
         """Start the stack and wait until it is ready; False when it ran already. Raises `StackError`.
 
-        With `stays` it outlives this process; else it goes with it.
+        With `stays` it outlives this process; else it ends with it.
         """
         home = self._home
         if os.geteuid() == 0 and "database" in self.parts:

@@ -33,7 +33,7 @@ LOG_LIMIT_BYTES = 16 * 1024 * 1024
 
 
 class _StopRequested(Exception):
-    """A stop signal came, or the process ended with which this one shall end."""
+    """A stop signal came, or the process that this one shall not outlive ended."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Keeper:
             return 0
 
     def _clear_leftovers(self) -> None:
-        """Stop what a keeper that was killed has left; then this one is the only keeper of these parts."""
+        """Stop the processes of a keeper that was killed. Then this one is the only keeper of these parts."""
         left = self.settings.home.read_state()
         self._note(keeper=ProcessId.of(os.getpid()), phase="starting", parts=left.parts)
         if any(process.is_alive for process in left.parts.values()):
@@ -124,7 +124,7 @@ class Keeper:
         self.when_ready()
 
     def _start(self, group: Sequence[Part], deadline: float) -> None:
-        """Start `group` together and wait until each is ready, or has ended where it is meant to."""
+        """Start `group` together and wait until each part is ready, or has ended if it is meant to end."""
         for part in group:
             self._spawn(part)
         for part in group:
@@ -144,7 +144,7 @@ class Keeper:
                 self._pause(0.05)
 
     def _keep(self) -> None:
-        """Start again what ends, until told to stop."""
+        """Start parts that ended again, until a stop is requested."""
         while True:
             now = time.monotonic()
             pauses = [1.0]
@@ -198,7 +198,7 @@ class Keeper:
         self.settings.home.write_state(self.state)
 
     def _pause(self, seconds: float) -> None:
-        """Wait, but no longer than until a signal comes (a part's end is one)."""
+        """Wait until the time is over or a signal comes. The end of a part sends one."""
         watched = [self.wake] if self.goes_with is None else [self.wake, self.goes_with]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self.goes_with in ready and os.read(self.goes_with, 1024) == b"":
@@ -230,7 +230,7 @@ def _free_port(port: int) -> int:
 
 
 def last_lines(path: Path, count: int = 15) -> list[str]:
-    """The last lines of a text file; none when it is not there."""
+    """The last lines of a text file; none if it does not exist."""
     try:
         with path.open(errors="replace") as file:
             return [line.rstrip("\n") for line in deque(file, count)]

@@ -30,7 +30,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Part:
-    """One process of a stack. `is_ready` is asked again and again until it says so; it never waits long."""
+    """One process of a stack. `is_ready` is called again until it is true; it never waits long."""
 
     name: str
     argv: tuple[str, ...]
@@ -77,7 +77,7 @@ class Wiring:
 
 
 def with_sources(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` in which Python finds these packages from any folder, from a source tree too."""
+    """`environment` with a path on which Python finds these packages from any folder, also in a source tree."""
     sources = str(Path(__file__).parent.parent)
     paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     if sources in paths or sources == sysconfig.get_path("purelib"):
@@ -130,7 +130,7 @@ def api(wiring: Wiring) -> Part:
     return Part(
         "api",
         (sys.executable, *server, *options),
-        # glibc keeps what a large answer needed, in each of eight arenas a core: one is enough, and it gives back.
+        # glibc keeps the memory of large answers in each of eight arenas a core. One arena is enough and is trimmed.
         {**wiring.environment(with_token=True), "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "65536"},
         lambda: get_json(wiring, "/readyz") is not None,
         directory=wiring.home.path,

@@ -1,8 +1,8 @@
 """The embedded PostgreSQL: a data folder below the home, and the command that serves it on a Unix socket.
 
-Called by the keeper. Only the binaries of the wheel are used, not its Python: as root that one opens every
-folder above the data and above itself to everybody. PostgreSQL refuses to run as root, so it then runs as a
-user of its own, who is let into the home and no further.
+Called by the keeper. Only the wheel's binaries are used. Its Python code, run as root, would open every folder above
+the data and above itself to everybody. PostgreSQL refuses to run as root. There it runs as a user of its own, who can
+enter the home and nothing else.
 """
 
 import os
@@ -73,7 +73,7 @@ def prepare(home: Home, sockets: Path) -> Embedded:
     user = _system_user() if os.geteuid() == 0 else None
     uid, gid = (user.pw_uid, user.pw_gid) if user else (None, None)
     if user is not None:
-        home.path.chmod(home.path.stat().st_mode | 0o011)  # a way through, nothing to list
+        home.path.chmod(home.path.stat().st_mode | 0o011)  # to pass through, not to list
         if _run(["test", "-x", str(home.path)], uid, gid).returncode:
             raise StackError(
                 f"PostgreSQL does not run as root, and its user {SYSTEM_USER} may not enter the folders above "

@@ -1,4 +1,4 @@
-"""Ending processes that may outlive whoever started them. Used by the keeper and by `hora down`."""
+"""Ends processes that may outlive the process that started them. Used by the keeper and by `hora down`."""
 
 import os
 import signal
@@ -37,8 +37,8 @@ def end(process: ProcessId, *, first: int = signal.SIGTERM, grace_s: float) -> s
 def attempts_of(home: Path) -> dict[ProcessId, str]:
     """Every live process that runs for a job of the stack at `home`, with its attempt's mark.
 
-    The launcher puts `HORA_HOME` and `HORA_ATTEMPT` into the environment of an attempt's processes; a child
-    keeps them whatever session it moves to. A supervisor is recognized by its command, and has no mark ("").
+    The launcher puts `HORA_HOME` and `HORA_ATTEMPT` into the environment of an attempt's processes. A child keeps
+    them, also in another session. A supervisor is recognized by its command, and has no mark ("").
     """
     home_variable, mark_prefix = f"HORA_HOME={home}".encode(), f"{MARK}=".encode()
     marks = {}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import hatch_build
 from hatch_build import DocsNotBuilt, build_docs
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +67,18 @@ def test_what_does_not_hold_together_is_told_and_tried_again(checkout: Path, pag
         path.write_text(old)
     build_docs(checkout)
     assert (checkout / "api/help/docs/index.html").is_file()
+
+
+def test_a_broken_page_does_not_end_the_set_up(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hatch_build, "build", lambda _root: None)  # of the dashboard
+    hatch_build.build_both(checkout)
+    assert capsys.readouterr().err == ""
+
+    (checkout / "docs" / "spec.md").write_text(SPEC.format("[x](nowhere.md)"))
+    hatch_build.build_both(checkout)
+    warning = capsys.readouterr().err
+    assert "nowhere.md" in warning
+    assert "make docs" in warning
+    assert not (checkout / "api/help").exists()

@@ -94,6 +94,14 @@ def test_the_sampled_metrics_are_those_of_the_code() -> None:
     ]
 
 
+def test_the_decisions_are_listed_by_their_titles() -> None:
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(folder.glob("[0-9]*.md"))
+    titles = [path.read_text().partition("\n")[0].removeprefix("# ") for path in pages]
+    listed = re.findall(r"^- \[(.*)\]\((.*)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert listed == [(title, path.name) for title, path in zip(titles, pages, strict=True)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())

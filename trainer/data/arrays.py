@@ -19,7 +19,7 @@ _LARGEST_LABEL = 2**31
 
 @dataclass(frozen=True)
 class Arrays:
-    """Samples and their labels in memory; `value_range` where it is known without looking at the values."""
+    """Samples and their labels in memory. `value_range` is set if it is known without reading the values."""
 
     name: str
     features: Features
@@ -27,7 +27,7 @@ class Arrays:
     value_range: tuple[float, float] | None = None
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
-        """Every rank has all of it in memory, so the first one speaks for all."""
+        """Every rank has all of it in memory, so only the first rank surveys it."""
         survey = Survey(label_kind="integer" if self.labels.dtype.kind in "iu" else "string")
         if rank == 0:
             values, times = np.unique(self.labels, return_counts=True)
@@ -38,7 +38,7 @@ class Arrays:
         return survey
 
     def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
-        """As it lies there, or brought to the size that is asked for."""
+        """The shape in the file, or that of the requested size."""
         (shape,) = survey.shapes
         return shape if image_size is None else (*image_size, shape[-1])
 
@@ -102,7 +102,7 @@ def _as_features(values: Values, *, name: str, image_size: tuple[int, int] | Non
         raise BadData(f"{name}: the samples have the shape {values.shape}: put the channels last")
     if values.ndim == 4 and values.dtype == np.uint8:
         return values
-    with np.errstate(over="ignore"):  # what is too large becomes infinity, and infinity is refused
+    with np.errstate(over="ignore"):  # too large values become infinity, which is refused
         return values.astype(np.float32, copy=False)
 
 
@@ -118,7 +118,7 @@ def _as_images(table: Values, image_size: tuple[int, int], *, name: str) -> Valu
 
 
 def _as_labels(values: Values, *, name: str) -> Values:
-    """One label a sample (sample,), out of a column or one-hot rows too."""
+    """One label for each sample (sample,), also from a column or from one-hot rows."""
     if values.ndim == 2:
         values = values[:, 0] if values.shape[1] == 1 else _from_one_hot(values, name=name)
     if values.ndim != 1:

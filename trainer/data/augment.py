@@ -1,8 +1,8 @@
 """Flips and quarter rotations of training images. Used by `trainer.data.opening`; NumPy only.
 
-Each time, a sample is used as it is or as one of the listed variants, all with equal probability. The choices of a step
-are drawn for the whole global batch from the seed, the epoch and the step, and each rank takes its share. So they are
-the same on 1 rank and on n, and in a run that continues from a checkpoint.
+Each use of a sample takes the sample itself or one of the listed variants, all with equal probability. The choices of a
+step are drawn for the whole global batch from the seed, the epoch and the step, and each rank takes its share. So they
+are the same on 1 rank and on n, and in a run that continues from a checkpoint.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ _VARIANTS: dict[str, Callable[[Features], Features]] = {  # of (sample, height, 
 
 
 def check_augment(names: Sequence[str], shape: Shape) -> None:
-    """Raise `BadData` where samples of this shape have no such variants."""
+    """Raise `BadData` if samples of this shape have no such variants."""
     if names and len(shape) != 3:
         raise BadData(f"dataset.augment: {names[0]} needs images, and the samples are rows of {shape[0]} columns")
     quarter = next((name for name in names if name in {"rotate_90", "rotate_270"}), None)
@@ -46,7 +46,7 @@ def augmented(
             epoch, step = epoch + 1, 0
         generator = np.random.default_rng((schedule.seed, Stream.AUGMENT, epoch, step))
         choices = generator.integers(len(variants) + 1, size=schedule.global_batch)[own_samples]
-        changed = features.copy()  # a reader may hand out what it keeps
+        changed = features.copy()  # the reader may still use these arrays
         for number, variant in enumerate(variants, start=1):
             chosen = choices == number
             changed[chosen] = variant(features[chosen])

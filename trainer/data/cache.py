@@ -1,16 +1,16 @@
 """`cache: disk`: raw files kept on this host's disk under a size limit. Used by the readers of Parquet and of images.
 
-All ranks and jobs of a host share one folder. A file in it is named by the digest of what it is a copy of, and is
-whole: it was written beside itself, as NAME-BYTES.part, and renamed. Two kinds of locks (flock: the kernel frees them
-when their holder dies):
+All ranks and jobs of a host share one folder. The name of a file in it is the digest of its source. A file is always
+whole: it is written as NAME-BYTES.part and then renamed. Two kinds of locks (flock: the kernel frees them when their
+holder dies):
 
-    NAME-BYTES.part   held by the one who fetches this file; the others wait for it, and fetch nothing
+    NAME-BYTES.part   held by the process that fetches this file; the others wait for it, and fetch nothing
     lock              held for a moment to admit and to evict, and while any file of the folder is made, renamed or
                       removed; `used` beside it has the bytes admitted so far, of these files and no others
 
-At the limit, files that nobody has used for an hour make room, the least recently used first. Where there are none a
-file is not admitted and is read from its source: a set larger than the limit keeps what it has, instead of pushing
-each file out before it is read again.
+At the limit, files that nobody has used for an hour are evicted, the least recently used first. If there are none, a
+new file is not admitted and is read from its source. So a dataset larger than the limit keeps its cached files, and
+does not evict each file before it is read again.
 """
 
 import errno
@@ -26,13 +26,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-IN_USE_S = 3600.0  # since its last use nobody evicts a file
+IN_USE_S = 3600.0  # after its last use a file is kept for so long
 TOUCH_EVERY_S = 60.0
-FULL_FOR_S = 60.0  # nothing is admitted for so long once there was no room: looking for it lists the folder
-FREED_SHARE = 0.1  # of the limit: when room is made, then for the next files too
+FULL_FOR_S = 60.0  # if there was no room, nothing is admitted for so long: a search for room lists the folder
+FREED_SHARE = 0.1  # of the limit: an eviction makes room for the next files too
 
-_INFOS = 65_536  # how many files are looked up once only
-# What tells two contents of one path apart, as far as a filesystem knows.
+_INFOS = 65_536  # the most files whose size and time are remembered
+# The fields of a filesystem that differ between two contents of one path.
 _VERSIONS = ("mtime", "created", "ETag", "etag", "checksum", "md5Hash", "Content-MD5", "LastModified", "Last-Modified")
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -46,12 +46,12 @@ class _Entry:
 
     @property
     def part(self) -> Path:
-        """Where it is written to; the name says how much room it will take."""
+        """The file while it is written. Its name has the size that it will have."""
         return self.path.with_name(f"{self.path.name}-{self.size_bytes}.part")
 
 
 class DiskCache:
-    """Raw files on local disk, shared by all ranks and jobs of the host; its folder is made when it is not there."""
+    """Raw files on local disk, shared by all ranks and jobs of the host; its folder is made if it does not exist."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder = folder
@@ -80,7 +80,7 @@ class DiskCache:
         return file or filesystem.open(path, "rb")
 
     def _look_up(self, filesystem: Any, path: str) -> _Entry | None:
-        """Where a file is kept; None where its size is not known before it is read."""
+        """The entry for a file; None if its size is not known before it is read."""
         info = filesystem.info(path)
         if info.get("size") is None:
             return None
@@ -89,7 +89,7 @@ class DiskCache:
         return _Entry(self._folder / hashlib.sha256(text.encode()).hexdigest(), int(info["size"]))
 
     def _fetched(self, entry: _Entry, filesystem: Any, path: str) -> BinaryIO | None:
-        """The file, fetched unless somebody else has just done that; None where there is no room for it."""
+        """The file, fetched unless another process has just fetched it. None if there is no room for it."""
         while True:
             with _locked(self._folder / "lock"):
                 if file := _opened(entry):
@@ -105,7 +105,7 @@ class DiskCache:
             _wait_for(entry.part)
 
     def _fetch(self, entry: _Entry, filesystem: Any, path: str) -> BinaryIO | None:
-        """The file, whole; None where its source did not send as much as it had announced."""
+        """The whole file; None if its source sent fewer bytes than announced."""
         file = None
         try:
             filesystem.get_file(path, str(entry.part))
@@ -135,7 +135,7 @@ class DiskCache:
             self._write_used((self._used_bytes() or 0) - entry.size_bytes)
 
     def _make_room(self, entry: _Entry) -> int:
-        """Look at the whole folder, evict for a file where that is needed; the bytes that are used without it."""
+        """Look at the whole folder, and evict files if needed. Returns the bytes used without the new file."""
         used_bytes, idle = 0, []
         for path in self._folder.iterdir():
             if path == entry.part or path.name in {"lock", "used"}:
@@ -158,7 +158,7 @@ class DiskCache:
         return used_bytes
 
     def _used_bytes(self) -> int | None:
-        """As it was counted, which is never too little; None where that is not known."""
+        """The bytes as counted, which is never too few; None if they are not known."""
         try:
             return int(Path(self._folder, "used").read_text())
         except (FileNotFoundError, ValueError):
@@ -168,7 +168,7 @@ class DiskCache:
         Path(self._folder, "used").write_text(f"{max(0, used_bytes):020d}")  # one length: never half of it is new
 
     def _pause(self, reason: str) -> None:
-        """Admit nothing for a while; the first time for each reason, say so in the log."""
+        """Admit nothing for a while. Log each reason once."""
         self._full_until = time.monotonic() + FULL_FOR_S
         if reason not in self._logged_reasons:
             print(f"disk cache: {reason}; what is not in it is read from its source", flush=True)
@@ -176,7 +176,7 @@ class DiskCache:
 
 
 def _opened(entry: _Entry) -> BinaryIO | None:
-    """The file, marked as used; None where it is not there or damaged."""
+    """The file, marked as used; None if it is missing or damaged."""
     try:
         file = entry.path.open("rb")
     except FileNotFoundError:
@@ -192,7 +192,7 @@ def _opened(entry: _Entry) -> BinaryIO | None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, which is made if need be; of another one where it was removed meanwhile."""
+    """Hold the lock of a file, which is made if it does not exist. A file that was removed meanwhile is made again."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -207,7 +207,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _lock_part(part: Path) -> BinaryIO | None:
-    """A file to fetch into, made if need be and locked until it is closed; None where somebody fetches it."""
+    """A file to fetch into, locked until it is closed; None if another process fetches it."""
     file = part.open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -224,7 +224,7 @@ def _wait_for(part: Path) -> None:
 
 
 def _remove_abandoned(part: Path) -> bool:
-    """Remove what a killed process left; one that is being written is locked."""
+    """Remove the files of killed processes. A file that is being written is locked."""
     file = _lock_part(part)
     if file:
         part.unlink()

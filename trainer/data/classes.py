@@ -11,7 +11,7 @@ MOST_CLASSES = 10_000
 def class_names(survey: Survey, *, name: str) -> tuple[str, ...]:
     """The classes in the order of their numbers: strings sorted, integers as they are. Raises `BadData`.
 
-    An integer label is the number of its class, so that every number from 0 to the largest is a class, used or not.
+    An integer label is the number of its class. So every number from 0 to the largest is a class, used or not.
     """
     if len(survey.labels) > MOST_CLASSES:
         raise BadData(f"{name}: more than {MOST_CLASSES} different labels: is this column a label?")
@@ -23,7 +23,7 @@ def class_names(survey: Survey, *, name: str) -> tuple[str, ...]:
 
 
 def check_labels(survey: Survey, classes: tuple[str, ...], *, name: str) -> None:
-    """Raise `BadData` where a collection holds no label, or one that the training data does not know."""
+    """Raise `BadData` if a collection has no label, or one that the training data does not have."""
     if not survey.labels:
         raise BadData(f"{name}: there is no sample at all")
     unknown = sorted(survey.labels.keys() - set(classes))
@@ -33,7 +33,7 @@ def check_labels(survey: Survey, classes: tuple[str, ...], *, name: str) -> None
 
 def _of_strings(survey: Survey, name: str) -> tuple[str, ...]:
     for label in survey.labels:
-        # What text in a database cannot hold, or a person cannot see.
+        # Characters that text in a database cannot have, or that a person cannot see.
         if not label or any(unicodedata.category(character) in {"Cc", "Cs"} for character in label):
             raise BadData(f"{name}: the label {label!r} is empty or holds control characters: name the class otherwise")
     return tuple(sorted(survey.labels))
@@ -45,7 +45,7 @@ def _of_numbers(survey: Survey, name: str) -> tuple[str, ...]:
         return ()
     if numbers[0] < 0:
         raise BadData(f"{name}: the label {numbers[0]} is out of range: number the classes from 0")
-    # Some numbers may be unused; that most of them are is a mistake, such as 0 and 255 for no and yes.
+    # Some numbers may be unused. If most of them are unused it is a mistake, such as 0 and 255 for no and yes.
     if numbers[-1] >= 2 * len(numbers) + 10:
         raise BadData(
             f"{name}: the label {numbers[-1]} is out of range: with {len(numbers)} different labels the classes "

@@ -1,7 +1,7 @@
-"""What tells one state of some data from another: the names and all bytes of its files. Used by `trainer.inspection`.
+"""Identifies one state of some data by the names and all bytes of its files. Used by `trainer.inspection`.
 
-Two copies have one fingerprint, wherever they lie; a byte that is changed, a file that is renamed, added or removed
-gives another. Hidden files, which no run reads, do not count.
+Two copies in different places have the same fingerprint. If a byte is changed, or a file is renamed, added or removed,
+the fingerprint is another one. Hidden files do not count, because no run reads them.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The fingerprint of some data, and how much that is."""
+    """The fingerprint of some data, and the size of the data."""
 
     sha256: str
     files: int
@@ -27,7 +27,7 @@ class Fingerprint:
 
 
 def fingerprint_of(locations: Sequence[Location], data_roots: Sequence[str], *, threads: int) -> Fingerprint:
-    """The fingerprint of what lies at these locations, read whole. Raises `BadData`.
+    """The fingerprint of the data at these locations. Reads all of it. Raises `BadData`.
 
     It is the SHA-256 over a line for each file: its name below the location, its size and the SHA-256 of its bytes,
     in the order of the names.
@@ -67,7 +67,7 @@ def _files(location: Location, data_roots: Sequence[str]) -> Iterator[tuple[str,
 
 
 def _with_companions(location: Location, data_roots: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The one file; of IDX also the others that lie beside it, for its labels are among them."""
+    """The one file. For IDX also the other files beside it, because its labels are among them."""
     if not idx.is_idx(location.path):
         yield "", location.path
         return

@@ -1,6 +1,6 @@
-"""From a source to its collections: what it names, how that is stored, and who reads it. See `trainer.data.opening`.
+"""Finds the format of a source and its collections, and the module that reads it. See `trainer.data.opening`.
 
-The readers of images and Parquet are imported when there is something for them to read: both are slow to import.
+The readers of images and Parquet are imported only when they are needed, because both are slow to import.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ from trainer.data.location import Location, locate
 from trainer.data.registered import REGISTERED
 from trainer.errors import BadData
 
-Collections = dict[str, Collection]  # by part: train, and where they lie apart validation and test
+Collections = dict[str, Collection]  # by part: train; validation and test too if the data has them apart
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif")
 _PARQUET = (".parquet", ".pq")
 _NPZ = (".npz",)
-_DEPTH = 4  # of folders in folders that are looked into
+_DEPTH = 4  # of nested folders that are searched
 _UNDERSTOOD = (
     "a folder with a sub-folder of images for each class, .parquet files, an .npz file, and IDX files are understood"
 )
@@ -53,7 +53,7 @@ def collections_of(
 
 
 def is_place(source: str) -> bool:
-    """Whether a source is a path or a URL, and no data that has a name."""
+    """Whether a source is a path or a URL, and not the name of a dataset."""
     return not synthetic.is_synthetic(source) and source not in REGISTERED
 
 
@@ -63,7 +63,7 @@ def _check_format(name: str, source: str, expected_format: str) -> None:
 
 
 def _formats(location: Location, entries: Listing, host: Host) -> Iterator[str]:
-    """The formats of what lies there, in the sequence of the search: first the folder itself, then those below it."""
+    """The formats of the data there, in the sequence of the search: the folder itself, then the folders below it."""
     if entries.with_suffix(_PARQUET):
         yield "parquet"
     if any(idx.is_idx(path) for path in entries.files) or (not entries.is_folder and entries.with_suffix(_NPZ)):
@@ -112,7 +112,7 @@ _OPENERS: dict[str, Callable[[Location, Listing, DatasetSpec, Host], Collections
 
 
 def _described(entries: Listing) -> str:
-    """What was found, for a person who expected it to be something else."""
+    """The data at the location in words, for a message to a person who expected another format."""
     if not entries.is_folder:
         return "one image" if entries.with_suffix(_IMAGES) else "a file of no format that is known"
     if not entries.files and not entries.folders:

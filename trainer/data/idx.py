@@ -34,10 +34,10 @@ def collections(
 ) -> dict[str, Collection]:
     """The parts that the files of a folder make up, by their prefixes. Raises `BadData`.
 
-    Where `location` is one file of images, that file and its labels are the training part, whatever their prefix.
+    If `location` is one file of images, that file and its labels are the training part, with any prefix.
     """
     pairs: dict[str, dict[str, str]] = {}
-    for path in sorted(paths, reverse=True):  # so that a plain file stands in the place of its .gz
+    for path in sorted(paths, reverse=True):  # so that a plain file replaces its .gz
         if name := _NAME.fullmatch(basename(path)):
             pairs.setdefault(name["prefix"], {})[name["kind"]] = path
     name = _NAME.fullmatch(basename(location.path))

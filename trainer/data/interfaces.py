@@ -1,7 +1,7 @@
 """The types that data passes through on its way to the training loop. Used by all of `trainer.data`; NumPy only.
 
 Collection   samples that belong together, as they lie on disk: a folder of images, Parquet files, two arrays
-Survey       what a rank found in its share of a collection, before any of it is trained on
+Survey       the findings of a rank in its share of a collection, before training
 Selection    which of a collection's samples a part takes
 Part         the training, validation or test samples, as one rank reads them
 Facts        what is known of a dataset before the first step, equal on all ranks
@@ -42,7 +42,7 @@ class EvaluationBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleSchedule:
-    """Which training samples this rank gets, and when: everything that decides it."""
+    """Everything that decides which training samples this rank gets, and when."""
 
     samples: int  # of the part, those that are used: its first ones in the order of the selection
     rank: int
@@ -61,7 +61,7 @@ class SampleSchedule:
 
 @dataclass(frozen=True)
 class Selection:
-    """All samples of a collection, or its training or validation side when `share` of it is held out.
+    """All samples of a collection. Or its training or validation side, if `share` of it is held out.
 
     The split depends on the collection and the seed alone, so it is the same on every rank and after every restart.
     """
@@ -86,13 +86,13 @@ class Part(Protocol):
 
     @property
     def is_quick(self) -> bool:
-        """Whether a training batch takes less to make than to hand from one thread to another, some 50 µs."""
+        """Whether making a training batch takes less time than passing it between threads, some 50 µs."""
 
     def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Generator[Batch, None, None]:
         """This rank's batch of every step from `first` (from 0) of `epoch` (from 1) on, epoch after epoch, without end.
 
-        An epoch has `schedule.steps` steps. Where that is less than one pass over the data the rest of the pass is
-        dropped; where it is more another pass follows without a gap. Raises `BadData`.
+        An epoch has `schedule.steps` steps. If that is less than one pass over the data, the rest of the pass is
+        dropped. If it is more, another pass follows without a gap. Raises `BadData`.
         """
 
     def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Generator[EvaluationBatch, None, None]:
@@ -105,12 +105,12 @@ class Part(Protocol):
         """
 
     def damage(self) -> dict[str, str]:
-        """Samples that turned out to be unreadable while they were read, and why; those of the survey are left out."""
+        """Samples that could not be read during training, and why. Samples that the survey found are not among them."""
 
 
 @dataclass
 class Survey:
-    """What a rank found in its share of a collection; JSON carries it to the others, and `merged` adds all up."""
+    """A rank's findings in its share of a collection. They travel to other ranks as JSON; `merged` adds them up."""
 
     samples: int = 0
     labels: dict[str, int] = field(default_factory=dict)  # how often each label occurs, integers as decimal text
@@ -125,7 +125,7 @@ class Survey:
         return sorted({(shape[0], shape[1]) for shape in self.shapes})
 
     def size_of(self, image_size: tuple[int, int] | None, *, name: str) -> tuple[int, int]:
-        """The size that is asked for, or the one that all images have. Raises `BadData` where there is neither."""
+        """The requested size, or the size of all images. Raises `BadData` if there is neither."""
         if image_size is None and len(self.sizes) > 1:
             (height, width), (other_height, other_width) = self.sizes[:2]
             raise BadData(
@@ -135,7 +135,7 @@ class Survey:
         return image_size or self.sizes[0]
 
     def to_json(self) -> dict[str, Any]:
-        """As `gather` carries it."""
+        """The survey in the form that `gather` sends."""
         return asdict(self)
 
 
@@ -156,7 +156,7 @@ def merged(surveys: Sequence[dict[str, Any]], *, most_shapes: int = 3) -> Survey
 
 @dataclass(frozen=True)
 class Target:
-    """What every part of a dataset has to deliver, whatever lies on disk."""
+    """What every part of a dataset must deliver, for any form of the data on disk."""
 
     shape: Shape
     classes: tuple[str, ...]  # the position of a name is its label
@@ -173,7 +173,7 @@ class Host:
 
     data_roots: Sequence[str]  # folders and URLs; nothing outside them is read
     cache_dir: Path  # raw files of `cache: disk`; all ranks and jobs of the host share it
-    scratch_dir: Path  # goes with the attempt; the ranks of the attempt on this host share it
+    scratch_dir: Path  # removed with the attempt; the ranks of the attempt on this host share it
     threads: int  # for reading and decoding, at least 1
 
 
@@ -182,13 +182,13 @@ class Collection(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
         """Look at this rank's share of it. Raises `BadData`. No collective may be in here."""
 
     def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
-        """The shape of every sample once it is read. Raises `BadData` where samples differ and no size is asked for."""
+        """The shape of every sample after reading. Raises `BadData` if samples differ and no size is requested."""
 
     def part(self, survey: Survey, target: Target, selection: Selection) -> Part:
         """The selected samples, by the survey of all ranks. Raises `BadData`."""
@@ -210,7 +210,7 @@ class Facts:
     shape: Shape
     dtype: Literal["uint8", "float32"]
     value_range: tuple[float, float] | None  # of pixels, brought to -1..1 by the model
-    normalization: Normalization | None  # of columns, where there is no range
+    normalization: Normalization | None  # of columns, if there is no range
     classes: tuple[str, ...]
     sizes: DatasetSizes
     damaged: dict[str, str]

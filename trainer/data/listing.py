@@ -1,4 +1,4 @@
-"""What lies at a location, by names alone, and what reading there can run into. Used by the formats."""
+"""Lists a location by names, and turns errors of reading into `BadData`. Used by the formats."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,14 @@ _HIDDEN = {"directory": (".", "_")}  # such as __MACOSX; but cameras begin the n
 
 @dataclass(frozen=True)
 class Listing:
-    """A file alone, or the files and folders in a folder without the hidden ones."""
+    """A single file, or the files and folders in a folder except hidden ones."""
 
     is_folder: bool
     files: tuple[str, ...]  # paths as the filesystem wants them, sorted
     folders: tuple[str, ...] = ()
 
     def with_suffix(self, suffixes: tuple[str, ...]) -> list[str]:
-        """The files whose names end so, whatever their case."""
+        """The files whose names end with it, in any case."""
         return [path for path in self.files if path.lower().endswith(suffixes)]
 
 
@@ -61,7 +61,7 @@ def _kind_of_link(path: str, data_roots: Sequence[str]) -> str:
 
 @contextmanager
 def reading(location: Location, path: str) -> Iterator[None]:
-    """Make `BadData` of whatever a filesystem or a decoder raises: each has errors of its own."""
+    """Turn any error of a filesystem or a decoder into `BadData`: each has errors of its own."""
     try:
         yield
     except BadData:

@@ -14,7 +14,7 @@ _LOCAL_SCHEMES = ("file://", "local://")
 
 @dataclass(frozen=True)
 class Location:
-    """A file or a folder on a filesystem of fsspec; `path` is as that filesystem wants it."""
+    """A file or a folder on a filesystem of fsspec. `path` has the form of that filesystem."""
 
     source: str  # as the spec names it, for messages
     filesystem: Any  # fsspec.AbstractFileSystem; it has no types
@@ -22,7 +22,7 @@ class Location:
 
     @property
     def local(self) -> Path | None:
-        """The path, where it is one of this host."""
+        """The path, if it is one of this host."""
         protocol = self.filesystem.protocol
         return Path(self.path) if "file" in ((protocol,) if isinstance(protocol, str) else protocol) else None
 
@@ -73,7 +73,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _is_below(url: str, root: str) -> bool:
-    """Whether a URL is a root or below it, compared part by part; one that could mean another place is not."""
+    """Whether a URL is a root or below it, compared part by part. A URL that could mean another place is not."""
     if not is_plain_url(url):
         return False
     scheme, _, rest = url.partition("://")

@@ -11,7 +11,7 @@ from trainer.data.listing import reading
 from trainer.data.location import Location
 from trainer.errors import BadData
 
-# What the names mean, in lower case; the first pair of a part that is there is taken.
+# The meaning of the names, in lower case. For each part the first pair that exists is taken.
 _PAIRS = {
     "train": (("x_train", "y_train"), ("x", "y"), ("images", "labels")),
     "validation": (("x_val", "y_val"),),
@@ -36,7 +36,7 @@ def collections(location: Location, image_size: tuple[int, int] | None) -> dict[
 
 
 def _read(file: Any) -> dict[str, Values]:
-    """The arrays that have a meaning here, by their names in lower case."""
+    """The arrays with one of the names above, by their names in lower case."""
     known_names = {name for pairs in _PAIRS.values() for pair in pairs for name in pair}
     archive = np.load(file, allow_pickle=False)
     if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -54,7 +54,7 @@ def _read(file: Any) -> dict[str, Values]:
 
 
 def _pair(pairs: Iterable[tuple[str, str]], values: Mapping[str, Values], source: str) -> tuple[str, str] | None:
-    """The first of the pairs that is there; half of one is a mistake."""
+    """The first pair that exists. Half a pair is a mistake."""
     for pair in pairs:
         present = [name for name in pair if name in values]
         if len(present) == 1:

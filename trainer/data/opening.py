@@ -1,4 +1,4 @@
-"""From a spec to a dataset whose parts can be read. Called by the session, on every rank alike.
+"""Opens the dataset of a spec, so that its parts can be read. Called by the session, in the same way on every rank.
 
 In three steps, because the ranks share the survey: `open_source` opens the files, `OpenedSource.survey` looks at this
 rank's share of every collection, and `OpenedSource.to_dataset` takes the surveys of all ranks. Only the session
@@ -79,12 +79,12 @@ class Dataset:
         return batches if in_memory else prefetched(batches)
 
     def damage(self) -> dict[str, str]:
-        """Samples of any part that turned out to be unreadable while this rank read them, and why."""
+        """Samples of any part that this rank could not read, and why."""
         parts = [self.train, self.validation] + ([self.test] if self.test is not None else [])
         return {name: why for part in parts for name, why in part.damage().items()}
 
     def prepare(self, *, local_rank: int, local_ranks: int) -> None:
-        """Do this rank's share of what has to be there before any rank of this host reads: `cache: memory`."""
+        """Do this rank's share of the work before any rank of this host reads: with `cache: memory`."""
         for part in (self.train, self.validation):
             if isinstance(part, DecodedPart):
                 part.fill(local_rank=local_rank, local_ranks=local_ranks)
@@ -107,7 +107,7 @@ class OpenedSource:
         }
 
     def to_dataset(self, surveys: Sequence[Surveys], expected: Expected | None = None) -> Dataset:
-        """The dataset, by the surveys of all ranks. Raises `BadData`, also where it is not what is `expected`."""
+        """The dataset, by the surveys of all ranks. Raises `BadData`, also if it is not the `expected` one."""
         merged_surveys = {part: merged([survey[part] for survey in surveys]) for part in self.collections}
         for part, collection in self.collections.items():
             survey = merged_surveys[part]
@@ -150,7 +150,7 @@ class OpenedSource:
         return parts
 
     def _selection(self, part: str) -> Selection:
-        """What a part takes of its collection; training samples in random order, so that `fraction` takes of all."""
+        """What a part takes. Training samples are in random order, so `fraction` takes some of each kind."""
         apart = "validation" in self.collections
         if part == "test" or (part == "validation" and apart):
             return Selection("all")
@@ -186,14 +186,14 @@ def open_source(spec: DatasetSpec, *, seed: int, host: Host) -> OpenedSource:
 
 
 def check_damage(damaged: Mapping[str, str], *, samples: int, name: str) -> None:
-    """Raise `BadData` where more than 1 % of the samples are damaged; `samples` counts the damaged ones too."""
+    """Raise `BadData` if more than 1 % of the samples are damaged. `samples` includes the damaged ones."""
     if len(damaged) > _MOST_DAMAGED * samples:
         named = "; ".join(f"{file}: {why}" for file, why in list(damaged.items())[:_NAMED])
         raise BadData(f"{name}: {len(damaged)} of {samples} samples are damaged, more than 1 %: {named}")
 
 
 def _check_unchanged(expected: Expected, *, samples: int, facts: Facts) -> None:
-    """Raise `BadData` where a registered dataset is no longer what it was; by its figures, which are at hand."""
+    """Raise `BadData` if the figures of a registered dataset have changed."""
     expected_sizes = (expected.samples, expected.test, expected.classes)
     found_sizes = (samples, facts.sizes.test, len(facts.classes))
     if found_sizes != expected_sizes:

@@ -1,4 +1,4 @@
-"""Batches made ahead by a thread, while the loop trains on those before. Used by `trainer.data.opening`."""
+"""Makes batches ahead in a thread, while the loop trains on earlier ones. Used by `trainer.data.opening`."""
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _End:
-    """The last thing in the queue; `error` is what ended the items, if not their end."""
+    """The last thing in the queue. `error` is set if an error ended the items."""
 
     error: BaseException | None = None
 
 
 def prefetched(items: Iterator[T], *, ahead: int = 2) -> Generator[T, None, None]:
-    """The same items, up to `ahead` of them made before they are asked for; an error comes where it would have come.
+    """The same items, with up to `ahead` of them made in advance. An error is raised at its place among them.
 
     The thread starts with the first item asked for. Closing the generator ends it, after the item it is working on.
     """
     queue: Queue[T | _End] = Queue(ahead)
     closed = Event()
-    # A daemon: a process that leaves without closing must not wait for a thread that waits for it.
+    # A daemon: a process may exit without closing this, and must not wait for the thread.
     thread = Thread(target=_fill, args=(items, queue, closed), name="prefetch", daemon=True)
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""The datasets that have a name: found on the host, wherever the data roots are. See `trainer.data.formats`."""
+"""The built-in datasets, by name. The data roots do not matter for them. See `trainer.data.formats`."""
 
 import gzip
 from collections.abc import Callable, Sequence

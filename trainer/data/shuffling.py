@@ -1,7 +1,7 @@
 """Which samples come when: splits and shuffles, from seeds alone. Pure; used by `trainer.data.indexed`.
 
-The order of an epoch depends on the seed and the epoch alone, never on the number of ranks: a global batch is the
-same samples on 1 rank and on n, and a run that goes on from a checkpoint sees what it would have seen.
+The order of an epoch depends on the seed and the epoch alone, never on the number of ranks. So a global batch has the
+same samples on 1 rank and on n, and a run that continues from a checkpoint sees the same samples as without a break.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from trainer.data.interfaces import Indices, SampleSchedule, Selection
 
 
 class Stream(IntEnum):
-    """What a random number is for; part of the seed of each generator, so that no two uses share their numbers."""
+    """The use of a random number. It is part of the generator's seed, so no two uses share their numbers."""
 
     SPLIT = 1
     ORDER = 2

@@ -1,7 +1,7 @@
-"""Images that are made up: learnable, without storage, the same in every run. Used by `trainer.data.formats`.
+"""Generated images: learnable, without storage, the same in every run. Used by `trainer.data.formats`.
 
-A class is a smooth pattern, of the same mean brightness as the others; a sample is the pattern of its class under
-noise of its own. All of a sample follows from its number, so that it is the same in every batch that has it.
+A class is a smooth pattern; all patterns have the same mean brightness. A sample is the pattern of its class plus its
+own noise. All of a sample follows from its number, so it is the same in every batch that has it.
 """
 
 import re
@@ -22,8 +22,12 @@ from trainer.errors import BadData
 EXAMPLE = "synthetic:samples=5000,classes=4,shape=32x32x3"
 
 _NAME = "synthetic"
-_SEED = 20_190_701  # fixed for ever, and not the job's: the data is what it is
-_MEAN, _CONTRAST, _NOISE = 128, 32, 32  # of a pixel: the middle, how far patterns go from it, the noise's deviation
+_SEED = 20_190_701  # fixed for ever, and not the job's: the data must never change
+_MEAN, _CONTRAST, _NOISE = (
+    128,
+    32,
+    32,
+)  # of a pixel: the middle, how far patterns go from it, the noise's deviation
 _MOST_NOISE = 95  # mean + contrast + noise stay within a byte
 _GRID = 5  # random values that make up a side of a pattern
 _OFFSETS = 2**20  # of the noise: as many samples of a class have a noise of their own
@@ -54,7 +58,7 @@ class Synthetic:
         return ((self.first + np.arange(self.samples)) % self.classes).astype(np.int32)
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
-        """Nothing to look at; the first rank speaks for all."""
+        """There are no files to look at; only the first rank reports."""
         survey = Survey(label_kind="integer")
         if rank == 0:
             times = np.bincount(self.labels, minlength=self.classes).tolist()
@@ -65,7 +69,7 @@ class Synthetic:
         return survey
 
     def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
-        """As it was asked for; it has no other size."""
+        """The requested shape; the data has no other size."""
         return self.shape
 
     def part(self, survey: Survey, target: Target, selection: Selection) -> IndexedPart:
@@ -94,7 +98,7 @@ class SyntheticReader:
 
 
 def is_synthetic(source: str) -> bool:
-    """Whether a source names made-up data."""
+    """Whether a source names synthetic data."""
     return source == _NAME or source.startswith(f"{_NAME}:")
 
 

@@ -3,7 +3,7 @@
     build_model             the network for the data at hand, equal on every rank
     load_initial_weights    what `model.weights` names, on rank 0
     build_optimizer         with all its variables
-    moving_statistics       what a step changes without a gradient
+    moving_statistics       the variables that a step changes without a gradient
 
 `zoo` lists the networks of this package, made in `small` and `applications`; `external` builds those of other packages.
 """

@@ -1,7 +1,7 @@
-"""The networks of `keras.applications` as bases below a head of one's own. Listed in `trainer.models.zoo`.
+"""The networks of `keras.applications` as bases below our own head. Listed in `trainer.models.zoo`.
 
-Each takes three channels in -1..1; an image of one channel is repeated, so that the weights of a base always have the
-same shapes, and the weights of one job fit another.
+Each takes three channels in -1..1. An image of one channel is repeated three times. So the weights of a base always
+have the same shapes, and the weights of one job fit another.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from keras import layers
 
 BASE = "base"
 _URL = "https://storage.googleapis.com/tensorflow/keras-applications"
-# What ResNet-50 was trained with (as in Caffe): blue, green, red in 0..255, less their means over ImageNet.
+# The input that ResNet-50 was trained with (as in Caffe): blue, green, red in 0..255, less their means over ImageNet.
 _CAFFE_MEANS = (103.939, 116.779, 123.68)
 
 

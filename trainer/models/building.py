@@ -1,4 +1,4 @@
-"""From the facts of a dataset to the network for it. Called by the session, on every rank alike.
+"""Builds the network for the facts of a dataset. Called by the session, in the same way on every rank.
 
 Each network takes raw samples (batch, height, width, channel) or (batch, feature) and gives logits (batch, classes) as
 float32. The scaling is its first layer, so that saved weights need no other preprocessing, and all layers are Keras's
@@ -21,8 +21,8 @@ from trainer.models.zoo import HEAD, NETWORKS, check_samples, is_frozen
 def build_model(spec: Spec, facts: Facts, models: Sequence[str] = ()) -> keras.Model:
     """The network the spec names, for the data's shape and classes, with weights drawn by the spec's seed.
 
-    `models` are the functions `module:function` that may be called. What is frozen is so from the start, whatever
-    the weights are by now. Raises `BadData`.
+    `models` are the functions `module:function` that may be called. A frozen base is frozen from the start, before
+    its weights are loaded. Raises `BadData`.
     """
     keras.config.set_dtype_policy(spec.precision)
     keras.utils.set_random_seed(spec.seed)
@@ -45,7 +45,7 @@ def build_model(spec: Spec, facts: Facts, models: Sequence[str] = ()) -> keras.M
 
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:
-    """What a training step changes without a gradient, on each rank by its own samples: means and variances.
+    """The means and variances that a training step changes without a gradient, on each rank by its own samples.
 
     They are to be averaged over the ranks. A frozen BatchNormalization changes none.
     """

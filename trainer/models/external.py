@@ -17,7 +17,7 @@ from trainer.errors import BadData
 
 
 def external_network(name: str, shape: Shape, classes: int, *, allowed: Sequence[str]) -> keras.Model:
-    """What the function `name` builds. Raises `BadData` where it may not be called, or where it fails."""
+    """The network that the function `name` builds. Raises `BadData` if it may not be called, or if it fails."""
     if name not in allowed:
         listed = ", ".join(allowed) or "none"
         raise BadData(
@@ -30,7 +30,7 @@ def external_network(name: str, shape: Shape, classes: int, *, allowed: Sequence
         if isinstance(network, keras.Model):
             keras.saving.serialize_keras_object(network)  # what cannot be saved should fail now, not after training
     except Exception as error:
-        sys.excepthook(type(error), error, error.__traceback__)  # the job's log has the place
+        sys.excepthook(type(error), error, error.__traceback__)  # the job's log shows the place
         raise BadData(f"model.name: {name} failed: {type(error).__name__}: {error}") from None
     if not isinstance(network, keras.Model):
         raise BadData(f"model.name: {name} returned no keras.Model but {type(network).__name__}")
@@ -38,7 +38,7 @@ def external_network(name: str, shape: Shape, classes: int, *, allowed: Sequence
 
 
 def logits_of(network: keras.Model, x: Any, model: ModelSpec, classes: int) -> Any:
-    """The float32 logits (batch, classes) of a network on `x`. Raises `BadData` where it gives something else."""
+    """The float32 logits (batch, classes) of a network on `x`. Raises `BadData` if it gives something else."""
     if model.dropout:
         raise BadData(f"model.dropout: {model.name} places its own dropout; leave it at 0")
     try:

@@ -17,9 +17,9 @@ _CONNECT_LIMIT_S = 10.0
 
 
 def load_imagenet(model: keras.Model, name: str, weights_dir: Path) -> None:
-    """Give the base its ImageNet weights; they are fetched into `weights_dir` where the host has none.
+    """Give the base its ImageNet weights. They are fetched into `weights_dir` if the host has none.
 
-    Raises `BadData` where there are none, or they can neither be found nor fetched nor read.
+    Raises `BadData` if there are none, or if they cannot be found, fetched or read.
     """
     network = NETWORKS.get(name)
     if network is None or network.imagenet is None:
@@ -55,7 +55,7 @@ def _fetch(name: str, file: WeightsFile, weights_dir: Path) -> Path:
 
 @contextmanager
 def _network_limit(seconds: float) -> Iterator[None]:
-    """Let no connection and no read from the network take longer: Keras sets no limit of its own."""
+    """Limit the time of each connection and each read from the network: Keras sets no limit."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:

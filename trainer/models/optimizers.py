@@ -1,4 +1,4 @@
-"""The optimizers that a spec can name. Called by the session, on every rank alike."""
+"""The optimizers that a spec can name. Called by the session, in the same way on every rank."""
 
 import keras
 
@@ -15,7 +15,7 @@ def build_optimizer(spec: Spec, plan: Plan, model: keras.Model) -> keras.optimiz
     optimizer = _OPTIMIZERS[spec.optimizer](plan.base_learning_rate if plan.warmup_epochs else plan.learning_rate)
     optimizer.build(model.trainable_variables)
     if spec.precision == "mixed_float16":
-        # Only now: built by the wrapper, Nadam would keep a variable that no checkpoint and no broadcast knows of.
+        # Wrap it only now: if the wrapper builds Nadam, one of its variables is in no checkpoint and no broadcast.
         optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
     return optimizer

@@ -1,7 +1,7 @@
 """The networks that are trained from scratch, layer by layer up to the head. Listed in `trainer.models.zoo`.
 
-None of them normalizes over a batch, so that n ranks compute what one rank does on the same global batch. Convolutions
-and pools keep at least one pixel, so that every size of image passes.
+None of them normalizes over a batch, so n ranks compute the same as one rank on the same global batch. Convolutions
+and pools keep at least one pixel, so images of every size pass.
 """
 
 from collections.abc import Iterator
@@ -51,8 +51,8 @@ def alexnet(size: tuple[int, ...], rate: float) -> Layers:
     """AlexNet (Krizhevsky et al. 2012) in one column, without local response normalization.
 
     62,378,344 weights on 224x224x3 with 1000 classes. An image below 128 pixels gets a smaller stem, 5x5 with a stride
-    of 2, or of 1 below 64, so that something is left for the dense layers: 4,096 units each, as ever, which is why
-    this network has so much to send and so little to compute.
+    of 2, or of 1 below 64, so that pixels are left for the dense layers. These always have 4,096 units each. So this
+    network has much to send and little to compute.
     """
     side = min(size)
     full = side >= 128
@@ -95,8 +95,8 @@ def convnet7(size: tuple[int, ...], rate: float) -> Layers:
 def chipnet(size: tuple[int, ...], rate: float) -> Layers:
     """A small network for large images with few classes, such as photographs of chips, good or broken: 500x500.
 
-    Every convolution halves the image and doubles the filters, so that they cost about the same; the mean over what is
-    left goes into the head, which therefore has no more weights on large images than on small ones.
+    Every convolution halves the image and doubles the filters, so all cost about the same. The head gets the mean over
+    the last pixels, so it has no more weights on large images than on small ones.
     """
     for number, filters in enumerate((8, 16, 32, 64)):
         yield layers.Conv2D(filters, 3, strides=1 if number else 2, padding="same", **_ELU)

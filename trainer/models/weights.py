@@ -1,8 +1,8 @@
 """The weights that a network starts from: ImageNet's, a file's, or another job's. Called by the session on rank 0.
 
-A file is never opened by Keras, and nothing in it is ever run: h5py reads arrays whose places and shapes are known
-beforehand. They are those of the network's own `.weights.h5` file, which is written for the purpose, filled from the
-given one and loaded; so it is known exactly what was loaded, whatever the layers are.
+Keras never opens the given file, and nothing in it is ever run: h5py reads arrays whose places and shapes are known
+before. For that the network's own `.weights.h5` file is written first. It is filled with the arrays and then loaded. So
+it is known exactly what was loaded, for any layers.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ from trainer.models.zoo import HEAD
 Expected = dict[str, tuple[str, tuple[int, ...]]]  # by path in the file: the layer's name, and the shape
 
 _SUFFIX = ".weights.h5"
-# What h5py raises on a file that is damaged.
+# The errors that h5py raises on a damaged file.
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 
 
@@ -34,9 +34,9 @@ class _Elsewhere(Exception):
 
 
 def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None:
-    """Give the network the weights that `model.weights` names; the head stays as drawn where it has another shape.
+    """Give the network the weights that `model.weights` names. A head of another shape keeps its random weights.
 
-    Raises `BadData` where they cannot be found or read, or do not fit.
+    Raises `BadData` if they cannot be found or read, or do not fit.
     """
     weights = spec.model.weights
     if weights == "none":
@@ -65,7 +65,7 @@ def load_initial_weights(model: keras.Model, spec: Spec, launch: Launch) -> None
 
 
 def _local_copy(weights: str, launch: Launch, folder: str) -> Path:
-    """The file, fetched into `folder` where it is not on this host."""
+    """The file, fetched into `folder` if it is not on this host."""
     if weights.startswith("job:"):
         path = launch.job_weights
         if path is None or not Path(path).is_file():
@@ -88,7 +88,7 @@ def _expected(own_file: Path) -> Expected:
 
 
 def _read(file: h5py.File, expected: Expected, source: str, model: str) -> dict[str, NDArray[Any]]:
-    """The arrays by their path. Raises `BadData` where they are not those of the network, but for the head."""
+    """The arrays by their path. Raises `BadData` if they do not fit the network; the head need not fit."""
     arrays_in_file = _weights_in(file)
     fits = {
         path: path in arrays_in_file and arrays_in_file[path].shape == shape for path, (_, shape) in expected.items()
@@ -98,7 +98,7 @@ def _read(file: h5py.File, expected: Expected, source: str, model: str) -> dict[
             mismatch = f"has the shape {arrays_in_file[path].shape} there" if path in arrays_in_file else "is not in it"
             raise BadData(f"model.weights: {source} does not fit {model}: layer {layer}, {shape}, {mismatch}")
     for path in arrays_in_file:
-        if path.startswith("/layers/") and path not in expected:  # beside the layers Keras may have kept an optimizer
+        if path.startswith("/layers/") and path not in expected:  # Keras may have saved an optimizer beside the layers
             layer, shape = _layer_of(arrays_in_file[path]), arrays_in_file[path].shape
             raise BadData(f"model.weights: {source} does not fit {model}, which has no layer {layer}, {shape}")
     head = {path for path, (layer, _) in expected.items() if layer == HEAD}
@@ -138,5 +138,5 @@ def _arrays(group: h5py.Group, path: str, visited: set[h5py.Group]) -> Iterator[
 
 
 def _layer_of(dataset: h5py.Dataset) -> str:
-    """The name of the layer, which Keras writes to the group that holds its weights by number; else that group's."""
+    """The name of the layer, which Keras writes into the group of its numbered weights; else the group's name."""
     return str(dataset.parent.attrs.get("name", dataset.parent.name))

@@ -18,7 +18,7 @@ HEAD = "logits"  # the name of the last layer, whose weights are for the classes
 
 @dataclass(frozen=True)
 class Network:
-    """How a network turns samples in -1..1 into what its head reads, and which samples it takes."""
+    """How a network turns samples in -1..1 into the features for its head, and which samples it takes."""
 
     features: Callable[[Any, ModelSpec], Any]  # (batch, height, width, channel) -> (batch, feature)
     takes_tables: bool = False
@@ -28,7 +28,7 @@ class Network:
 
 
 def is_frozen(model: ModelSpec) -> bool:
-    """Whether all below the head stays as it was loaded: there is nothing to keep in weights drawn at random."""
+    """Whether all layers below the head keep their loaded weights. Random weights are never frozen."""
     return model.freeze_base and model.weights != "none"
 
 
@@ -62,7 +62,7 @@ def _layered(make: Callable[[tuple[int, ...], float], small.Layers]) -> Callable
 
 def _on_base(base: Callable[..., Any]) -> Callable[[Any, ModelSpec], Any]:
     def features(x: Any, model: ModelSpec) -> Any:
-        # A frozen base runs in inference mode: else BatchNormalization would go on with the statistics of the batch.
+        # A frozen base runs in inference mode: else BatchNormalization would use the statistics of the batch.
         x = base(x, training=False if is_frozen(model) else None)
         for layer in small.dropout(model.dropout):
             x = layer(x)

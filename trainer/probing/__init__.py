@@ -2,6 +2,6 @@
 
 knee        where throughput stops growing: pure
 proposal    the batch and the rate to train with, and why: pure
-measuring   what a step takes with one batch, on all ranks
-memory      what a rank takes at its most, and what its host has left
+measuring   the time of a step with one batch, on all ranks
+memory      the peak memory of a rank, and the free memory of its host
 """

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from statistics import median
 
-FLAT = 0.9  # within a tenth of the best, throughput counts as all there is; a doubling that brings less is flat
+FLAT = 0.9  # throughput within a tenth of the best counts as the best; a doubling that gains less is flat
 
 
 def find_knee(throughputs: Sequence[float]) -> int | None:
-    """Position of the smallest batch from which on throughput (samples/s) hardly grows; None where it grows to the end.
+    """Position of the smallest batch after which throughput (samples/s) hardly grows; None if it grows to the end.
 
     The batches double from one position to the next. The knee is the first one within a tenth of the best. One point
     that noise lifted or lowered does not move it by more than a position.
@@ -21,10 +21,10 @@ def find_knee(throughputs: Sequence[float]) -> int | None:
 
 
 def _smoothed(throughputs: Sequence[float]) -> list[float]:
-    """The median of each value and its neighbours, which leaves a curve as it is where it only rises or only falls.
+    """The median of each value and its neighbours. A curve that only rises or only falls stays as it is.
 
-    The ends have one neighbour: the smallest batch counts for no more than the next, and a jump of the largest one
-    after a doubling that brought nothing is not believed.
+    The ends have one neighbour. The smallest batch counts for no more than the next one. A jump of the largest batch
+    after a doubling without gain is ignored.
     """
     if len(throughputs) < 3:
         return list(throughputs)

@@ -1,4 +1,4 @@
-"""What a step takes with one batch, measured on all ranks together. Made and called by `trainer.probe`.
+"""Measures the time of a step with one batch, on all ranks together. Made and called by `trainer.probe`.
 
 A rank that runs out of memory within a step with a collective leaves the others waiting. So each rank first makes the
 same step alone, and they agree whether all could.
@@ -28,13 +28,13 @@ from trainer.recorder import Records
 from trainer.steps import StepFunction, Tally
 
 _NO = np.zeros((), np.float32)  # no wish to stop
-_UNTIMED = 3  # steps before those that count: the first one is traced, the others say about how long one takes
+_UNTIMED = 3  # steps before those that count: the first one is traced, the others estimate the time of a step
 _LEAST, _MOST = 3, 10_000  # steps that count
 _REPORT_EVERY_S = 1.0
 
 
 class Timed(NamedTuple):
-    """What a step took on a rank, or the medians of several."""
+    """The times of a step on a rank, or the medians of several steps."""
 
     data_wait_s: float
     step_s: float  # without the wait
@@ -42,7 +42,7 @@ class Timed(NamedTuple):
 
 
 def thirds(steps: Sequence[Timed]) -> list[Sequence[Timed]]:
-    """The steps in three stretches. The quickest one counts: the others may have been disturbed from without."""
+    """The steps in three stretches. The quickest one counts: other programs may have disturbed the others."""
     size = len(steps) // 3
     return [steps[:size], steps[size:-size], steps[-size:]]
 
@@ -53,13 +53,13 @@ def medians(steps: Sequence[Timed]) -> Timed:
 
 
 def averaged(of_ranks: Sequence[Sequence[Sequence[float]]]) -> list[Timed]:
-    """The mean over the ranks of what each has of the same stretches."""
+    """The mean over the ranks, for each of the same stretches."""
     return [Timed(*map(fmean, zip(*stretch, strict=True))) for stretch in zip(*of_ranks, strict=True)]
 
 
 @dataclass
 class Measuring:
-    """Measures one batch after the other on what is opened and built. `alone` is `train_step` without collectives."""
+    """Measures one batch after the other. `alone` is `train_step` without collectives."""
 
     launch: Launch
     probe: ProbeSpec
@@ -70,7 +70,7 @@ class Measuring:
     recorder: Records  # of the whole job
 
     def measure(self, plan: Plan) -> ProbePoint:
-        """What the batch of `plan` does. The same on every rank; raises as a training would, but for lack of memory."""
+        """Measure the batch of `plan`. The same on every rank. Raises like a training, except for lack of memory."""
         self._report(plan, steps=0)
         memory.begin_peak(self.launch.device)
         point = ProbePoint(per_gpu_batch=plan.per_gpu_batch, global_batch=plan.global_batch, fits=False)
@@ -107,7 +107,7 @@ class Measuring:
         return True
 
     def _timed(self, batches: Iterator[Batch], plan: Plan) -> list[Timed]:
-        """As many steps as fill the time, and as many on every rank."""
+        """Time as many steps as fill the time. The number is the same on every rank."""
         _, *first = [self._step(batches) for _ in range(_UNTIMED)]
         about_s = max(distributed.gather(median(step.data_wait_s + step.step_s for step in first)))
         steps = min(max(_LEAST, math.ceil(self.probe.seconds / about_s)), _MOST)

@@ -1,7 +1,7 @@
-"""How much memory a rank takes at its most, and whether its host has room for more. Called by `measuring`.
+"""The peak memory of a rank, and whether its host has room for more. Called by `measuring`.
 
-Where there is a GPU, TensorFlow counts. Without one it is the process's resident memory, and there a batch that is too
-large ends no call with an error: the kernel kills the rank, or its neighbour. So the probe asks beforehand.
+With a GPU, TensorFlow counts its memory. Without one it is the resident memory of the process. There a batch that is
+too large raises no error: the kernel kills the rank, or its neighbour. So the probe checks before it tries.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from typing import Literal
 
 import tensorflow as tf
 
-_KEPT_FREE = 0.1  # of what is free, for what else grows
+_KEPT_FREE = 0.1  # of the free memory, for other things that grow
 
 
 def begin_peak(device: Literal["gpu", "cpu"]) -> None:
-    """Forget what was taken at most so far."""
+    """Forget the peak so far."""
     if device == "gpu":
         tf.config.experimental.reset_memory_stats("GPU:0")
     else:
@@ -24,7 +24,7 @@ def begin_peak(device: Literal["gpu", "cpu"]) -> None:
 
 
 def peak_bytes(device: Literal["gpu", "cpu"]) -> int:
-    """What was taken at most since `begin_peak`: of the GPU, or resident without one."""
+    """The peak since `begin_peak`: memory of the GPU, or without one resident memory."""
     if device == "gpu":
         return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
     return _of_process("VmHWM")
@@ -33,7 +33,7 @@ def peak_bytes(device: Literal["gpu", "cpu"]) -> int:
 def lacks_room(peaks: Sequence[int], device: Literal["gpu", "cpu"], *, local_ranks: int) -> bool:
     """Whether this rank's share of what its host has left is too small for a batch twice as large as the last one.
 
-    `peaks` are those of the batches so far, doubling. Never so with a GPU, whose allocator says it by itself.
+    `peaks` are those of the batches so far, doubling. Always false with a GPU, whose allocator raises an error itself.
     """
     if device == "gpu":
         return False
@@ -42,7 +42,7 @@ def lacks_room(peaks: Sequence[int], device: Literal["gpu", "cpu"], *, local_ran
 
 
 def expected_peak(peaks: Sequence[int]) -> int:
-    """What the next batch takes at its most, when memory is a fixed part and one that doubles with the batch."""
+    """The expected peak of the next batch, if memory has a fixed part and a part that doubles with the batch."""
     if len(peaks) < 2:
         return peaks[-1] if peaks else 0
     return peaks[-1] + 2 * max(0, peaks[-1] - peaks[-2])
@@ -56,7 +56,7 @@ def _of_process(name: str) -> int:
 
 
 def _available_bytes() -> int:
-    """What processes here can still take: of the machine, and of the container where there is a limit."""
+    """The memory that processes here can still take: in the machine, and in the container if it has a limit."""
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     available = int(lines["MemAvailable"].split()[0]) * 1024
     group = Path("/sys/fs/cgroup")

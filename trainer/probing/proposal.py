@@ -1,4 +1,4 @@
-"""The batch and the rate to train with, by what was measured, and why. Pure; called by `trainer.probe`."""
+"""Proposes the batch and the rate to train with, by what was measured. Pure; called by `trainer.probe`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from trainer.probing.knee import find_knee
 
 EndedBy = Literal["largest", "memory", "data", "time"]
 
-_MOST_AT_ONCE = 8  # times the rate: further than that, and it is to be looked at in between
-_LEAST_STEPS = 10  # of an epoch; with fewer, throughput is not what a training waits for
+_MOST_AT_ONCE = 8  # times the rate: a larger change needs a probe in between
+_LEAST_STEPS = 10  # of an epoch; with fewer steps, throughput does not decide the training time
 _MUCH_WAITING = 0.2  # share of the time
 
 
@@ -24,7 +24,7 @@ class _Proposal:
 
 
 def findings_of(points: Sequence[ProbePoint], ended_by: EndedBy, spec: Spec, *, train_samples: int) -> ProbeFindings:
-    """What a probe of `spec` came to."""
+    """The findings of a probe of `spec`."""
     fitting = list(takewhile(lambda point: point.fits, points))
     if not fitting:
         return ProbeFindings(points=list(points), ended_by=ended_by, why=_nothing(points, spec))

@@ -89,7 +89,7 @@ def test_a_token_that_others_can_read_is_refused(environ: dict[str, str]) -> Non
         ("[profiles", "is not TOML"),
         ("url = 'http://x'", "not url"),
         ("profiles = 3", "not profiles"),
-        ("[profiles.lab]\nurl = 3", "profile lab is a table of texts"),
+        ("[profiles.lab]\nurl = 3", "profile lab is not a table of texts"),
         ("[profiles.lab]\npassword = 'x'", "profile lab has password"),
     ],
 )

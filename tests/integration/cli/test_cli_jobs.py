@@ -163,7 +163,7 @@ def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(
     before = [one["id"] for one in client.jobs()]
     quoted = hora(stack.home, "submit", *SHORT, "--dry-run")
     assert quoted.returncode == 0, quoted.stderr
-    assert f"rests on         runs of this very spec: {job['id']}" in quoted.stdout
+    assert f"rests on         runs of the same spec: {job['id']}" in quoted.stdout
     assert "training time" in quoted.stdout
     preview = json.loads(hora(stack.home, "clone", job["id"], "--set", "gpus=1", "--dry-run", "--json").stdout)
     assert (preview["plan"]["global_batch"], preview["spec"]["gpus"]) == (64, 1)

@@ -17,7 +17,7 @@ def test_projects(stack: Stack, client: Service) -> None:
     unknown = hora(stack.home, "project", "add", "vision", "ada")
     hint = "A user exists as soon as they have a token: `hora token create NAME --user ada`."
     assert (unknown.returncode, unknown.stderr) == (102, f"There is no user ada. {hint}\n")
-    assert hora(stack.home, "project", "remove", "vision", "admin").stdout == "admin is no member of vision\n"
+    assert hora(stack.home, "project", "remove", "vision", "admin").stdout == "admin is no longer a member of vision\n"
     listed = hora(stack.home, "project", "ls").stdout
     assert "0 of 2" in listed
     assert "members only" in listed

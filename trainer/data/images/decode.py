@@ -5,8 +5,8 @@ Used by `trainer.data.images.source` and `trainer.data.parquet.source`.
 Importing this module imports TensorFlow. All of it runs on the CPU, in a thread pool of its own. How images come out:
 
 - JPEG, PNG, BMP, and the first frame of a GIF; alpha is dropped, 16 bits become 8, an EXIF orientation is not applied;
-- grey where one channel is asked for, else three;
-- brought to a size bilinearly, without antialiasing. A JPEG that is at least twice as large is halved first, as often
+- one grey channel if one is requested, else three;
+- scaled to a size bilinearly, without antialiasing. A JPEG that is at least twice as large is halved first, as often
   as it stays large enough: its decoder averages squares of pixels, which is faster and looks better.
 """
 
@@ -27,7 +27,7 @@ from trainer.errors import BadData
 
 Kind = Literal["paths", "contents"]
 Source = str | bytes  # the path of an image, or what is in it
-Sources = tuple[Indices, Sequence[Source]]  # of a batch: the tag of each image, and the image
+Sources = tuple[Indices, Sequence[Source]]  # of a batch: the tag of each image, and its source
 ImageShape = tuple[int, int, int]  # (height, width, channel)
 Pixels = NDArray[np.uint8]  # (image, height, width, channel), not to be written to
 
@@ -45,10 +45,10 @@ def decoded(
 ) -> Generator[tuple[Indices, Pixels], None, None]:
     """The images of each batch, in order, beside their tags; works about two batches ahead in `threads` threads.
 
-    Batches are of one size, but for the last, which may be smaller. They are drawn in another thread; an error in
-    there is raised here, when the batches before it are out. Without `resize` every image has to have `shape`.
-    Raises `BadData` for an image that cannot be decoded, with what `name_of` calls its tag. Closing the generator ends
-    the threads, and closes `batches`.
+    Batches are of one size; only the last one may be smaller. They are drawn in another thread. An error there is
+    raised here after the batches before it. Without `resize` every image must have `shape`. Raises `BadData` for an
+    image that cannot be decoded, with the name that `name_of` gives its tag. Closing the generator ends the threads,
+    and closes `batches`.
     """
     first = next(batches, None)
     if first is None:
@@ -70,7 +70,7 @@ def decoded(
 
 
 def shape_of(content: bytes) -> ImageShape:
-    """Decode one image to see whether that can be done, and what comes out. Raises `Damaged`."""
+    """The shape of one image, found by decoding it. Raises `Damaged`."""
     try:
         with tf.device("CPU:0"):
             height, width, channel = tf.io.decode_image(content, expand_animations=False).shape
@@ -80,7 +80,7 @@ def shape_of(content: bytes) -> ImageShape:
 
 
 class _Feed:
-    """Hands batches to the pipeline, and keeps those that are not out yet."""
+    """Gives batches to the pipeline, and keeps those that the pipeline still works on."""
 
     def __init__(self, first: Sources, rest: Iterator[Sources]) -> None:
         self.ahead: deque[Sources] = deque()
@@ -102,7 +102,7 @@ class _Feed:
         first, self._first = self._first, None
         try:
             return first or next(self._rest, None)
-        except Exception as error:  # the pipeline would make its own of it
+        except Exception as error:  # the pipeline would turn it into an error of its own
             self.error = error
             return None
 
@@ -127,12 +127,12 @@ def _pipeline(
 
     images = tf.data.Dataset.counter().map(draw).take_while(lambda tags, sources: tf.size(tags) > 0).unbatch()
     group = min(size, _MOST_GROUPED, _GROUP_BYTES // prod(shape))
-    if group > 1:  # what tf.data spends on an element is more than decoding a small image takes
+    if group > 1:  # tf.data spends more time on an element than the decoding of a small image takes
         groups = images.batch(group).map(decode_group, num_parallel_calls=threads)
         batches = groups.rebatch(size)
     else:
         pixels = images.map(lambda tag, source: (tag, decode(source)), num_parallel_calls=threads)
-        batches = pixels.batch(size, num_parallel_calls=2)  # copying images in one thread would hold up 16 that decode
+        batches = pixels.batch(size, num_parallel_calls=2)  # one thread copies too slowly for 16 that decode
     options = tf.data.Options()
     options.deterministic = True
     options.autotune.enabled = False
@@ -186,7 +186,7 @@ def _with_image_name(
     decode: Callable[[tf.Tensor], tf.Tensor],
     name_of: Callable[[int], str],
 ) -> Exception:
-    """Find the image that the pipeline stumbled over: it says what happened, and not where."""
+    """Find the image that the pipeline cannot decode: its error does not say which image it was."""
     for tags, sources in ahead:
         for tag, source in zip(tags.tolist(), sources, strict=True):
             try:

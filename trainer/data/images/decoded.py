@@ -1,7 +1,7 @@
 """`cache: memory`: the samples of a part, read once and then mapped from a file. Used by `trainer.data.opening`.
 
-The ranks of a host share one file below its scratch folder, so the set is in memory once and not once a rank: it is
-the operating system's page cache that holds it. Each local rank reads and writes its share of the samples.
+The ranks of a host share one file below its scratch folder. The operating system's page cache holds it, so the samples
+are in memory once, and not once for each rank. Each local rank reads and writes its share of the samples.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class DecodedPart:
 
     @property
     def size_bytes(self) -> int:
-        """Of the file: labels, then samples."""
+        """The size of the file: labels, then samples."""
         return self._offset(self.samples)
 
     @property
@@ -122,7 +122,7 @@ def _check_size(size_bytes: int, spec: DatasetSpec, host: Host) -> None:
 
 
 def _digest(spec: DatasetSpec, seed: int) -> str:
-    """Names what a spec's samples are, equally on every rank."""
+    """A name for a spec's samples, the same on every rank."""
     text = json.dumps([spec.model_dump(mode="json"), seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -131,7 +131,7 @@ def _digest(spec: DatasetSpec, seed: int) -> str:
 def _shared(path: Path, size_bytes: int) -> Iterator[Callable[[Features, int], None]]:
     """A file that several processes fill: a function that writes values at an offset. Raises `BadData`.
 
-    Written and not mapped: on a full disk that is an error here, and the end of the process there.
+    It is written and not mapped: on a full disk a write raises an error, but a mapping ends the process.
     """
 
     def write(values: Features, offset: int) -> None:
@@ -145,7 +145,7 @@ def _shared(path: Path, size_bytes: int) -> Iterator[Callable[[Features, int], N
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with _refusal():
-            os.ftruncate(file, size_bytes)  # each process does it, and none needs to come first
+            os.ftruncate(file, size_bytes)  # each process does it, in any sequence
         yield write
     finally:
         os.close(file)

@@ -1,4 +1,4 @@
-"""The image files of a dataset by their names: which there are, and of which part and class.
+"""The image files of a dataset, with the part and the class of each, from their names alone.
 
 For `trainer.data.images.source`.
 
@@ -41,16 +41,16 @@ class ImageFiles:
         return len(self.ends)
 
     def name(self, number: int) -> str:
-        """What messages call a file: its path below the location."""
+        """The name of a file in messages: its path below the location."""
         return _text(self._name(number))
 
     def path(self, number: int) -> bytes:
-        """The whole path of a file, as its filesystem wants it."""
+        """The whole path of a file, in the form of its filesystem."""
         return os.path.join(os.fsencode(self.location.path), self._name(number))
 
     @cached_property
     def digest(self) -> str:
-        """Tells listings apart: two hosts that see the same files have the same one."""
+        """Identifies the listing: two hosts that see the same files have the same digest."""
         return hashlib.sha256(self.names + self.ends.tobytes()).hexdigest()[:16]
 
     def _name(self, number: int) -> bytes:
@@ -73,7 +73,7 @@ def image_files(location: Location, data_roots: Sequence[bytes]) -> dict[str, Im
 
 
 def _by_part(images: list[bytes], source: str) -> tuple[dict[str, list[bytes]], int]:
-    """The images that lie in a folder of a class, by part, and how many folders that one is below the location."""
+    """The images in the folder of a class, by part; and how many folders below the location that folder is."""
     if not any(name.startswith(b"train/") and name.count(b"/") > 1 for name in images):
         in_class = [name for name in images if b"/" in name]
         if not in_class:
@@ -179,5 +179,5 @@ def _is_hidden_folder(name: bytes) -> bool:
 
 
 def _text(name: bytes) -> str:
-    """A name as people can read it and JSON can carry it, whatever bytes it has."""
+    """A name that people can read and JSON can carry, from any bytes."""
     return name.decode("utf-8", "backslashreplace")

@@ -1,8 +1,8 @@
-"""What an encoded image says of itself: its kind and size, and whether it looks whole. Pure, without TensorFlow.
+"""The header of an encoded image: its kind and size, and whether the image looks whole. Pure, without TensorFlow.
 
 Used by the surveys of `trainer.data`: some 10 µs an image, where decoding one takes milliseconds.
 
-    Damaged     what certainly cannot be read
+    Damaged     an image that certainly cannot be read
 """
 
 import os
@@ -28,7 +28,7 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Header:
-    """What an image will be once it is decoded; where `suspect` only decoding it tells whether it can be."""
+    """The form of an image after decoding. If it is `suspect`, only decoding shows whether it can be decoded."""
 
     kind: Kind
     height: int
@@ -95,7 +95,7 @@ def _check_jpeg(read: _Bytes, size: int) -> Header:
         offset += 2 + length
     bits, height, width, components = struct.unpack(">BHHB", read(offset + 4, 6))
     usual = code <= 0xC2 and bits == 8  # others are lossless, arithmetically coded or of 12 bits
-    ends = read(size - 2, 2) == b"\xff\xd9"  # cameras write more behind it, a copy that broke off less
+    ends = read(size - 2, 2) == b"\xff\xd9"  # cameras write more bytes after it; an incomplete copy lacks it
     return Header("jpeg", height, width, 1 if components == 1 else 3, suspect=not (usual and ends))
 
 
@@ -122,7 +122,7 @@ def _check_png(read: _Bytes, size: int) -> Header:
 
 
 def _check_gif(read: _Bytes, size: int) -> Header:
-    """The size of the screen; that of the first picture can be another, and only decoding it tells."""
+    """The size of the screen. The first picture can have another size: only decoding shows it."""
     width, height = struct.unpack("<HH", read(6, 4))
     return Header("gif", height, width, 3, suspect=True)
 

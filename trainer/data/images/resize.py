@@ -1,4 +1,4 @@
-"""Images of one size out of a reader of another. Used by collections whose samples are arrays."""
+"""Scales the images of a reader to another size. Used by collections whose samples are arrays."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from trainer.data.interfaces import Features, Indices, Shape
 
 @dataclass(frozen=True)
 class ResizedReader:
-    """Reads what `reader` reads, brought to `size` (height, width)."""
+    """Reads the samples of `reader`, scaled to `size` (height, width)."""
 
     reader: Reader
     size: tuple[int, int]
@@ -25,7 +25,7 @@ def resized(images: Features, size: tuple[int, int]) -> Features:
     """Images (sample, height, width, channel) of another size: bilinear, without antialiasing, of the same dtype."""
     import tensorflow as tf
 
-    with tf.device("CPU:0"):  # a GPU has better things to do, and its memory is the model's
+    with tf.device("CPU:0"):  # the GPU and its memory are for the model
         values = tf.image.resize(images, size, method="bilinear").numpy()
     if np.issubdtype(images.dtype, np.integer):
         values = np.rint(values)  # between two values of the dtype, so that none leaves its range
@@ -34,5 +34,5 @@ def resized(images: Features, size: tuple[int, int]) -> Features:
 
 
 def reader_of_shape(reader: Reader, shape: Shape, target: Shape) -> Reader:
-    """The reader of samples of `shape`, resizing where another one is wanted."""
+    """A reader of samples of `shape`; it scales them if they have another one."""
     return reader if shape == target else ResizedReader(reader, (target[0], target[1]))

@@ -1,7 +1,7 @@
 """Folders of images, a sub-folder a class. Opened by `trainer.data.formats`.
 
-A survey looks at the header of every file and decodes those that look odd, so that damaged files are known, and left
-out, before the first step.
+A survey looks at the header of every file, and decodes files that look odd. So damaged files are known and left out
+before the first step.
 """
 
 import errno
@@ -25,12 +25,12 @@ from trainer.data.location import Location
 from trainer.data.shuffling import selected
 from trainer.errors import BadData
 
-# TensorFlow takes seconds to import, and of most files the header says enough.
+# TensorFlow takes seconds to import, and for most files the header is enough.
 if TYPE_CHECKING:
     from trainer.data.images.decode import ImageShape, Pixels, Sources
 
 _LOOKED_AT_ONCE = 256  # files that a thread looks at before it asks for more
-_LEAST_THREADS = 4  # that look at files, whatever the cores: most of it is waiting
+_LEAST_THREADS = 4  # that look at files, also with fewer cores: most of the time they wait
 _FETCHING_THREADS = 16
 _BATCHES_AHEAD = 2
 _NAMED_SIZES = 3
@@ -57,7 +57,7 @@ class ImageFolder:
 
     @property
     def is_local(self) -> bool:
-        """Whether the files lie on this host, or on what it has mounted."""
+        """Whether the files are on this host, mounted ones included."""
         return self.files.location.local is not None
 
     def survey(self, *, rank: int, ranks: int) -> Survey:
@@ -86,14 +86,14 @@ class ImageFolder:
                 "value_range": [0.0, 255.0],
                 "encoded": True,
                 "digest": self.files.digest,
-                # `merged` keeps what each rank says under a name of its own.
+                # `merged` keeps the entry of each rank, because each has its own name.
                 f"channel_{rank}": max((shape[2] for shape in shapes), default=1),
                 f"damaged_{rank}": list(damaged),
             },
         )
 
     def shape_of(self, survey: Survey, image_size: tuple[int, int] | None) -> Shape:
-        """The size that is asked for, or the one that all files have; grey where all of them are grey."""
+        """The requested size, or the size of all files. One channel if all files are grey, else three."""
         self._check_files(survey)
         channel = max(value for key, value in survey.details.items() if key.startswith("channel_"))
         return *survey.size_of(image_size, name=self.name), channel
@@ -104,12 +104,12 @@ class ImageFolder:
         whole = np.setdiff1d(np.arange(len(self.files)), damaged, assume_unique=True)
         height, width, channel = target.shape
         reader = ImageReader(self, (height, width, channel), resize=survey.sizes != [(height, width)])
-        # A class whose files are all damaged is none.
+        # A class whose files are all damaged does not count.
         number_of = np.array([target.label_of.get(name, -1) for name in self.files.classes], np.int32)
         return IndexedPart(reader, number_of[self.files.class_of], whole[selected(len(whole), selection)])
 
     def fetch(self, number: int) -> bytes:
-        """The content of a file, from the cache where there is one. Raises what the filesystem raises."""
+        """The content of a file, from the cache if there is one. Raises the filesystem's errors."""
         filesystem, path = self.files.location.filesystem, os.fsdecode(self.files.path(number))
         content: bytes = self.cache.read(filesystem, path) if self.cache else filesystem.cat_file(path)
         return content
@@ -127,7 +127,7 @@ class ImageFolder:
         except Damaged as damaged:
             return str(damaged)
         except OSError as error:
-            # Elsewhere a failure may pass, and the next attempt has to find the same files damaged.
+            # On other filesystems a failure may be temporary. The next attempt must find the same files damaged.
             if self.is_local or isinstance(error, FileNotFoundError | PermissionError):
                 return f"cannot be read: {error.strerror or error}"
             raise
@@ -146,7 +146,7 @@ class ImageReader:
     resize: bool
 
     def read(self, batches: Iterator[Indices]) -> "Iterator[tuple[Indices, Pixels]]":
-        """See `Reader.read`. Local files are read where they are decoded, others by threads that wait for them."""
+        """See `Reader.read`. The decoder reads local files itself. Threads fetch all others."""
         from trainer.data.images.decode import decoded
 
         folder = self.folder
@@ -205,7 +205,7 @@ def _look_at_file(path: bytes, data_roots: Sequence[bytes]) -> "ImageShape":
 
 
 def _open(path: bytes, data_roots: Sequence[bytes]) -> int:
-    """A file, or what a link below the data roots leads to; never waits for the writer of a pipe."""
+    """A file, or the target of a link below the data roots. It never waits for the writer of a pipe."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         return os.open(path, flags | os.O_NOFOLLOW)

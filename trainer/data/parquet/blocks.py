@@ -1,6 +1,6 @@
-"""Rows of Parquet files as blocks of arrays, and what is done with streams of them. For `trainer.data.parquet.part`.
+"""Rows of Parquet files as blocks of arrays, and operations on streams of blocks. For `trainer.data.parquet.part`.
 
-Images stay encoded in here: they take a tenth of the memory, and the pipeline that decodes them has threads of its own.
+Images stay encoded here: they take a tenth of the memory, and the pipeline that decodes them has its own threads.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -77,14 +77,14 @@ class BlockReader:
         return Block(np.empty((rows, *shape), dtype), np.empty(rows, np.int32), numbers)
 
     def name_of(self, row: int) -> str:
-        """What messages call a row, given its number in the collection."""
+        """The name of a row in messages, by its number in the collection."""
         number = int(np.searchsorted(self._first_rows, row, side="right")) - 1
         group = self.groups[number]
         return f"{group.file.name}: row {group.first_row + row - int(self._first_rows[number])}"
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of a sample, once it is decoded."""
+        """The dtype of a decoded sample."""
         return self.columns.dtype
 
     @cached_property
@@ -143,7 +143,7 @@ def sound(block: Block) -> Block:
 
 
 def mended(block: Block) -> Block:
-    """A block in which each damaged row is replaced by the next sound one. Raises `BadData` where there is none."""
+    """A block in which each damaged row is replaced by the next sound one. Raises `BadData` if there is none."""
     if block.features.dtype != object:
         return block
     places = np.flatnonzero([content is not None for content in block.features])

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from trainer.data.interfaces import Features, Labels
 from trainer.errors import BadData
 
-_IMAGE_NAME = "image"  # which one it is where there are several columns of bytes
+_IMAGE_NAME = "image"  # the name of the image if there are several columns of bytes
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are read: the label, and either one of bytes or all that hold numbers."""
+    """The columns that are read: the label, and either one column of bytes or all columns of numbers."""
 
     label: str
     label_kind: Literal["integer", "string"]
@@ -30,13 +30,13 @@ class Columns:
 
     @property
     def projection(self) -> list[str]:
-        """What to read of a file for samples, as paths; of an image in a struct its bytes alone."""
+        """The paths to read in a file for samples. Of an image in a struct only its bytes."""
         within = ".bytes" if self.kind == "bytes" and pa.types.is_struct(self.types[self.features[0]]) else ""
         return [self.label, *(name + within for name in self.features)]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the features, once they are numbers."""
+        """The dtype of the features as numbers."""
         types = {kind.value_type if pa.types.is_fixed_size_list(kind) else kind for kind in self.types.values()}
         return np.dtype(np.uint8 if self.kind == "bytes" or types == {pa.uint8()} else np.float32)
 
@@ -77,7 +77,7 @@ def labels_of(batch: pa.RecordBatch, columns: Columns) -> pa.DictionaryArray:
 
 
 def numbers_of(batch: pa.RecordBatch, columns: Columns, label_of: Mapping[str, int]) -> Labels:
-    """The number of each row's class. Raises `BadData` for a label that no survey has seen."""
+    """The number of each row's class. Raises `BadData` for a label that the survey did not find."""
     values = batch.column(columns.label)
     if pa.types.is_integer(values.type) and not values.null_count and _are_numbers(label_of):
         integers: Labels = values.to_numpy()
@@ -98,9 +98,9 @@ def _are_numbers(label_of: Mapping[str, int]) -> bool:
 
 def table_of(batch: pa.RecordBatch, columns: Columns) -> Features:
     """The values of a batch of a table, (row, value), as `Columns.dtype`. Raises `BadData`."""
-    with np.errstate(over="ignore", invalid="ignore"):  # beyond float32 is infinite, which is seen below
+    with np.errstate(over="ignore", invalid="ignore"):  # values beyond float32 become infinite, which is checked below
         table = _side_by_side(batch, columns)
-        # The sum of finite values is finite but for huge ones, so that most batches are looked at once.
+        # The sum of finite values is finite unless they are huge, so most batches need only one check.
         if table.dtype == np.float32 and not np.isfinite(table.sum()):
             _check_finite(table, columns)
     return table
@@ -111,7 +111,7 @@ def _side_by_side(batch: pa.RecordBatch, columns: Columns) -> Features:
     for name, values in zip(columns.features, features.columns, strict=True):
         _check_filled(values, name)
     if set(features.schema.types) == {pa.from_numpy_dtype(columns.dtype)}:
-        tensor: Features = features.to_tensor().to_numpy()  # in one go, and twice as fast
+        tensor: Features = features.to_tensor().to_numpy()  # all columns at once: twice as fast
         return tensor
     table = np.empty((len(batch), columns.width), columns.dtype)
     at = 0
@@ -137,7 +137,7 @@ def contents_of(batch: pa.RecordBatch, columns: Columns) -> Features:
 
 
 def pixels_of(batch: pa.RecordBatch, columns: Columns, size: int) -> Features:
-    """The pixels of each row of a batch whose bytes are nothing else, (row, size) uint8. Raises `BadData`."""
+    """The pixels of each row of a batch whose bytes are raw pixels, (row, size) uint8. Raises `BadData`."""
     contents = contents_of(batch, columns)
     joined = b"".join(contents)
     if len(joined) != size * len(contents) or any(len(content) != size for content in contents):

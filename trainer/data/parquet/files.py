@@ -24,7 +24,7 @@ from trainer.errors import BadData
 
 T = TypeVar("T")
 
-_BATCH_BYTES, _BATCH_ROWS = 4 * 2**20, 65_536  # of what is converted at once: in the processor's cache, or nearly
+_BATCH_BYTES, _BATCH_ROWS = 4 * 2**20, 65_536  # converted at once: so much nearly fits the processor's cache
 _BUFFER_BYTES, _LEAST_BUFFER_BYTES = 2 * 2**20, 2**16  # of a file whose column chunks are too large to be read whole
 _OBJECT_BYTES = 60  # of a row's bytes in Python, beside the bytes themselves
 _MOST_ROWS = 2**31  # of a row group
@@ -34,7 +34,7 @@ _GONE = (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR)
 
 @dataclass(frozen=True)
 class File:
-    """A Parquet file; `path` is as its filesystem wants it, `name` as messages call it."""
+    """A Parquet file. `path` has the form of its filesystem; `name` is for messages."""
 
     path: str
     name: str
@@ -53,20 +53,20 @@ class RowGroup:
 
     @property
     def name(self) -> str:
-        """As messages call it."""
+        """Its name in messages."""
         return f"row group {self.number} of {self.file.name}"
 
 
 @dataclass(frozen=True)
 class Store:
-    """Where the files lie: a filesystem of fsspec, and where wanted the copies on local disk of `cache: disk`."""
+    """The place of the files: a filesystem of fsspec, and with `cache: disk` the copies on local disk."""
 
     filesystem: Any
     cache: DiskCache | None
 
     @property
     def is_local(self) -> bool:
-        """Whether the paths are those of this host."""
+        """Whether the paths are paths of this host."""
         protocol = self.filesystem.protocol
         return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
@@ -88,15 +88,15 @@ class Store:
 
 @lru_cache(_FOOTERS)
 def _footer(path: str, modified_ns: int, size_bytes: int) -> Any:
-    """What a file on this host says of its row groups; to parse it takes a tenth of the time of reading one."""
+    """The footer of a file on this host. Parsing it takes a tenth of the time of reading a row group."""
     return pq.read_metadata(path)
 
 
 @contextmanager
 def name_errors(name: str) -> Iterator[None]:
-    """Put a name before `BadData`, and make that of what Arrow says of a damaged file.
+    """Put a name before the text of `BadData`. Turn Arrow's errors about a damaged file into `BadData`.
 
-    An error of the system, such as a network that is away, stays what it is: a restart may help.
+    An error of the system, such as a failed network, stays as it is: a restart may help.
     """
     try:
         yield
@@ -144,7 +144,7 @@ def _check_columns(columns: Columns, expected: Columns) -> None:
 
 
 def _decoded_bytes(group: Any, columns: Columns) -> int:
-    """Of the features of a row group in memory; bytes take about what they take in the file, uncompressed."""
+    """The size of a row group's features in memory. Bytes take about their uncompressed size in the file."""
     rows: int = group.num_rows
     if columns.kind == "table":
         return rows * columns.width * columns.dtype.itemsize
@@ -158,9 +158,9 @@ def _decoded_bytes(group: Any, columns: Columns) -> int:
 class GroupReader(Generic[T]):
     """The rows of one row group in their order, a stretch at a time; opened at the first and to be closed.
 
-    `convert` makes of a batch of them, and of their numbers in the row group, what is to be read; it `is_quick` where
-    that takes less than to leave out a few rows first. With `use_threads` the columns are decoded by all threads of
-    Arrow: for who reads one row group at a time.
+    `convert` turns a batch of rows, with their numbers in the row group, into the result. It `is_quick` if that takes
+    less time than to leave out a few rows first. With `use_threads` all threads of Arrow decode the columns: for a
+    caller that reads one row group at a time.
     """
 
     def __init__(
@@ -183,12 +183,12 @@ class GroupReader(Generic[T]):
         self._rest: pa.RecordBatch | None = None
 
     def read(self, mask: Mask) -> Iterator[T]:
-        """What there is where the mask of the next rows is set. Raises `BadData`."""
+        """Those of the next rows that the mask selects. Raises `BadData`."""
         for read, _ in self._read(mask, with_others=False):
             yield read
 
     def read_most(self, mask: Mask) -> Iterator[tuple[T, Mask]]:
-        """The same, and which of it is meant: where most rows are, the others come along if that is quicker."""
+        """Like `read`, with a mask. If most rows are selected and that is quicker, all come; the mask selects."""
         return self._read(mask, with_others=self._is_quick)
 
     def _read(self, mask: Mask, *, with_others: bool) -> Iterator[tuple[T, Mask]]:
@@ -208,7 +208,7 @@ class GroupReader(Generic[T]):
         rows = np.arange(self._next_row, self._next_row + len(batch))
         chosen_count = np.count_nonzero(chosen)
         if chosen_count == len(batch) or (with_others and chosen_count > len(batch) / 2):
-            with suppress(BadData):  # for a row that is not meant, maybe
+            with suppress(BadData):  # the row may be one that is not selected
                 return self._convert(batch, rows), chosen
         return self._convert(batch.filter(pa.array(chosen)), rows[chosen]), np.ones(chosen_count, np.bool_)
 

@@ -59,7 +59,7 @@ class ParquetPart:
         yield from self._delivered(mended(block) for block in blocks)
 
     def _kept_blocks(self, start: int, stop: int) -> Iterator[Block]:
-        """The sound rows start..stop, from memory when they were read before and are few."""
+        """The sound rows start..stop. They come from memory if they are few and were read before."""
         blocks = self._kept.get((start, stop))
         if blocks is None:
             sound_blocks = (sound(block) for block in self._read(self._stretch, start, stop))
@@ -81,7 +81,7 @@ class ParquetPart:
                 yield from rows.read(stretch.mask(piece))
 
     def _delivered(self, blocks: Iterator[Block]) -> Generator[Batch, None, None]:
-        """Blocks of one size as batches; encoded images are decoded some batches ahead."""
+        """Blocks of one size as batches. Encoded images are decoded a few batches ahead."""
         reader = self._reader
         if reader.form != "contents":
             yield from (Batch(block.features, block.labels) for block in blocks)

@@ -2,7 +2,7 @@
 
 Used by `trainer.data.parquet.windows` and `parquet_part`. The words, from the whole to the small:
 
-Spread    all rows in an order in which every stretch holds its share of every row group: what a part is cut out of
+Spread    all rows, sorted so that every stretch has its share of every row group; parts are cut out of it
 Piece     the rows of one row group that one rank reads in one pass
 Mix       pieces whose rows are mixed with each other
 """
@@ -25,12 +25,12 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2 ** 64 / the golden ratio
 
 @dataclass(frozen=True)
 class Spread:
-    """All rows of a collection in an order in which every stretch holds its share of every row group.
+    """All rows of a collection, sorted so that every stretch has its share of every row group.
 
     The rows of a row group are shuffled; its row number j of n comes (j + offset) / n of the way down the order. The
-    offsets of successive row groups are multiples of the golden ratio, which are far from each other wherever one
-    looks: so a stretch that is too short for a row of each group takes one of every few. Data that is sorted by
-    label is therefore split evenly, and a share of a share is part of it.
+    offsets of successive row groups are multiples of the golden ratio, which are far from each other in every range.
+    So a stretch that is too short for a row of each group takes one of every few. Therefore data that is sorted by
+    label is split evenly, and a share of a share is part of it.
     """
 
     rows: Indices  # of each row group, less than 2 ** 31
@@ -79,7 +79,7 @@ class Piece:
 
     @property
     def rows(self) -> int:
-        """How many they are."""
+        """The number of its rows."""
         return self.stop - self.start
 
 
@@ -95,7 +95,7 @@ class Stretch:
         return self.last - self.first
 
     def pieces(self, start: int, stop: int, order: Indices | None = None) -> list[Piece]:
-        """What to read for the rows start..stop, the row groups coming in `order` (default: as they lie on disk)."""
+        """The pieces to read for the rows start..stop. The row groups come in `order` (default: as on disk)."""
         groups = np.arange(len(self.spread.rows)) if order is None else order
         used = self._counts[groups]
         ends = np.cumsum(used)
@@ -109,7 +109,7 @@ class Stretch:
     def mask(self, piece: Piece, seed: tuple[int, ...] = ()) -> Mask:
         """Which rows of its row group a piece takes; `seed` is that of the pass, in which a cut row group is shuffled.
 
-        Made when it is needed: what is kept of a collection does not grow with its rows.
+        It is made when it is needed, so the memory for a collection does not grow with its rows.
         """
         first = int(self._firsts[piece.group])
         used = self.spread.shuffled(piece.group)[first : first + piece.used_rows]
@@ -143,7 +143,7 @@ class Pass:
         return self.stop - self.start
 
     def pieces(self) -> list[Piece]:
-        """What it reads, in its order."""
+        """The pieces that it reads, in its order."""
         order = np.random.default_rng(self.seed).permutation(len(self.stretch.spread.rows))
         return self.stretch.pieces(self.start, self.stop, order)
 
@@ -152,13 +152,13 @@ class Pass:
         return self.stretch.mask(piece, self.seed)
 
     def places(self, rows: int, *, mix: int, window: int, rank: int) -> Indices:
-        """Where each row of a window goes; no two ranks shuffle alike."""
+        """The place of each row in a window. Each rank shuffles in its own way."""
         generator = np.random.default_rng((*self.seed, rank, mix, window))
         return generator.permutation(rows)
 
 
 def pass_of(stretch: Stretch, schedule: SampleSchedule, *, epoch: int, number: int) -> Pass:
-    """A rank's pass over the rows of `stretch`, which are those that are used, by the seed, epoch and number alone.
+    """A rank's pass over the used rows, those of `stretch`. It depends on the seed, the epoch and its number alone.
 
     `shard`: all ranks share out one order of the row groups, each taking a range; the longest has one row more than
     the shortest, and never less than an epoch takes of one pass. `steps`: each rank has an order of its own.
@@ -172,14 +172,14 @@ def pass_of(stretch: Stretch, schedule: SampleSchedule, *, epoch: int, number: i
 
 @dataclass(frozen=True)
 class Mix:
-    """Pieces whose rows are mixed with each other, in `windows` turns: each holds as many parts of every piece."""
+    """Pieces whose rows are mixed with each other, in `windows` turns. Each turn has an equal part of every piece."""
 
     pieces: tuple[Piece, ...]
     windows: int
 
     @property
     def rows(self) -> int:
-        """How many there are in all of them."""
+        """The number of rows in all pieces."""
         return sum(piece.rows for piece in self.pieces)
 
 

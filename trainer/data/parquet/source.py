@@ -7,7 +7,7 @@ parquet_columns     which columns are the label and the features
 parquet_files       files and row groups
 parquet_order       which rows come when
 parquet_blocks      rows as arrays
-parquet_survey      what a rank finds out before training
+parquet_survey      a rank's findings before training
 parquet_part        the parts
 """
 
@@ -83,7 +83,7 @@ class ParquetCollection:
         return ParquetPart(reader, Stretch(spread, first, first + size), threads=self.threads)
 
     def _digest(self) -> str:
-        """Names what the files are, as far as names, sizes and footers tell."""
+        """Identifies the files by their names, sizes and footers."""
         files = [[group.file.name, group.file.size_bytes, group.number, group.rows] for group in self.groups]
         return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:16]
 
@@ -96,7 +96,7 @@ def collections(location: Location, spec: DatasetSpec, host: Host) -> dict[str, 
     parts: dict[str, list[File]] = {}
     for relative, file in files:
         parts.setdefault(_part_of(relative), []).append(file)
-    if "train" not in parts:  # names that happen to sound like a part, or a part that is named by itself
+    if "train" not in parts:  # names that only look like a part, or a source that names one part
         parts = {"train": [file for _, file in files]}
     if "" in parts:
         raise BadData(
@@ -135,7 +135,7 @@ def _files(location: Location, host: Host) -> list[tuple[str, File]]:
 
 
 def _part_of(relative: str) -> str:
-    """The part that a folder is named for, or else that the file's name begins with; or nothing."""
+    """The part that is the name of a folder, else the beginning of the file's name, else nothing."""
     *folders, name = relative.split("/")
     beginning = _PART.match(name)
     named = [folder for folder in folders if folder in _PART_NAMES] + ([beginning[1]] if beginning else [])

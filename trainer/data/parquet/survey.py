@@ -1,8 +1,8 @@
-"""What a rank finds out about Parquet files before training. Used by `trainer.data.parquet.source`.
+"""A rank's survey of Parquet files before training. Used by `trainer.data.parquet.source`.
 
-Every rank counts the labels of its share of the row groups, reading no other column, and looks at the first rows of
-them. What stands for the whole collection, and must be the same everywhere, comes from the first rank alone: the form
-of the features and their normalization. It has the first row group in its share.
+Every rank counts the labels in its share of the row groups, and reads no other column for that. It also looks at their
+first rows. The form of the features and their normalization must be the same everywhere, so they come from the first
+rank alone. The first row group is in its share.
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ def _counted(store: Store, columns: Columns, groups: Sequence[RowGroup], *, name
     for group in groups:
         with closing(GroupReader(store, group, [columns.label], count, dictionary=dictionary)) as reader:
             for _ in reader.read(np.ones(group.rows, np.bool_)):
-                if len(times) > MOST_CLASSES:  # a column of row numbers must not be counted to its end
+                if len(times) > MOST_CLASSES:  # stop early, for example in a column of row numbers
                     what = f"different labels in the column {columns.label!r}: is it a label?"
                     raise BadData(f"{name}: more than {MOST_CLASSES} {what}")
     return dict(times)
@@ -126,7 +126,7 @@ def _looked_at(
 
 
 def _measured(store: Store, columns: Columns, groups: Sequence[RowGroup], *, is_image: bool) -> dict[str, Any]:
-    """What a model needs to know of the numbers of a table, from rows that are spread over all of it.
+    """The mean and deviation of each column of a table, from rows that are spread over all of it.
 
     Means and squares are summed up over batches as in Chan, Golub and LeVeque 1979, STAN-CS-79-773.
     """

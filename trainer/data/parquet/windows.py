@@ -1,10 +1,10 @@
 """The training rows of a rank in windows: shuffled well, read once, in bounded memory. For `trainer.data.parquet.part`.
 
-A window is some 16 row groups of this rank's share, or a slice of each of them where they are large, whose rows are put
-down in random order as they are read. So data that lies sorted is mixed, each row is copied twice, and the memory
-is that of two windows, whatever the size of the data: a thread reads the next one while the steps take batches out of
-this one, and another thread shuffles the numbers for the one after it. A window comes from the seed and its number
-alone: to go on in the middle of an epoch, those before are passed over unread.
+A window is some 16 row groups of this rank's share, or a slice of each if they are large. Its rows are put down in
+random order as they are read. So sorted data is mixed, and each row is copied twice. Data of any size needs the memory
+of two windows: a thread reads the next window while the steps take batches out of this one, and another thread shuffles
+the numbers for the one after it. A window depends on the seed and its number alone. So a run that continues in the
+middle of an epoch skips the windows before without reading them.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -26,7 +26,7 @@ MIXED_GROUPS = 16
 LEAST_OPEN_GROUPS = 4
 
 _READERS = 2  # for each thread of the processor: some wait for a disk, or for Python's lock
-_PAGE_BYTES = 2**20  # of a column, as most writers have it: what is in memory of a row group that is read in slices
+_PAGE_BYTES = 2**20  # a page of a column in most files; a row group that is read in slices has so much in memory
 _PAGES_BYTES = 256 * 2**20
 
 
@@ -35,7 +35,7 @@ def windows(
 ) -> Generator[Block, None, None]:
     """A rank's rows of every step from `first` of `epoch` on, without end; no window reaches into the next epoch.
 
-    `stretch` are the rows that are used, of all ranks. Damaged images are replaced by others of the same window.
+    `stretch` has the used rows of all ranks. Damaged images are replaced by others of the same window.
     """
     _warn_of_large_groups(reader)
     with ThreadPoolExecutor(_READERS * threads, thread_name_prefix="parquet") as pool:
@@ -46,7 +46,7 @@ def windows(
 
 @dataclass(frozen=True)
 class _Window:
-    """A window before it is read: what is read for it, where each row goes, and which rows are then used."""
+    """The plan of a window: what to read for it, the place of each row, and the rows to use."""
 
     readers: Sequence[GroupReader[Block]]  # of its mix
     masks: Sequence[Mask]  # of each reader's next rows
@@ -115,7 +115,7 @@ class _Maker:
         return min(MIXED_GROUPS, max(LEAST_OPEN_GROUPS, of_pages))
 
     def _mixed(self, current_pass: Pass, mix: Mix, number: int, skip: int) -> Iterator[_Window]:
-        """The windows of a mix without its first `skip` rows; of one without any other row its files are read on."""
+        """The windows of a mix without its first `skip` rows. In a skipped window the readers only move on."""
         whole = mix.windows == 1
         alone = len(mix.pieces) < self.threads  # else each row group has a thread of its own
         readers = [self.reader.open(piece.group, whole_chunks=whole, use_threads=alone) for piece in mix.pieces]
@@ -131,26 +131,26 @@ class _Maker:
             skip = max(0, skip - rows)
 
     def _filled(self, window: _Window) -> Block:
-        """A block of the next rows that are meant of all readers, which read at once; each row comes to its place."""
+        """A block of the next selected rows of all readers, which read at the same time. Each row goes to its place."""
         rows = len(window.places)
-        block = self.reader.blank(rows + 1)  # and a place for all that comes along
+        block = self.reader.blank(rows + 1)  # the last place is for rows that are not selected
         shares = np.split(window.places, np.cumsum([np.count_nonzero(mask) for mask in window.masks])[:-1])
         reads = zip(window.readers, window.masks, shares, strict=True)
         futures = [self.pool.submit(_fill, block, *read) for read in reads]
-        wait(futures)  # for all, also when one has failed: nobody may close a file in which another thread reads
+        wait(futures)  # for all, also if one has failed: no file may be closed while another thread reads it
         for future in futures:
             future.result()
         return block.cut(0, rows)
 
 
 def _slice(mask: Mask, window: int, windows: int) -> Mask:
-    """Of the rows of a row group those that are in a window."""
+    """The rows of a row group that are in a window."""
     start, stop = (len(mask) * number // windows for number in (window, window + 1))
     return mask[start:stop]
 
 
 def _fill(block: Block, reader: GroupReader[Block], mask: Mask, places: Indices) -> None:
-    """Put each row that is meant at its place; others, which come along where most are meant, at the last one."""
+    """Put each selected row at its place, and all other rows that were read at the last place."""
     features = _in_one_piece(block.features)
     at = 0
     for read, chosen in reader.read_most(mask):

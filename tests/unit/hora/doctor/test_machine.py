@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hora.doctor.findings import Finding
 from hora.doctor.machine import data_roots, parts, ssh_keys
 from hora.home import Home, State
-from hora.render.jobs import Finding
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.ssh_keys import SshKeys
 

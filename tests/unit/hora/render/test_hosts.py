@@ -63,7 +63,7 @@ def test_a_host_is_shown_with_its_machine_and_what_keeps_jobs_from_it() -> None:
         "memory": "64.0 GB",
         "system": "Linux\\x1b[2J",
         "driver": "550.1, CUDA 12.4",
-        "MIG": "on GPU 1, whose utilization cannot be told",
+        "MIG": "on GPU 1, whose utilization is not known",
     }
 
 

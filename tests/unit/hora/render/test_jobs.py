@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from hora.render.jobs import Finding, epoch_line, findings_table, job_details, jobs_table, progress_line, results_table
+from hora.render.jobs import epoch_line, job_details, jobs_table, progress_line, results_table
 from hora.render.text import duration, ordinal, plain, ranges
 from tests.printed import facts_of, shown
 
@@ -191,11 +191,6 @@ def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
     assert plain("Grüße, 你好, مرحبا, 👩‍👩‍👧") == "Grüße, 你好, مرحبا, 👩‍👩‍👧"
     job = {**JOB, "name": "[bold]x\x1b]0;y\x07"}
     assert "\x1b" not in shown(jobs_table([job], NOW))
-
-
-def test_findings_say_what_to_do() -> None:
-    text = shown(findings_table([Finding("disk space", "fail", "0.1 GB free", "Make room.")]))
-    assert "disk space  fail  0.1 GB free  Make room." in text
 
 
 @pytest.mark.parametrize("name", ["Zoë 訓練", "it's <ok>", "한국어", "=1+1", "e\u0301"])

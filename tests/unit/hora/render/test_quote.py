@@ -50,7 +50,7 @@ def test_a_quote_gives_ranges_and_what_it_rests_on() -> None:
     assert rows["speed-up"] == "1.60 over one GPU, 80 % of the ideal"
     assert rows["last doubling"] == "1.60 times the throughput of half as many GPUs"
     assert rows["expected epochs"] == "all 5 epochs"
-    assert rows["rests on"] == "runs of this very spec: job0, job1, job2, job3, job4, ..."
+    assert rows["rests on"] == "runs of the same spec: job0, job1, job2, job3, job4, ..."
     assert "samples/s" not in rows
 
 

@@ -73,7 +73,7 @@ def test_columns_without_a_figure_are_left_out() -> None:
     found = rows(report(cell(1, repeats=0, unfinished=2), complete=False))
     assert found == [{"GPUS": "1", "BATCH SIZE": "64", "REPEATS": "0 of 2"}]
     assert report_lines(report(cell(1), baseline=None, complete=False)) == [
-        "Not all jobs have ended: this is what there is so far."
+        "Not all jobs have ended: these are the results so far."
     ]
 
 
