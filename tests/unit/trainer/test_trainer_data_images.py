@@ -263,14 +263,14 @@ def test_any_number_of_ranks_and_a_resumed_run_see_the_same_batches(chips: Path)
 
 def test_every_image_is_evaluated_once(chips: Path) -> None:
     dataset = open_chips(chips)
-    counted = [
+    greys = [
         int(pixels[0, 0, 0])
         for rank in range(2)
         for batch in dataset.validation.evaluate(rank=rank, ranks=2, per_rank=3)
         for pixels, weight in zip(batch.features, batch.weights, strict=True)
         if weight
     ]
-    assert sorted(counted) == sorted(grey for grey, _ in samples_of(dataset)[80:])
+    assert sorted(greys) == sorted(grey for grey, _ in samples_of(dataset)[80:])
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_all_that_is_promised_can_be_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "fields", "sent"),
+    ("spec", "fields", "body"),
     [
         ({"dataset": "digits", "gpus": 1}, {}, {"dataset": "digits", "gpus": 1}),
         (None, {"dataset": "digits", "gpus": 2}, {"dataset": "digits", "gpus": 2}),
@@ -47,14 +47,14 @@ def test_all_that_is_promised_can_be_imported() -> None:
     ],
     ids=["a mapping", "fields", "both", "a spec", "a spec and fields"],
 )
-def test_a_spec_is_submitted_however_it_is_given(given: Any, fields: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_a_spec_is_submitted_however_it_is_given(spec: Any, fields: dict[str, Any], body: dict[str, Any]) -> None:
     client, requests = answering(
         json_answer(job(), 201), json_answer({"spec": json.loads(SPEC.model_dump_json()), "plan": PLAN})
     )
-    made = client.jobs.submit(given, **fields)
-    assert (made.id, made.status, made.created_at.year) == ("0job", Status.QUEUED, 2030)
-    assert client.jobs.dry_run(given, **fields).plan.epochs == 3
-    assert [json.loads(request.content) for request in requests] == [sent, sent]
+    submitted_job = client.jobs.submit(spec, **fields)
+    assert (submitted_job.id, submitted_job.status, submitted_job.created_at.year) == ("0job", Status.QUEUED, 2030)
+    assert client.jobs.dry_run(spec, **fields).plan.epochs == 3
+    assert [json.loads(request.content) for request in requests] == [body, body]
     assert requests[0].headers["Idempotency-Key"]
 
 
@@ -160,15 +160,15 @@ def test_metrics_are_series_arrays_and_a_table() -> None:
     client, requests = answering(
         json_answer({"series": [series("loss", -1, [0.5, None]), series("loss", 0, [1.0, 2.0])]})
     )
-    found = client.jobs.metrics("0job", name=["loss", "accuracy"], axis="epoch")
+    metrics = client.jobs.metrics("0job", name=["loss", "accuracy"], axis="epoch")
     assert requests[0].url.query == b"name=loss&name=accuracy&axis=epoch"
-    assert [(one.name, one.rank) for one in found] == [("loss", -1), ("loss", 0)]
-    assert found[0].y == [0.5, None]
-    arrays = found.to_numpy()
+    assert [(one.name, one.rank) for one in metrics] == [("loss", -1), ("loss", 0)]
+    assert metrics[0].y == [0.5, None]
+    arrays = metrics.to_numpy()
     assert list(arrays) == ["loss", "loss[0]"]
     assert arrays["loss"][0].tolist() == [1, 2]
     assert str(arrays["loss"][1].tolist()) == "[0.5, nan]"
-    frame = found.to_pandas()
+    frame = metrics.to_pandas()
     assert list(frame.columns) == ["name", "rank", "epoch", "value"]
     assert frame[frame["rank"] == 0]["value"].tolist() == [1, 2]
     assert frame["value"].isna().tolist() == [False, True, False, False]

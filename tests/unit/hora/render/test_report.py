@@ -8,7 +8,7 @@ from rich.console import Console
 from hora.cli.reports import report_text
 from hora.render.report import report_lines, report_table
 from jobs.views.studies import StudyReport
-from tests.printed import shown
+from tests.printed import as_text
 
 
 def interval(mean: float, half: float | None = None) -> dict[str, Any]:
@@ -115,4 +115,4 @@ def test_on_a_narrow_page_the_less_telling_columns_are_left_out_and_named() -> N
 
 def test_a_study_without_a_grid_has_a_table_too() -> None:
     alone = {**ONE, "values": {}}
-    assert "12.3 s" in shown(report_table(report(alone, varied=[])))
+    assert "12.3 s" in as_text(report_table(report(alone, varied=[])))

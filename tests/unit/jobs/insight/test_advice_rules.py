@@ -9,7 +9,7 @@ from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.rules import advice_on
 from jobs.model.states import Status
 from jobs.views.analysis import FindingKind
-from tests.unit.jobs.insight.advice_given import SIZES, a_job, learned, only, past, rules, shares
+from tests.unit.jobs.insight.advice_inputs import SIZES, a_job, learned, only, past, rules, shares
 
 K = FindingKind
 OVERFIT = {
@@ -80,7 +80,7 @@ def _everything_at_once() -> Evidence:
 # Pre-trained base
 
 
-def few(**given: Any) -> Evidence:
+def few(**changes: Any) -> Evidence:
     """A large network, trained from scratch on a few photos, that came to little."""
     spec = {"model": "mobilenet_v2", "dataset": {"image_size": [96, 96], "fraction": 0.1}}
     usual: dict[str, Any] = {
@@ -88,7 +88,7 @@ def few(**given: Any) -> Evidence:
         "spec": spec,
         "data": Data("images", (96, 96, 3), SIZES),
     }
-    return a_job(**usual | given)
+    return a_job(**usual | changes)
 
 
 def test_few_samples_and_little_accuracy_ask_for_imagenet_weights() -> None:
@@ -299,15 +299,15 @@ def test_a_job_over_hosts_that_one_host_could_hold_goes_back_to_one() -> None:
 
 def test_several_hosts_are_advised_to_a_job_that_fills_one_and_scales() -> None:
     two_hosts = Cluster(largest_host=2, together=4)
-    one = past("one", 5_200.0, gpus=1)
+    on_one_gpu = past("one", 5_200.0, gpus=1)
     long = {"summary": {"wall_s": 900.0}, "cluster": two_hosts}
-    advice = only(a_job(past=(one,), **long))
+    advice = only(a_job(past=(on_one_gpu,), **long))
     assert (advice.rule, advice.change["gpus"], advice.gain.time_factor) == ("hosts", 4, None)
-    four = past("four", 17_000.0, gpus=4, fields={"hosts": 2})
-    assert only(a_job(past=(one, four), **long)).gain.time_factor == round(1 / 1.7, 4)
+    on_four_gpus = past("four", 17_000.0, gpus=4, fields={"hosts": 2})
+    assert only(a_job(past=(on_one_gpu, on_four_gpus), **long)).gain.time_factor == round(1 / 1.7, 4)
     assert advice_on(a_job(past=(past("one", 6_300.0, gpus=1),), **long)) == []
-    assert advice_on(a_job(past=(one,), **long | {"cluster": Cluster(largest_host=2)})) == []
-    assert advice_on(a_job(past=(one,), **long | {"summary": {"wall_s": 150.0}})) == []
+    assert advice_on(a_job(past=(on_one_gpu,), **long | {"cluster": Cluster(largest_host=2)})) == []
+    assert advice_on(a_job(past=(on_one_gpu,), **long | {"summary": {"wall_s": 150.0}})) == []
 
 
 def test_neighbours_that_were_too_short_to_tell_say_nothing() -> None:

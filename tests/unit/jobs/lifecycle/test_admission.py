@@ -141,29 +141,29 @@ def missing(spec: Spec, *roots: Path | str) -> list[str]:
 
 
 def test_a_path_that_is_below_no_root_is_told_at_once(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    (one / "chips").mkdir(parents=True)
-    (other / "cats").mkdir(parents=True)
-    (other / "mlp.weights.h5").touch()
-    assert missing(spec_of({"source": "chips", "validation": "cats"}), one, other) == []
-    assert missing(spec_of({"source": str(other / "cats")}), one, other) == []
-    assert missing(spec_of({"source": "chops", "validation": "dogs"}), one, other) == [
+    root_a, root_b = tmp_path / "one", tmp_path / "other"
+    (root_a / "chips").mkdir(parents=True)
+    (root_b / "cats").mkdir(parents=True)
+    (root_b / "mlp.weights.h5").touch()
+    assert missing(spec_of({"source": "chips", "validation": "cats"}), root_a, root_b) == []
+    assert missing(spec_of({"source": str(root_b / "cats")}), root_a, root_b) == []
+    assert missing(spec_of({"source": "chops", "validation": "dogs"}), root_a, root_b) == [
         "dataset.source", "dataset.validation",
     ]  # fmt: skip
-    assert missing(spec_of({"source": "chips/inside/deeper"}), one) == ["dataset.source"]
-    assert missing(spec_of(model={"name": "mlp", "weights": "mlp.weights.h5"}), other) == []
-    assert missing(spec_of(model={"name": "mlp", "weights": "nlp.weights.h5"}), other) == ["model.weights"]
+    assert missing(spec_of({"source": "chips/inside/deeper"}), root_a) == ["dataset.source"]
+    assert missing(spec_of(model={"name": "mlp", "weights": "mlp.weights.h5"}), root_b) == []
+    assert missing(spec_of(model={"name": "mlp", "weights": "nlp.weights.h5"}), root_b) == ["model.weights"]
 
 
 def test_a_host_that_does_not_see_every_root_says_nothing(tmp_path: Path) -> None:
-    seen, mount = tmp_path / "seen", tmp_path / "mount"
-    (seen / "chips").mkdir(parents=True)
+    root, mount = tmp_path / "seen", tmp_path / "mount"
+    (root / "chips").mkdir(parents=True)
     mount.mkdir()
-    assert missing(spec_of({"source": "chops"}), seen, mount) == []
-    assert missing(spec_of({"source": "chops"}), seen, tmp_path / "not-here") == []
-    assert missing(spec_of({"source": "s3://bucket/chops"}), seen, "s3://bucket") == []
-    assert missing(spec_of({"source": "digits"}), seen) == []
-    assert missing(spec_of({"source": "c" * 1000}), seen) == []  # too long to ask for: the trainer will say
+    assert missing(spec_of({"source": "chops"}), root, mount) == []
+    assert missing(spec_of({"source": "chops"}), root, tmp_path / "not-here") == []
+    assert missing(spec_of({"source": "s3://bucket/chops"}), root, "s3://bucket") == []
+    assert missing(spec_of({"source": "digits"}), root) == []
+    assert missing(spec_of({"source": "c" * 1000}), root) == []  # too long to ask for: the trainer will say
 
 
 def test_the_weights_of_a_job_are_those_of_an_id() -> None:

@@ -123,34 +123,34 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
 @settings(max_examples=300)
 @given(clusters(), QUOTAS)
 def test_no_quota_is_exceeded_and_none_passes_the_first_that_it_keeps(
-    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
+    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
 ) -> None:
-    queue, hosts, live = given_
+    queue, hosts, live = queue_and_cluster
     cluster = Cluster(hosts)
-    given_out = {one.job_id: one.gpus for one in place_jobs(queue, hosts, live, quotas).placements}
+    gpus_by_job = {placement.job_id: placement.gpus for placement in place_jobs(queue, hosts, live, quotas).placements}
     for limit in quotas:
-        jobs = [one for one in queue if one.project == limit.project]
-        got = sum(given_out.get(one.job_id, 0) for one in jobs)
-        assert not (limit.is_used_up and got)
+        jobs = [job for job in queue if job.project == limit.project]
+        placed_gpus = sum(gpus_by_job.get(job.job_id, 0) for job in jobs)
+        assert not (limit.is_used_up and placed_gpus)
         if limit.max_slots is None:
             continue
-        left = max(limit.max_slots - limit.slots, 0)
-        assert got <= left
-        wanted = 0
-        for one in jobs:
-            if one.request.gpus > limit.max_slots or cluster.attainable(one.request) is None:
-                assert one.job_id not in given_out
+        free_slots = max(limit.max_slots - limit.slots, 0)
+        assert placed_gpus <= free_slots
+        queued_gpus = 0
+        for job in jobs:
+            if job.request.gpus > limit.max_slots or cluster.attainable(job.request) is None:
+                assert job.job_id not in gpus_by_job
                 continue
-            wanted += one.request.gpus
-            assert wanted <= left or one.job_id not in given_out
+            queued_gpus += job.request.gpus
+            assert queued_gpus <= free_slots or job.job_id not in gpus_by_job
 
 
 @settings(max_examples=300)
 @given(clusters(), QUOTAS)
 def test_what_a_quota_keeps_is_to_all_others_as_if_it_were_not_there(
-    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
+    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
 ) -> None:
-    queue, hosts, live = given_
+    queue, hosts, live = queue_and_cluster
     cluster, allowances = Cluster(hosts), Allowances(quotas)
     within = [
         one for one in queue if cluster.attainable(one.request) and allowances.take(one.project, one.request.gpus)

@@ -143,7 +143,7 @@ def test_slots_are_taken_by_their_own_index() -> None:
     ]
 
 
-def counted(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any) -> int:
+def placed_gpus(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any) -> int:
     """How many GPUs a job gets from hosts of these sizes, all of them free; 0 where it waits."""
     hosts = [host(f"h{number}", size, peers=request.get("peers")) for number, size in enumerate(capacities)]
     hosts.append(host("cpu", 64, kind="cpu"))
@@ -153,24 +153,24 @@ def counted(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any
 
 
 def test_a_restart_makes_do_with_fewer_when_the_hosts_cannot_hold_so_many() -> None:
-    assert counted(8, 2, 4, 6) == 6
-    assert counted(8, 2, 4, 8) == 8
-    assert counted(8, None, 4, 6) == 0
-    assert counted(8, 8, 4, 6) == 0
-    assert counted(8, 5, 4) == 0
-    assert counted(8, 2) == 0
+    assert placed_gpus(8, 2, 4, 6) == 6
+    assert placed_gpus(8, 2, 4, 8) == 8
+    assert placed_gpus(8, None, 4, 6) == 0
+    assert placed_gpus(8, 8, 4, 6) == 0
+    assert placed_gpus(8, 5, 4) == 0
+    assert placed_gpus(8, 2) == 0
 
 
 def test_fewer_gpus_are_shared_equally_by_hosts_that_work_together() -> None:
-    assert counted(12, 2, 4, 5, peers="eth0") == 8
-    assert counted(12, 2, 4, 5, placement="single_host", peers="eth0") == 5
-    assert counted(12, 2, 3, 4, 3, peers="eth0") == 9
+    assert placed_gpus(12, 2, 4, 5, peers="eth0") == 8
+    assert placed_gpus(12, 2, 4, 5, placement="single_host", peers="eth0") == 5
+    assert placed_gpus(12, 2, 3, 4, 3, peers="eth0") == 9
 
 
 def test_fewer_gpus_still_divide_a_global_batch() -> None:
-    assert counted(8, 1, 6, global_batch=64) == 4
-    assert counted(9, 2, 8, global_batch=27) == 3
-    assert counted(9, 4, 8, global_batch=27) == 0
+    assert placed_gpus(8, 1, 6, global_batch=64) == 4
+    assert placed_gpus(9, 2, 8, global_batch=27) == 3
+    assert placed_gpus(9, 4, 8, global_batch=27) == 0
 
 
 def test_a_host_that_is_only_busy_is_waited_for() -> None:

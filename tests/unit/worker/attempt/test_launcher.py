@@ -54,13 +54,13 @@ def test_a_member_is_told_what_is_its_own_host_s() -> None:
     assert (launch.gpus, launch.threads_per_rank, launch.gpu_uuids) == (3, 2, [])
     task = member_task(launch, TWO_HOSTS.shares[1], paths, mark="j.2")
     there = "/home/runs/j/attempt-2/members/other"
-    told = Launch.model_validate(task.launch)
+    member_launch = Launch.model_validate(task.launch)
     assert (task.host, task.mark, task.ranks) == ("other", "j.2", [2])
     assert task.launch_file == "/home/runs/j/attempt-2/launch/10.0.0.2.json"
-    assert (told.gpu_uuids, told.threads_per_rank) == (["GPU-7"], 0)
-    assert (told.records_dir, told.logs_dir) == (f"{there}/records", f"{there}/logs")
-    assert (told.stop_path, told.lease_path) == (f"{there}/stop", f"{there}/lease")
-    assert told.checkpoints_dir == "/home/runs/j/checkpoints"
+    assert (member_launch.gpu_uuids, member_launch.threads_per_rank) == (["GPU-7"], 0)
+    assert (member_launch.records_dir, member_launch.logs_dir) == (f"{there}/records", f"{there}/logs")
+    assert (member_launch.stop_path, member_launch.lease_path) == (f"{there}/stop", f"{there}/lease")
+    assert member_launch.checkpoints_dir == "/home/runs/j/checkpoints"
 
 
 def test_what_a_member_is_started_by_is_quoted_for_a_shell() -> None:

@@ -28,14 +28,14 @@ def test_a_silent_connection_is_given_up_within_half_a_lease() -> None:
 
 
 def test_a_server_lets_in_one_user_by_one_key_for_commands_alone() -> None:
-    told = options(server_config(KEYS, FILES, user="hora"))
-    assert told["AuthorizedKeysFile"] == '"/home/ssh/ha/authorized_keys"'
-    assert told["AllowUsers"] == "hora"
-    assert told["AuthenticationMethods"] == "publickey"
-    assert {told[name] for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "UsePAM")} == {"no"}
-    assert {told[name] for name in ("PermitTTY", "PermitUserRC", "PermitUserEnvironment", "PermitTunnel")} == {"no"}
-    assert told["DisableForwarding"] == "yes"
-    assert "AcceptEnv" not in told
+    sshd = options(server_config(KEYS, FILES, user="hora"))
+    assert sshd["AuthorizedKeysFile"] == '"/home/ssh/ha/authorized_keys"'
+    assert sshd["AllowUsers"] == "hora"
+    assert sshd["AuthenticationMethods"] == "publickey"
+    assert {sshd[name] for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "UsePAM")} == {"no"}
+    assert {sshd[name] for name in ("PermitTTY", "PermitUserRC", "PermitUserEnvironment", "PermitTunnel")} == {"no"}
+    assert sshd["DisableForwarding"] == "yes"
+    assert "AcceptEnv" not in sshd
 
 
 def test_keys_are_written_without_their_comments() -> None:
