@@ -80,7 +80,7 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
     nothing_left(hosts, job["id"])
 
 
-def test_what_dies_on_the_other_host_costs_a_restart_and_a_cancel_ends_both(hosts: Hosts) -> None:
+def test_a_death_on_the_member_host_costs_a_restart_and_a_cancel_ends_both_hosts(hosts: Hosts) -> None:
     client = hosts.client
     job = client.submit(ENDLESS)
     trains(client, job["id"], epochs=2)

@@ -26,7 +26,9 @@ def two_ranks(client: Service, followed: tuple[str, list[LiveEvent]]) -> Json:
     return client.wait(followed[0], timeout_s=240)
 
 
-def test_it_told_everything_while_it_ran(client: Service, followed: tuple[str, list[LiveEvent]]) -> None:
+def test_the_stream_of_a_job_has_everything_that_the_lists_have(
+    client: Service, followed: tuple[str, list[LiveEvent]]
+) -> None:
     job_id, events = followed
     history = [event.data for event in events if event.event == "event"]
     assert sorted(history, key=lambda event: event["id"]) == client.events(job_id)

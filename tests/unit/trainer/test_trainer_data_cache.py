@@ -92,7 +92,7 @@ def test_a_copy_that_is_cut_off_is_fetched_again(tmp_path: Path, source: Path, f
     assert copy.stat().st_size == 100
 
 
-def test_what_is_in_use_stays_and_the_rest_is_read_from_its_source(
+def test_files_in_use_stay_and_others_are_read_from_their_source(
     tmp_path: Path, source: Path, files: Counting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache_on_disk = disk_cache(tmp_path, 550)
@@ -120,7 +120,7 @@ def test_a_file_larger_than_the_limit_is_not_kept(tmp_path: Path, source: Path, 
     assert copies(tmp_path) == []
 
 
-def test_what_a_killed_rank_left_goes(tmp_path: Path, source: Path, files: Counting) -> None:
+def test_a_partial_file_of_a_killed_rank_is_removed(tmp_path: Path, source: Path, files: Counting) -> None:
     cache_on_disk = disk_cache(tmp_path, 250)
     partial_file = tmp_path / "cache" / ("0" * 64 + "-150.part")
     partial_file.write_bytes(b"half")
@@ -175,7 +175,7 @@ def test_files_of_a_store(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in copies(tmp_path)] == [b"here"]
 
 
-def test_a_use_is_noted_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:
+def test_a_cached_file_is_touched_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:
     cache_on_disk = disk_cache(tmp_path)
     cache_on_disk.read(files, str(source / "7"))
     (copy,) = copies(tmp_path)

@@ -71,7 +71,7 @@ def test_a_pass_has_every_sample_once(schedule: SampleSchedule, passes: int) -> 
 
 @few
 @given(schedule=draws, epoch=st.integers(1, 3), gone=st.integers(0, 30))
-def test_a_run_goes_on_where_it_was_left(schedule: SampleSchedule, epoch: int, gone: int) -> None:
+def test_a_run_continues_from_its_checkpoint(schedule: SampleSchedule, epoch: int, gone: int) -> None:
     epochs, first = divmod(gone, schedule.steps)
     whole = step_samples(schedule, gone + 5, epoch=epoch)
     assert step_samples(schedule, 5, epoch=epoch + epochs, first=first) == whole[gone:]

@@ -58,7 +58,7 @@ def test_a_split_is_exact_disjoint_and_whole(groups: list[int], share: float, se
 
 @given(groups=groups_of, ranks=st.integers(1, 7), seed=st.integers(0, 9), share=st.floats(0.3, 1))
 @settings(max_examples=60)
-def test_a_pass_gives_every_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
+def test_a_pass_gives_each_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
     spread = Spread(np.array(groups), 0)
     stretch = Stretch(spread, 0, round(share * len(spread)))
     bases = np.cumsum(spread.rows) - spread.rows

@@ -161,7 +161,7 @@ def test_passes_follow_each_other_in_a_long_epoch(root: Path) -> None:
     assert (seen[:3520] != seen[3520:]).any()
 
 
-def test_a_fraction_is_part_of_a_larger_one_and_none_of_the_rest_is_seen(root: Path) -> None:
+def test_a_fraction_lies_in_a_larger_fraction_and_reads_no_other_sample(root: Path) -> None:
     opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
     small, large = (set(ids(opened, schedule(samples, per_rank=1)).ravel().tolist()) for samples in (300, 1500))
     assert (len(small), len(large)) == (300, 1500)

@@ -108,7 +108,7 @@ def test_without_a_knee_the_largest_that_fits_is_proposed(ended_by: EndedBy, end
     )
 
 
-def test_where_nothing_fits_nothing_is_proposed() -> None:
+def test_without_a_batch_that_fits_no_batch_is_proposed() -> None:
     nothing = findings(points(too_large=True), "memory")
     assert (nothing.largest_batch, nothing.batch_size, nothing.learning_rate) == (None, None, None)
     assert nothing.why == "No batch was measured: the smallest one, 8, does not fit the memory. Lower probe.smallest."
@@ -210,7 +210,7 @@ def test_the_search_ends_at_the_largest_and_where_a_step_takes_too_long(opened: 
     assert searched(opened, measuring_on(opened, smallest=5, seconds=1e-9)) == ([(5, True)], "time")
 
 
-def test_what_its_host_has_no_room_for_is_not_tried(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_beyond_the_memory_of_the_host_are_not_tried(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_available_bytes", lambda: 1000)
     monkeypatch.setattr(memory, "peak_bytes", lambda device: 10**9 if len(peaks) else peaks.append(0) or 10**6)
     peaks: list[int] = []

@@ -30,7 +30,7 @@ def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.
     return Client("http://hora.test", "secret", transport=transport), requests
 
 
-def test_all_that_is_promised_can_be_imported() -> None:
+def test_all_public_names_can_be_imported() -> None:
     assert all(isinstance(getattr(hora, name), type) for name in hora.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         hora.Nothing  # noqa: B018
@@ -65,7 +65,7 @@ def test_a_submission_without_an_answer_is_sent_again_under_its_key() -> None:
     assert len(requests) == 3
 
 
-def test_what_a_newer_service_has_more_is_kept() -> None:
+def test_extra_fields_of_a_newer_service_are_kept() -> None:
     newer = job(colour="red", waiting={"position": 1, "reason": "is next", "since": "today"})
     preview = {"spec": {**json.loads(SPEC.model_dump_json()), "shade": 1}, "plan": {**PLAN, "watts": 2}, "price": 3}
     advice = {
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_names_the_field() -> None:
         client.jobs.get("0job")
 
 
-def test_a_job_is_what_it_has_become() -> None:
+def test_refreshing_a_job_updates_it_in_place() -> None:
     running = job(status="running", started_at="2030-01-02T03:04:06Z", revision=2, attempt=1)
     client, requests = answering(
         json_answer(job(), 201),
@@ -199,7 +199,7 @@ def test_logs_are_followed_to_the_end() -> None:
     ]  # fmt: skip
 
 
-def test_a_study_is_what_it_has_become() -> None:
+def test_refreshing_a_study_updates_it_in_place() -> None:
     over = study(complete=True, counts={"succeeded": 1})
     client, requests = answering(
         json_answer(study(), 201),
@@ -225,7 +225,7 @@ def test_threads_share_a_client() -> None:
         assert [one.id for one in pool.map(client.jobs.get, wanted)] == wanted
 
 
-def test_a_closed_client_asks_nothing_any_more() -> None:
+def test_a_closed_client_sends_no_request() -> None:
     with playing(lambda _: json_answer(job())) as client:
         assert client.jobs.get("0job").name == "job"
     with pytest.raises(RuntimeError, match="closed"):

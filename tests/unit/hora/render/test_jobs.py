@@ -97,7 +97,7 @@ def test_a_job_of_a_study_says_which_of_its_jobs_it_is() -> None:
     assert "study" not in facts_of(job_details({**JOB, "study": None}, NOW))
 
 
-def test_what_else_is_known_of_a_job_comes_last() -> None:
+def test_other_details_of_a_job_come_last() -> None:
     told = facts_of(job_details(JOB, NOW, more={"findings": None, "advice": "1. Stop early.\n   It pays."}))
     assert list(told)[-2:] == ["epochs run", "advice"]
     assert told["advice"] == "1. Stop early.\n   It pays."

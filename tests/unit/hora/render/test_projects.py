@@ -29,7 +29,7 @@ def test_what_keeps_jobs_from_a_project_is_noted() -> None:
     assert "archived, members only" in table
 
 
-def test_all_of_a_project_is_told() -> None:
+def test_the_facts_of_a_project_are_shown() -> None:
     told = facts_of(project_facts(project(max_slots=4, members=["ada", "b\x1b[1mob"], is_open=False)))
     assert told["slots"] == "3 of 4 leased"
     assert told["GPU-hours"] == "12.3 this month, which ends at 2026-12-01 00:00 UTC"

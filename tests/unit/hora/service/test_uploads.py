@@ -67,13 +67,13 @@ def test_all_pieces_are_sent_in_order() -> None:
     assert (bytes(service.stored_bytes), service.started) == (BYTES, 1)
 
 
-def test_what_got_no_answer_is_gone_on_with_where_the_service_is() -> None:
+def test_an_upload_without_an_answer_continues_at_the_offset_of_the_service() -> None:
     service = Played(silent_at={2, 3, 4})
     reported_offsets(service)
     assert bytes(service.stored_bytes) == BYTES
 
 
-def test_an_upload_that_was_begun_before_is_gone_on_with() -> None:
+def test_an_upload_that_was_begun_before_is_continued() -> None:
     same: dict[str, Any] = {
         "filename": UploadSource.filename,
         "size_bytes": 100,

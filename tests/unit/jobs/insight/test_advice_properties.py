@@ -122,7 +122,7 @@ def test_a_change_is_another_spec_that_can_be_carried_out(e: Evidence) -> None:
 
 
 @given(evidences())
-def test_a_batch_grows_eightfold_at_most_and_its_rate_by_no_more_than_that(e: Evidence) -> None:
+def test_advice_grows_a_batch_and_its_rate_eightfold_at_most(e: Evidence) -> None:
     before = resolve_plan(e.spec, None)
     for advice in advice_on(e):
         spec = changed(e.spec, advice.change)

@@ -20,11 +20,11 @@ OVERFIT = {
 SPREAD = {"hosts": 2, "steps": shares(allreduce=0.3), "cluster": Cluster(largest_host=4, together=8)}
 
 
-def test_a_healthy_job_gets_none() -> None:
+def test_a_healthy_job_gets_no_advice() -> None:
     assert advice_on(a_job()) == []
 
 
-def test_a_healthy_job_gets_none_where_its_neighbours_show_that_nothing_is_to_gain() -> None:
+def test_a_healthy_job_gets_no_advice_where_similar_jobs_gained_nothing() -> None:
     neighbours = (
         past("b", 10_400.0, batch_size=128), past("c", 10_600.0, batch_size=512),
         past("d", 5_400.0, gpus=1), past("e", 17_000.0, gpus=4),
@@ -33,7 +33,7 @@ def test_a_healthy_job_gets_none_where_its_neighbours_show_that_nothing_is_to_ga
     assert advice_on(a_job(K.UNDERUSED, past=neighbours)) == []
 
 
-def test_a_job_without_any_evidence_gets_none() -> None:
+def test_a_job_without_any_evidence_gets_no_advice() -> None:
     e = a_job()
     bare = replace(
         e, summary=None, data=None, model=None, past=(), cluster=None, status=Status.CANCELLED,
@@ -43,7 +43,7 @@ def test_a_job_without_any_evidence_gets_none() -> None:
 
 
 @pytest.mark.parametrize("short", [shares(0.6, steps=15, step_s=1.0), shares(0.6, steps=200, step_s=0.01)])
-def test_a_job_too_short_to_tell_gets_none(short: Any) -> None:
+def test_a_job_too_short_to_judge_gets_no_advice(short: Any) -> None:
     data = Data("images", (96, 96, 3), SIZES)
     assert advice_on(a_job(K.INPUT_BOUND, steps=short, data=data)) == []
     assert (
@@ -212,7 +212,7 @@ def test_the_limit_of_the_cache_grows_with_what_it_is_to_hold() -> None:
     assert advice_on(waits(data=large, cluster=None)) == []
 
 
-def test_what_is_cached_or_in_memory_already_gets_no_cache() -> None:
+def test_data_in_memory_or_cached_gets_no_advice_to_cache() -> None:
     assert advice_on(waits(spec={"dataset": {"cache": "memory"}})) == []
     assert advice_on(waits(data=Data("arrays", (28, 28, 1), SIZES))) == []
 
@@ -239,7 +239,7 @@ def test_a_job_that_waits_for_its_data_is_not_told_to_take_larger_batches() -> N
 # GPUs and hosts
 
 
-def test_a_doubling_that_did_not_pay_is_taken_back() -> None:
+def test_advice_halves_gpus_whose_doubling_did_not_pay() -> None:
     advice = only(a_job(past=(past("one", 7_500.0, gpus=1),), spec={"min_gpus": 2}))
     assert (advice.rule, advice.change) == ("gpus", {"gpus": 1, "min_gpus": 1})
     assert (advice.gain.time_factor, advice.gain.gpu_hours_factor) == (1.3333, 0.6667)

@@ -35,7 +35,7 @@ def test_a_validation_loss_that_rises_while_the_training_loss_falls_overfits() -
         (FALLING, RISING[:4] + [1.5] * 4 + [0.66] * 12),  # a bump
     ],
 )
-def test_others_do_not(losses: list[float], val_losses: list[float]) -> None:
+def test_plateaus_noise_and_short_curves_do_not_overfit(losses: list[float], val_losses: list[float]) -> None:
     assert not overfits(list(zip(losses, val_losses, strict=True)))
 
 

@@ -103,7 +103,7 @@ def test_a_live_job_that_stands_still_is_stalled_by_now() -> None:
     assert stalls_of(replace(live, ended_at=live.epochs[-1].ended_at + 11)) == []
 
 
-def test_what_follows_the_last_step_of_a_job_that_finished_is_its_end() -> None:
+def test_time_after_the_last_step_of_a_finished_job_is_its_end() -> None:
     finished = inputs.a_run()
 
     assert stalls_of(replace(finished, ended_at=finished.ended_at + 100)) == []

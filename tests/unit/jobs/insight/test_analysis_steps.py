@@ -31,7 +31,7 @@ def test_a_rank_that_waits_for_one_that_waits_for_data_waits_for_data() -> None:
     assert found.exchange == near(0.1)
 
 
-def test_who_waits_for_data_may_change_from_step_to_step() -> None:
+def test_the_rank_that_waits_for_data_may_change_from_step_to_step() -> None:
     turns = inputs.steps([0.1, 0.1], [0.08, 0.0], [0.01, 0.09])
     first = turns.number % 2 == 0
     for array in (turns.data_wait_s, turns.allreduce_s):

@@ -33,7 +33,7 @@ def on_gpus(*busy: Any, step: tuple[Any, Any, Any] = (0.1, 0.0, 0.0), **fields: 
     return inputs.evidence(inputs.steps(*columns, count=1200), on_gpu=True, samples=samples, runs=runs)
 
 
-def test_a_job_that_computes_is_named_for_that_alone() -> None:
+def test_a_compute_bound_job_has_that_finding_alone() -> None:
     finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], [0.01, 0.0], [0.015, 0.025])))
 
     assert finding.kind is K.COMPUTE_BOUND
@@ -114,7 +114,7 @@ def test_a_stalled_job_is_named_so_and_its_time_counts_once() -> None:
     assert sum(analysis.ledger.items.values()) == pytest.approx(analysis.ledger.leased_s)
 
 
-def test_a_job_that_learns_by_heart_overfits() -> None:
+def test_a_job_whose_validation_loss_rises_overfits() -> None:
     losses = [2.0 * 0.8**epoch for epoch in range(20)]
     val_losses = [1.0, 0.8, 0.7, 0.65, *(0.65 + 0.03 * epoch for epoch in range(1, 17))]
 
@@ -178,7 +178,7 @@ def test_the_weightiest_comes_first() -> None:
     assert kinds(on_gpus(wave, step=(0.1, 0.08, 0.0))) == [K.INPUT_BOUND, K.SPIKY]
 
 
-def test_of_a_job_that_never_ran_nothing_is_said() -> None:
+def test_a_job_that_never_ran_has_no_findings() -> None:
     analysis = analysed(inputs.evidence(runs=[], ended=False))
 
     assert (analysis.findings, analysis.steps, analysis.stalls, analysis.learning) == ([], [], [], None)

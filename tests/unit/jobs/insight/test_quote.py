@@ -218,7 +218,7 @@ def test_many_epochs_without_early_stopping_are_warned_of_unless_past_jobs_neede
     assert warned(off, None, late) == []
 
 
-def test_a_batch_that_a_probe_found_too_large_is_warned_of() -> None:
+def test_a_warning_names_a_batch_that_a_probe_found_too_large() -> None:
     probed = a_probe("p", {64: 9_000.0, 128: None})
     assert warned(a_spec(batch_size=256), None, probed) == [
         "256 samples per GPU will not fit into its memory: batch probe p found that 64 fit and 128 do not."

@@ -72,7 +72,7 @@ def test_the_time_to_a_target_is_that_of_the_epochs_up_to_the_first_that_is_ther
     assert mean(found, "gpu_hours_to_target") == pytest.approx(2 * 2 / 3600)
 
 
-def test_a_repeat_that_never_got_there_takes_the_mean_away() -> None:
+def test_a_repeat_that_missed_the_target_leaves_no_mean() -> None:
     found = cell([run(accuracies=(0.9,)), run(accuracies=(0.7,))], target=0.8)
 
     assert (found.time_to_target_s, found.gpu_hours_to_target, found.reached_target) == (None, None, 1)

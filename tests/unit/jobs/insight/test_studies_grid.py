@@ -38,7 +38,7 @@ def test_an_empty_grid_is_one_cell() -> None:
     assert (cell.values, cell.spec) == ({}, spec_from(BASE | {"name": "alone"}))
 
 
-def test_a_base_may_lack_what_the_grid_has() -> None:
+def test_the_base_may_lack_a_field_that_the_grid_varies() -> None:
     cells = cells_of(study({"dataset": ["digits", {"source": "fashion-mnist", "fraction": 0.1}]}, {}))
 
     assert [(c.spec.dataset.source, c.spec.dataset.fraction) for c in cells] == [

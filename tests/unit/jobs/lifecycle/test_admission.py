@@ -27,7 +27,7 @@ def the_problem(spec: Spec, site: SitePolicy = SITE) -> FieldProblem:
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_registered_needs_no_operator(dataset: str, model: str) -> None:
+def test_registered_data_and_networks_need_no_operator(dataset: str, model: str) -> None:
     spec = spec_of({"source": dataset, "image_size": [96, 96]}, model=model)
     assert unsupported(spec, SitePolicy()) == []
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_right_is_refused_by_name(field: str, spec: Spec) -> None
     assert the_problem(spec).field == field
 
 
-def test_a_refusal_says_what_there_is() -> None:
+def test_a_refusal_lists_what_exists() -> None:
     assert the_problem(spec_of({"source": "/elsewhere"})).message == (
         "no such dataset: neither registered (digits, fashion-mnist, synthetic) nor below the data roots "
         "(/data, s3://bucket/sets)"
@@ -140,7 +140,7 @@ def missing(spec: Spec, *roots: Path | str) -> list[str]:
     return [problem.field for problem in missing_paths(spec, SitePolicy(data_roots=[str(root) for root in roots]))]
 
 
-def test_a_path_that_is_below_no_root_is_told_at_once(tmp_path: Path) -> None:
+def test_a_path_below_no_data_root_is_refused_at_once(tmp_path: Path) -> None:
     root_a, root_b = tmp_path / "one", tmp_path / "other"
     (root_a / "chips").mkdir(parents=True)
     (root_b / "cats").mkdir(parents=True)

@@ -39,7 +39,7 @@ def numbers_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 NUMBERS = sorted(set(numbers_of(Spec)) - {"early_stopping.min_delta"})  # which is compared with, and nothing else
 
 
-def test_the_numbers_are_found() -> None:
+def test_the_fields_with_numbers_are_found() -> None:
     assert {"time_limit_s", "seed", "min_gpus", "dataset.validation", "probe.seconds"} <= set(NUMBERS)
     assert len(NUMBERS) > 20
 
@@ -48,7 +48,7 @@ def test_the_numbers_are_found() -> None:
     "number", [1e300, math.inf, -math.inf, math.nan, 2**63, 10**400], ids=lambda number: f"{number}"[:20]
 )
 @pytest.mark.parametrize("field", NUMBERS)
-def test_a_number_beyond_what_it_is_kept_in_is_refused_at_its_field(field: str, number: float) -> None:
+def test_a_number_beyond_its_limit_is_refused_at_its_field(field: str, number: float) -> None:
     document = smallest(dataset={"source": "d"}, model={"name": "mlp"}, early_stopping={}, checkpoint={}, probe={})
     set_field(document, field.split("."), number)
     field_problems = [problem for problem in problems_of(document) if problem.field == field]

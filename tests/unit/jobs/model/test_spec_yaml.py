@@ -16,7 +16,7 @@ from jobs.model.spec import load_yaml, parse_spec
     ],
     ids=lambda text: str(text)[:30],
 )  # fmt: skip
-def test_what_is_not_yaml_or_no_spec_in_yaml_is_refused(text: str) -> None:
+def test_text_that_is_not_yaml_or_no_spec_is_refused(text: str) -> None:
     with pytest.raises(InvalidSpec):
         parse_spec(text, syntax="yaml")
 

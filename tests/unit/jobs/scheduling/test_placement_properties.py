@@ -73,7 +73,7 @@ def holds(request: SlotRequest, hosts: Sequence[HostSlots], free: Mapping[str, i
 
 
 @given(clusters())
-def test_no_slot_is_queue_and_clustertwice_and_no_job_half(
+def test_no_slot_is_leased_twice_and_no_job_is_half_placed(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
 ) -> None:
     queue, hosts, attempts = queue_and_cluster
@@ -98,7 +98,7 @@ def test_no_slot_is_queue_and_clustertwice_and_no_job_half(
 
 
 @given(clusters())
-def test_what_could_go_first_goes(
+def test_the_head_of_the_queue_is_placed_whenever_it_fits(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
 ) -> None:
     """The head of the queue is placed whenever it fits, and blocked only where it could fit one day."""
@@ -114,7 +114,7 @@ def test_what_could_go_first_goes(
 
 @settings(max_examples=300)
 @given(clusters())
-def test_only_those_make_room_that_must(
+def test_only_needed_attempts_are_preempted(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
 ) -> None:
     queue, hosts, attempts = queue_and_cluster
@@ -194,7 +194,7 @@ class Cluster:
     ),
     st.booleans(),
 )
-def test_a_blocked_job_starts_when_it_was_foreseen_and_all_are_served(
+def test_a_blocked_job_starts_by_its_shadow_time_and_every_job_starts(
     sizes: list[int], jobs: list[tuple[int, int, int, str]], has_estimates: bool
 ) -> None:
     """With estimates that hold: by the time foreseen. Without: when what ran as it became the first has ended."""

@@ -47,7 +47,7 @@ def test_the_command_that_starts_the_ranks_of_several_hosts() -> None:
     ]  # fmt: skip
 
 
-def test_a_member_is_told_what_is_its_own_host_s() -> None:
+def test_a_member_gets_the_paths_and_gpus_of_its_own_host() -> None:
     settings, lease = Settings(home=Path("/home")), Lease(7, "token", "j", 2)
     paths = paths_of(settings.runs_dir, "j", 2)
     launch = launch_of(lease, spec_from({"dataset": "digits", "gpus": 3}), paths, settings, TWO_HOSTS)
@@ -115,7 +115,7 @@ def test_attempts_share_checkpoints_and_artifacts_and_nothing_else() -> None:
     assert first.launch_dir == Path("/runs/j/attempt-1/launch")
 
 
-def test_a_supervisors_order_carries_its_lease() -> None:
+def test_the_start_message_of_a_supervisor_carries_its_lease() -> None:
     task = SupervisorTask(7, "token", "j", 2, ["true"], {}, "/log")
     assert task.lease == Lease(7, "token", "j", 2)
     assert SupervisorTask(**task.__dict__) == task
