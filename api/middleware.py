@@ -154,10 +154,10 @@ class BodyLimit:
             length = Headers(scope=scope).get("content-length", "")
             if length.isdecimal() and int(length[:20]) > limit:
                 raise BodyTooLarge(limit)
-            receive = self._counted(receive, limit)
+            receive = self._counting_receive(receive, limit)
         await self._app(scope, receive, send)
 
-    def _counted(self, receive: Receive, limit: int) -> Callable[[], Awaitable[Message]]:
+    def _counting_receive(self, receive: Receive, limit: int) -> Callable[[], Awaitable[Message]]:
         received = 0
 
         async def receive_counted() -> Message:

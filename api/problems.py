@@ -107,14 +107,14 @@ class Broken(Problem):
 
 def invalid(errors: Sequence[FieldProblem]) -> Problem:
     """422: these fields are wrong. An answer names the first `_MOST_FIELDS` of them."""
-    named = [
+    named_errors = [
         replace(error, field=_cut(error.field, 200), message=_cut(error.message, 2000))
         for error in errors[:_MOST_FIELDS]
     ]
-    detail = "; ".join(f"{error.field or 'body'}: {error.message}" for error in named)
+    detail = "; ".join(f"{error.field or 'body'}: {error.message}" for error in named_errors)
     if len(errors) > _MOST_FIELDS:
         detail += f"; and {len(errors) - _MOST_FIELDS} more"
-    return Problem(422, "invalid-request", "Invalid request", detail, errors=named)
+    return Problem(422, "invalid-request", "Invalid request", detail, errors=named_errors)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -37,7 +37,7 @@ _later_epoch_s, _later_wait, _wait = map(attrgetter, ("later_epoch_s", "later_wa
 class Row:
     """A line of the table."""
 
-    what: str
+    description: str
     sides: Sequence[str]  # A and B
     ratio: str
     claim: str
@@ -60,7 +60,7 @@ def main(*, rounds: int, rows: tuple[str, ...] = ()) -> None:
             for row in rows or ROWS:
                 console.print(f"articles: {row}", style="dim")
                 for cells in ROWS[row](lab):
-                    table.add_row(cells.what, *cells.sides, cells.ratio, cells.claim)
+                    table.add_row(cells.description, *cells.sides, cells.ratio, cells.claim)
     console.print(table)
 
 
@@ -215,15 +215,15 @@ def _formats(lab: Laboratory) -> Iterator[Row]:
         for source in sources.values()
     ]
     idx, *others = lab.compare(*specs, repeats=1)
-    for name, other in zip(list(sources)[1:], others, strict=True):
+    for name, other_format in zip(list(sources)[1:], others, strict=True):
         yield Row(
             f"IDX | {name}; all 60,000, convnet7, 2 ranks, 4 epochs",
             [
                 f"{spread(side, _samples_per_s, '{:.0f}')} samples/s, waiting {spread(side, _wait, '{:.1%}')}, "
                 f"test {_tested(side)}"
-                for side in (idx, other)
+                for side in (idx, other_format)
             ],
-            f"samples/s {ratio(other, idx, _samples_per_s):.2f}, accuracy {_points(idx, other)}",
+            f"samples/s {ratio(other_format, idx, _samples_per_s):.2f}, accuracy {_points(idx, other_format)}",
             "none (target: at least 0.90, within 1 point)",
         )
 

@@ -90,7 +90,7 @@ def _chart(browser: Browser, built: Callable[[Route], None], rounds: int) -> Ite
         yield f"draw a chart of {STEPS:,} points", f"{ours:.1f} ms", beside, f"< {1e3 * _DRAW_S:.0f} ms"
         for what in ("panning", "zooming"):
             frames = [time for _ in range(rounds) for time in page.evaluate(f"{what}()")]
-            yield f"frames while {what} it", _told(frames), "", "p95 < 33 ms"
+            yield f"frames while {what} it", _frame_times_text(frames), "", "p95 < 33 ms"
 
 
 def _pages(browser: Browser, stack: Stack, rounds: int) -> Iterator[Row]:
@@ -101,14 +101,14 @@ def _pages(browser: Browser, stack: Stack, rounds: int) -> Iterator[Row]:
         session = signed_in(browser, service)
     analyze(stack.database_url)
     runs = ",".join(f"e{number:010}" for number in range(1, 9))
-    for what, path in (
+    for page_name, path in (
         ("jobs", "/"), (f"a job of {STEPS:,} steps", f"/jobs/{_LONG}"), ("8 jobs compared", f"/compare?jobs={runs}"),
         ("studies", "/studies"), ("a study", f"/studies/{study}"), ("hosts", "/hosts"), ("a new job", "/new"),
     ):  # fmt: skip
         painted = [_painted_ms(browser, stack.url + path, session) for _ in range(rounds)]
         first, largest = (median(times) for times in zip(*painted, strict=True))
         yield (
-            f"first paint: {what}",
+            f"first paint: {page_name}",
             f"{first:.0f} ms",
             f"largest paint: {largest:.0f} ms",
             f"< {1e3 * _PAINT_S:.0f} ms",
@@ -116,7 +116,7 @@ def _pages(browser: Browser, stack: Stack, rounds: int) -> Iterator[Row]:
     with _opened(browser, session) as page:
         page.goto(stack.url)
         page.get_by_role("row").nth(20).wait_for()
-        yield f"frames while {JOBS:,} jobs scroll", _told(page.evaluate(_SCROLLED)), "", "p95 < 33 ms"
+        yield f"frames while {JOBS:,} jobs scroll", _frame_times_text(page.evaluate(_SCROLLED)), "", "p95 < 33 ms"
 
 
 def _painted_ms(browser: Browser, url: str, session: StorageState) -> tuple[float, float]:
@@ -128,7 +128,7 @@ def _painted_ms(browser: Browser, url: str, session: StorageState) -> tuple[floa
     return first, largest
 
 
-def _told(frames: Sequence[float]) -> str:
+def _frame_times_text(frames: Sequence[float]) -> str:
     """Frame times in milliseconds, as one line."""
     return f"p50 {median(frames):.1f} ms, p95 {quantiles(frames, n=20)[-1]:.1f} ms, longest {max(frames):.0f} ms"
 

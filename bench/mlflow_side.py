@@ -34,12 +34,12 @@ def main(url: str) -> None:
         for line in sys.stdin:
             command, *numbers = line.split()
             if command == "store":
-                run, spent_s = _stored(store, *map(int, numbers))
+                run, spent_s = _store_points(store, *map(int, numbers))
                 print(json.dumps(spent_s), flush=True)
             else:
                 points, times = map(int, numbers)
                 connection = HTTPConnection("127.0.0.1", port)
-                answers = _read(store, run, points, times), _asked(connection, run, points, times)
+                answers = _read_s(store, run, points, times), _request_s(connection, run, points, times)
                 print(json.dumps(answers), flush=True)
 
 
@@ -57,7 +57,7 @@ def _serve() -> int:
     return int(server.server_port)
 
 
-def _stored(store: SqlAlchemyStore, count: int, at_once: int) -> tuple[str, float]:
+def _store_points(store: SqlAlchemyStore, count: int, at_once: int) -> tuple[str, float]:
     name = f"of {time.time_ns()}"
     run = store.create_run(store.create_experiment(name), "me", 0, [], name).info.run_id
     batches = [
@@ -71,7 +71,7 @@ def _stored(store: SqlAlchemyStore, count: int, at_once: int) -> tuple[str, floa
     return run, time.perf_counter() - begun
 
 
-def _read(store: SqlAlchemyStore, run: str, points: int, times: int) -> list[float]:
+def _read_s(store: SqlAlchemyStore, run: str, points: int, times: int) -> list[float]:
     spent = []
     for _ in range(times):
         begun = time.perf_counter()
@@ -81,7 +81,7 @@ def _read(store: SqlAlchemyStore, run: str, points: int, times: int) -> list[flo
     return spent
 
 
-def _asked(connection: HTTPConnection, run: str, points: int, times: int) -> list[float]:
+def _request_s(connection: HTTPConnection, run: str, points: int, times: int) -> list[float]:
     spent = []
     for _ in range(times):
         begun = time.perf_counter()

@@ -115,18 +115,18 @@ def _measured(stack: Stack, folder: Path, sessions: Sessions) -> tuple[float, fl
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, _STUB], check=True)
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": "w" * GPUS}
-    before = _stored(sessions)
+    before = _stored_samples(sessions)
     database = processor_s(stack)
     argv = [sys.executable, "-m", "bench.sampler", stack.database_url, str(folder / "runs")]
     done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     used_s, elapsed_s = map(float, done.stdout.split())
     spent = processor_s(stack) - database
-    if _stored(sessions) - before < GPUS * SAMPLES:
+    if _stored_samples(sessions) - before < GPUS * SAMPLES:
         raise RuntimeError("not every sample was stored")
     return 100 * used_s / elapsed_s, 100 * spent / (elapsed_s + _WARM_UP)
 
 
-def _stored(sessions: Sessions) -> int:
+def _stored_samples(sessions: Sessions) -> int:
     with sessions() as session:
         return session.scalar(select(func.count()).select_from(Sample).where(Sample.gpu_percent.is_not(None))) or 0
 

@@ -80,9 +80,9 @@ def main(*, rounds: int) -> None:
 
 
 def _beside_others(report: Report, stack: Stack, sessions: Sessions, rounds: int, console: Console) -> None:
-    stored: dict[int, list[Triple]] = {at_once: [] for at_once in BATCHES}  # points a second
-    read: list[Pair] = []  # seconds
-    over_http: list[Pair] = []
+    rates_by_size: dict[int, list[Triple]] = {at_once: [] for at_once in BATCHES}  # points a second
+    reads_s: list[Pair] = []  # seconds
+    http_reads_s: list[Pair] = []
     before = _resident(stack)
     with _mlflow(stack) as mlflow:
         for number in range(rounds):
@@ -90,15 +90,15 @@ def _beside_others(report: Report, stack: Stack, sessions: Sessions, rounds: int
                 console.print(f"series: round {number + 1} of {rounds}, {at_once} at once", style="dim")
                 job_id = f"r{next(_numbers):011}"
                 batches = _batches(job_id, STEPS // 1000 * at_once, at_once)
-                rates = _stored(sessions, job_id, batches), _copied(stack.database_url, batches)
-                stored[at_once].append((*rates, mlflow.store(batches) if mlflow else math.nan))
+                rates = _store_rate(sessions, job_id, batches), _copied(stack.database_url, batches)
+                rates_by_size[at_once].append((*rates, mlflow.store(batches) if mlflow else math.nan))
             theirs = mlflow.read() if mlflow else (math.nan, math.nan)
-            read.append((_spent_s(partial(_read, sessions, job_id)), theirs[0]))
-            over_http.append((_http_read_s(stack, job_id), theirs[1]))
-    for at_once, of_all in stored.items():
+            reads_s.append((_spent_s(partial(_read, sessions, job_id)), theirs[0]))
+            http_reads_s.append((_http_read_s(stack, job_id), theirs[1]))
+    for at_once, of_all in rates_by_size.items():
         _add_stored(report, at_once, of_all)
-    _add_read(report, f"read {MAX_POINTS} of {STEPS:,} points", "MLflow's store", read)
-    _add_read(report, "the same over HTTP", "MLflow over HTTP", over_http)
+    _add_read(report, f"read {MAX_POINTS} of {STEPS:,} points", "MLflow's store", reads_s)
+    _add_read(report, "the same over HTTP", "MLflow over HTTP", http_reads_s)
     after = _resident(stack)
     report.add(
         "memory of the api", f"{after:.0f} MB", f"before reading: {before:.0f} MB", [after / 150], "<= 1: 150 MB"
@@ -124,7 +124,7 @@ def _batches(job_id: str, count: int, at_once: int) -> list[list[MetricRow]]:
     return [rows[start : start + at_once] for start in range(0, len(rows), at_once)]
 
 
-def _stored(sessions: Sessions, job_id: str, batches: Sequence[Sequence[MetricRow]]) -> float:
+def _store_rate(sessions: Sessions, job_id: str, batches: Sequence[Sequence[MetricRow]]) -> float:
     """Points a second, stored as an intake does: one transaction for each batch."""
     with sessions.begin() as session:
         a_job(session, job_id, gpus=1)
@@ -220,13 +220,13 @@ def _figures(sessions: Sessions, cluster: Cluster, *, first: int) -> tuple[float
     begun = time.perf_counter()
     samples = sum(cluster.sample(second) for second in range(first + 10, first + 35)) / (time.perf_counter() - begun)
     job_id = f"r{next(_numbers):011}"
-    stored = _stored(sessions, job_id, _batches(job_id, STEPS, BATCHES[0]))
+    store_rate = _store_rate(sessions, job_id, _batches(job_id, STEPS, BATCHES[0]))
 
     def sampled() -> None:
         with sessions() as session:
             utilization(session, session.get_one(Job, f"s{0:09}"), metrics=["gpu_percent"], max_points=MAX_POINTS)
 
-    return samples, stored, _spent_s(lambda: _read(sessions, job_id)), _spent_s(sampled)
+    return samples, store_rate, _spent_s(lambda: _read(sessions, job_id)), _spent_s(sampled)
 
 
 def _plans(url: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from bench.datasets import Samples
-from bench.web import served
+from bench.web import serving
 from hora.service import Service
 from hora.stack.control import Stack
 
@@ -131,7 +131,7 @@ def laboratory(folder: Path, samples: Mapping[str, Samples], *, repeats: int, co
     """Start a stack below an empty folder, and a web server of the data in it."""
     home, data = folder / "home", folder / "data"
     data.mkdir()
-    with served(data, bytes_per_s=_BYTES_PER_S) as url:
+    with serving(data, bytes_per_s=_BYTES_PER_S) as url:
         os.environ["HORA_DATA_ROOTS"] = f"{data}:{url}"  # the stack takes what it is not told from there
         with Stack(home, port=0, slots=SLOTS) as stack, Service(stack.url, stack.token) as client:
             yield Laboratory(client, data, url, samples, repeats, console)

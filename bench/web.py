@@ -42,14 +42,14 @@ class _Handler(SimpleHTTPRequestHandler):
         if not path.is_file():
             super().do_GET()
             return
-        size, wanted = path.stat().st_size, self.headers.get("Range")
-        start, _, stop = (wanted or f"bytes=0-{size - 1}").removeprefix("bytes=").partition("-")
+        size, range_header = path.stat().st_size, self.headers.get("Range")
+        start, _, stop = (range_header or f"bytes=0-{size - 1}").removeprefix("bytes=").partition("-")
         with path.open("rb") as file:
             file.seek(int(start))
             content = file.read(int(stop or size - 1) + 1 - int(start))
-        self.send_response(206 if wanted else 200)
+        self.send_response(206 if range_header else 200)
         self.send_header("Content-Length", str(len(content)))
-        if wanted:
+        if range_header:
             self.send_header("Content-Range", f"bytes {start}-{int(start) + len(content) - 1}/{size}")
         self.end_headers()
         self.server.send(content, self.wfile)
@@ -59,7 +59,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(folder: Path, *, bytes_per_s: float) -> Iterator[str]:
+def serving(folder: Path, *, bytes_per_s: float) -> Iterator[str]:
     """The address of a server of the files below a folder."""
     with _SlowServer(folder, bytes_per_s) as server:
         thread = threading.Thread(target=server.serve_forever, name="slow web server")

@@ -116,14 +116,14 @@ def problem_of(answer: "httpx.Response", retry_after_s: float | None = None) -> 
         document = None
     if not isinstance(document, dict):
         document = {}
-    kind, about = _KINDS.get(answer.status_code, ProblemError), str(document.get("type") or "about:blank")
-    if kind is Conflict and about.endswith(_QUOTA):
+    kind, problem_type = _KINDS.get(answer.status_code, ProblemError), str(document.get("type") or "about:blank")
+    if kind is Conflict and problem_type.endswith(_QUOTA):
         kind = QuotaExceeded
     return kind(
         answer.status_code,
         document.get("title") or f"HTTP {answer.status_code} {answer.reason_phrase}",
         document.get("detail"),
         document.get("errors"),
-        type=about,
+        type=problem_type,
         retry_after_s=retry_after_s,
     )

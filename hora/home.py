@@ -119,13 +119,13 @@ class Home:
         folder.chmod(mode)
         return folder
 
-    def token(self, given: str | None = None) -> str:
+    def token(self, configured_token: str | None = None) -> str:
         """The admin token: the given one, else the one on file, else a new one. It is on file afterwards."""
         try:
             stored = self.token_file.read_text().strip()
         except FileNotFoundError:
             stored = ""
-        token = given or stored or secrets.token_urlsafe(32)
+        token = configured_token or stored or secrets.token_urlsafe(32)
         if token != stored:
             write_private(self.token_file, token + "\n")
         return token

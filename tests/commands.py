@@ -56,22 +56,22 @@ def hora_process(home: Path, *arguments: str, **more: str) -> subprocess.Complet
 
 def in_terminal(home: Path, *arguments: str) -> tuple[int, str]:
     """Run one command on a terminal of its own; returns its exit code and all that it drew."""
-    ours, theirs = pty.openpty()
+    our_end, their_end = pty.openpty()
     more = {"TERM": "xterm-256color", "COLUMNS": "120"}
     process = subprocess.Popen(
-        [*HORA, *arguments], env=environment(home, **more), stdin=theirs, stdout=theirs, stderr=theirs
+        [*HORA, *arguments], env=environment(home, **more), stdin=their_end, stdout=their_end, stderr=their_end
     )
-    os.close(theirs)
-    drawn = b""
+    os.close(their_end)
+    output = b""
     try:
         while True:
-            ready, _, _ = select.select([ours], [], [], 240)
+            ready, _, _ = select.select([our_end], [], [], 240)
             assert ready, "the command printed nothing for 4 minutes"
             try:
-                drawn += os.read(ours, 65536)
+                output += os.read(our_end, 65536)
             except OSError:  # the other end is closed
-                return process.wait(120), drawn.decode()
+                return process.wait(120), output.decode()
     finally:
         process.kill()
         process.wait()
-        os.close(ours)
+        os.close(our_end)

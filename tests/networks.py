@@ -13,7 +13,7 @@ BASES = ["resnet50", "xception", "mobilenet_v2"]
 
 
 def facts(*shape: int, classes: int = 10, **fields: Any) -> Facts:
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "format": "arrays",
         "shape": shape,
         "dtype": "uint8",
@@ -23,7 +23,7 @@ def facts(*shape: int, classes: int = 10, **fields: Any) -> Facts:
         "sizes": DatasetSizes(train=90, validation=10),
         "damaged": {},
     }
-    return Facts(**(known | fields))
+    return Facts(**(defaults | fields))
 
 
 def spec(model: str | dict[str, Any], **fields: Any) -> Spec:

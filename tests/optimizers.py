@@ -15,10 +15,10 @@ DIGITS = Facts("arrays", (8, 8, 1), "uint8", (0.0, 16.0), None, NAMES, DatasetSi
 PRECISIONS = ["float32", "mixed_float16", "mixed_bfloat16"]
 
 
-def spec(**fields: object) -> Spec:
+def spec_with(**fields: object) -> Spec:
     return spec_from({"dataset": "digits", "model": "mlp", **fields})
 
 
-def made(asked: Spec) -> tuple[keras.Model, keras.optimizers.Optimizer]:
-    model = build_model(asked, DIGITS)
-    return model, build_optimizer(asked, settle_plan(asked, DIGITS.sizes, ranks=1), model)
+def model_and_optimizer(spec: Spec) -> tuple[keras.Model, keras.optimizers.Optimizer]:
+    model = build_model(spec, DIGITS)
+    return model, build_optimizer(spec, settle_plan(spec, DIGITS.sizes, ranks=1), model)

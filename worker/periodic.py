@@ -55,13 +55,13 @@ class PeriodicThread(threading.Thread):
     def run(self) -> None:
         """Make passes until the thread is stopped."""
         if self._rests_first:
-            self._rest()
+            self._wait_for_next_pass()
         while not self.stopped.is_set():
             try:
                 self.once()
             except Exception as error:
                 self.failed(error)
-            self._rest()
+            self._wait_for_next_pass()
 
     def wake(self) -> None:
         """Make the next pass now, or right after the one at hand."""
@@ -75,6 +75,6 @@ class PeriodicThread(threading.Thread):
             self.join(wait_s)
         return not self.is_alive()
 
-    def _rest(self) -> None:
+    def _wait_for_next_pass(self) -> None:
         self._wait(self._woken, self.pause_s())
         self._woken.clear()

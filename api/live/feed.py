@@ -89,12 +89,12 @@ class FeedTopic(Topic[FeedPosition, FeedFilter]):
 
     def _read(self, session: Session, position: FeedPosition, job_filter: FeedFilter) -> Step[FeedPosition]:
         floor = self.reads.floors.latest.events
-        sent = position.event
-        if sent is None:  # a new stream: what was before it is in the list
+        sent_events = position.event
+        if sent_events is None:  # a new stream: what was before it is in the list
             floor = self.reads.floors.update(session).events
-            sent = changes.visible_events(session, floor=floor, limit=_MOST_BEFORE)
+            sent_events = changes.visible_events(session, floor=floor, limit=_MOST_BEFORE)
         builder = StepBuilder(position, of=ALL_JOBS)
-        has_more = _add_states(session, builder, job_filter, sent, floor)
+        has_more = _add_states(session, builder, job_filter, sent_events, floor)
         number = self._number  # read before the progress: what is added meanwhile has greater numbers
         for progress in list(self._running.values()):
             if position.progress < progress.number <= number and job_filter.has(progress):
@@ -104,22 +104,22 @@ class FeedTopic(Topic[FeedPosition, FeedFilter]):
 
 
 def _add_states(
-    session: Session, builder: StepBuilder[FeedPosition], job_filter: FeedFilter, sent: SentRows, floor: int
+    session: Session, builder: StepBuilder[FeedPosition], job_filter: FeedFilter, sent_events: SentRows, floor: int
 ) -> bool:
     """Add the state of each job with new lines of history; returns whether there are more.
 
     A job comes at its newest line, so that a listener who comes back in between is sent the rest.
     """
-    new_lines = changes.new_event_ids(session, sent, limit=_MOST_EVENTS)
+    new_lines = changes.new_event_ids(session, sent_events, limit=_MOST_EVENTS)
     newest_line = {job_id: event_id for event_id, job_id in new_lines}
     job_at_line = {newest_line[job.id]: job for job in _jobs(session, newest_line)}
     for event_id, _ in new_lines:
-        sent = sent.with_rows([event_id], floor=min(floor, event_id))
+        sent_events = sent_events.with_rows([event_id], floor=min(floor, event_id))
         job = job_at_line.get(event_id)
         if job is not None and job_filter.has(job):
-            builder.add(Kind.STATE, AnyJobState.model_validate(job).model_dump_json(), event=sent)
+            builder.add(Kind.STATE, AnyJobState.model_validate(job).model_dump_json(), event=sent_events)
     has_more = len(new_lines) == _MOST_EVENTS
-    builder.shorten(event=sent if has_more else sent.with_rows([], floor=floor))
+    builder.shorten(event=sent_events if has_more else sent_events.with_rows([], floor=floor))
     return has_more
 
 

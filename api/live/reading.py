@@ -88,25 +88,26 @@ def _add_progress(job: Job, builder: StepBuilder[JobPosition]) -> None:
 
 
 def _add_metrics(session: Session, job: Job, builder: StepBuilder[JobPosition]) -> None:
-    sent, void_after = builder.position.metrics, None
-    attempt, resumed = changes.resumed_step(session, job.id, after_attempt=sent.attempt)
+    position, void_after = builder.position.metrics, None
+    attempt, resumed = changes.resumed_step(session, job.id, after_attempt=position.attempt)
     if resumed is not None:
-        if resumed < max(sent.epochs, sent.steps):
+        if resumed < max(position.epochs, position.steps):
             void_after = resumed
-        sent = MetricsPosition(attempt=attempt, epochs=min(sent.epochs, resumed), steps=min(sent.steps, resumed))
-    by_epoch = _series(session, job, ALL_RANKS, sent.epochs)
-    by_step = [each for each in _series(session, job, 0, sent.steps) if not is_one_an_epoch(each.name, each.rank)]
+        epochs, steps = min(position.epochs, resumed), min(position.steps, resumed)
+        position = MetricsPosition(attempt=attempt, epochs=epochs, steps=steps)
+    by_epoch = _series(session, job, ALL_RANKS, position.epochs)
+    by_step = [each for each in _series(session, job, 0, position.steps) if not is_one_an_epoch(each.name, each.rank)]
     if not by_epoch and not by_step and void_after is None:
         return
-    sent = MetricsPosition(
-        attempt=attempt, epochs=_newest_step(by_epoch, sent.epochs), steps=_newest_step(by_step, sent.steps)
+    position = MetricsPosition(
+        attempt=attempt, epochs=_newest_step(by_epoch, position.epochs), steps=_newest_step(by_step, position.steps)
     )
     points = [
         NewPoints(name=each.name, rank=each.rank, step=[int(x) for x in each.x], value=each.y)
         for each in (*by_epoch, *by_step)
     ]
     metrics = MetricsNews(attempt=attempt, void_after=void_after, series=points)
-    builder.add(Kind.METRICS, metrics.model_dump_json(), metrics=sent)
+    builder.add(Kind.METRICS, metrics.model_dump_json(), metrics=position)
 
 
 def _series(session: Session, job: Job, rank: int, after: int) -> list[MetricSeries]:

@@ -54,7 +54,7 @@ def list_artifacts(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List the artifacts of a job, by path. Artifacts of jobs that ended long ago are removed."""
-    artifacts = _listed(services, job_id)
+    artifacts = _artifacts_of(services, job_id)
     of = f"artifacts {job_id}"
     page = cursors.part_of(artifacts, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path)
     tag = tag_of(page.next_cursor, *(f"{artifact.path} {artifact.etag}" for artifact in page.items))
@@ -72,7 +72,7 @@ def list_artifacts(
     return answer_with(Listed[ArtifactView](items=views, next_cursor=page.next_cursor), tag)
 
 
-def _listed(services: Services, job_id: str) -> Sequence[Artifact]:
+def _artifacts_of(services: Services, job_id: str) -> Sequence[Artifact]:
     with services.sessions() as session:
         location = artifact_place(session, job_id)
     if location.removed_at is not None:

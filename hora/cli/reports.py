@@ -34,10 +34,10 @@ def fetch(client: Service, study_id: str, format: Format, target: float | None, 
         case "json":
             return f"{json.dumps(client.report(study_id, target=target), indent=2)}\n".encode()
         case "table":
-            return drawn(client.report(study_id, target=target), console).encode()
+            return report_text(client.report(study_id, target=target), console).encode()
 
 
-def drawn(report: Json, console: Console) -> str:
+def report_text(report: Json, console: Console) -> str:
     """The table of a report, and below it the basis of its figures, in the width and colours of a console."""
     table, left_out = _fitting_table(report, console)
     with console.capture() as captured:
@@ -46,8 +46,8 @@ def drawn(report: Json, console: Console) -> str:
             console.print(line)
         if left_out:
             console.print(f"Left out because the terminal is too narrow: {', '.join(left_out)}.")
-    drawn = captured.get()
-    return drawn if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in drawn.splitlines())
+    text = captured.get()
+    return text if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def _fitting_table(report: Json, console: Console) -> tuple[Table, list[str]]:

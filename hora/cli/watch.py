@@ -45,7 +45,7 @@ def watch_study(client: "Service", study_id: str, as_json: bool, timeout_s: floa
     As JSON: one object a line, as for a job. Raises `WaitTimeout`.
     """
     from hora.cli.follow_study import follow_study
-    from hora.cli.reports import drawn
+    from hora.cli.reports import report_text
     from hora.render.studies import study_outcome
 
     console = console_of()
@@ -62,7 +62,7 @@ def watch_study(client: "Service", study_id: str, as_json: bool, timeout_s: floa
         )
         raise typer.Exit(NOT_FINISHED) from None
     if not as_json:
-        print(f"\n{drawn(client.report(study_id), console)}", end="")
+        print(f"\n{report_text(client.report(study_id), console)}", end="")
         say(f"Show this report again with `hora report {study_id}`; `--format` takes markdown, csv or png too.")
     raise typer.Exit(OUTCOME[study_outcome(study) or "failed"])
 

@@ -141,15 +141,15 @@ def stuck(waiting: Sequence[Json], hosts: Sequence[Json]) -> Finding:
     """Every queued job can be placed at some time on the present slots."""
     cluster = Cluster(_slots_of(host) for host in hosts if is_usable(host) and host.get("slots"))
     requests = {str(job["id"]): _request_of(job) for job in waiting if not job.get("paused_at")}
-    never = [
+    unplaceable = [
         f"{job_id} ({request.gpus} slots)"
         for job_id, request in requests.items()
         if cluster.attainable(request) is None
     ]
-    if not never:
+    if not unplaceable:
         return Finding("queue", "ok", f"{len(waiting)} jobs wait")
     advice = "Add hosts, bring hosts back, undrain hosts, or cancel the jobs. `hora show ID` says what a job needs."
-    return Finding("queue", "warn", f"cannot be placed on these hosts: {_first_few(never)}", advice)
+    return Finding("queue", "warn", f"cannot be placed on these hosts: {_first_few(unplaceable)}", advice)
 
 
 def _request_of(job: Json) -> SlotRequest:

@@ -87,14 +87,14 @@ def data_roots() -> Finding:
 def training() -> Finding:
     """TensorFlow and Horovod can be imported. A process of their own does so, because this one must not."""
     try:
-        tried = subprocess.run(
+        import_run = subprocess.run(
             [sys.executable, "-c", f"import sys{_IMPORTS}"], capture_output=True, text=True, timeout=120, check=False
         )
     except subprocess.TimeoutExpired:
         return Finding("training", "fail", "importing TensorFlow and Horovod takes over 2 min", "Check the disk.")
-    if tried.returncode == 0:
-        return Finding("training", "ok", tried.stdout.strip())
-    last = (tried.stderr.strip() or tried.stdout.strip()).splitlines()[-1:] or ["no message"]
+    if import_run.returncode == 0:
+        return Finding("training", "ok", import_run.stdout.strip())
+    last = (import_run.stderr.strip() or import_run.stdout.strip()).splitlines()[-1:] or ["no message"]
     return Finding("training", "fail", last[0], "To train on this machine, install hora[worker] (`make setup`).")
 
 
@@ -118,9 +118,9 @@ def ssh_keys() -> Iterator[Finding]:
         advice = "Make them once with `hora keys`, and give every host the same keys."
         yield Finding("ssh keys", "fail", f"not in {folder}: {', '.join(missing)}", advice)
     elif closed:
-        yield Finding("ssh keys", "fail", f"not readable: {_listed(closed)}", "Let the worker's user read them.")
+        yield Finding("ssh keys", "fail", f"not readable: {_paths_text(closed)}", "Let the worker's user read them.")
     elif too_open:
-        yield Finding("ssh keys", "fail", f"open to other users: {_listed(too_open)}", "Run `chmod go=` on them.")
+        yield Finding("ssh keys", "fail", f"open to other users: {_paths_text(too_open)}", "Run `chmod go=` on them.")
     else:
         yield Finding("ssh keys", "ok", folder)
 
@@ -164,5 +164,5 @@ def _supervised(pid: int) -> str:
     return ""
 
 
-def _listed(paths: list[Path]) -> str:
+def _paths_text(paths: list[Path]) -> str:
     return ", ".join(map(str, paths))

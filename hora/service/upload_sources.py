@@ -82,16 +82,16 @@ class FolderSource:
     def read(self, offset: int, size: int) -> bytes:
         """See `UploadSource.read`."""
         stop = min(offset + size, self.size_bytes)
-        read = bytearray()
+        content = bytearray()
         number = bisect_right(self._starts, offset) - 1
-        while offset + len(read) < stop:
+        while offset + len(content) < stop:
             piece = self._pieces[number]
             following = self._starts[number + 1] if number + 1 < len(self._pieces) else self.size_bytes
-            begin, end = offset + len(read) - piece.start, min(stop, following) - piece.start
-            read += _of_piece(piece, begin, min(end, piece.length))
-            read += bytes(end - begin - max(0, min(end, piece.length) - begin))  # up to the next block
+            begin, end = offset + len(content) - piece.start, min(stop, following) - piece.start
+            content += _of_piece(piece, begin, min(end, piece.length))
+            content += bytes(end - begin - max(0, min(end, piece.length) - begin))  # up to the next block
             number += 1
-        return bytes(read)
+        return bytes(content)
 
 
 def upload_source(path: Path) -> UploadSource:

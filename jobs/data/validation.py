@@ -73,7 +73,7 @@ def renew(session: Session, held: Claim, *, for_s: float) -> bool:
 
 def settle(
     session: Session,
-    held: Claim,
+    claim: Claim,
     *,
     error: str | None = None,
     facts: dict[str, Any] | None = None,
@@ -84,24 +84,24 @@ def settle(
     status = "invalid" if error is not None else "ready"
     values = storable({"status": status, "error": error, "facts": facts, "fingerprint": fingerprint})
     return _write(
-        session, held, **values, source=source or held.source, validated_at=func.now(), claimed_by=None,
+        session, claim, **values, source=source or claim.source, validated_at=func.now(), claimed_by=None,
         claimed_until=None,
     )  # fmt: skip
 
 
-def release(session: Session, held: Claim, *, unseen: bool = False, counts: bool = False) -> bool:
+def release(session: Session, claim: Claim, *, unseen: bool = False, counts: bool = False) -> bool:
     """Release a claim without a result: this host does not see the files, shuts down, or failed (which `counts`).
 
     False where the claim is lost.
     """
-    query = select(DatasetVersion).where(*_is_claimed(held)).with_for_update()
+    query = select(DatasetVersion).where(*_is_claimed(claim)).with_for_update()
     row = session.scalar(query, execution_options={"populate_existing": True})
     if row is None:
         return False
     row.claimed_by = row.claimed_until = None
     row.attempts -= not counts
     if unseen:
-        row.unseen_by = [*row.unseen_by, held.host]
+        row.unseen_by = [*row.unseen_by, claim.host]
     session.flush()
     return True
 
@@ -151,15 +151,15 @@ def abandoned(session: Session, ids: list[int]) -> list[int]:
     return list(session.scalars(select(DatasetVersion.id).where(DatasetVersion.id.in_(ids), ~is_claimed)))
 
 
-def _write(session: Session, held: Claim, **values: Any) -> bool:
-    written = session.scalar(
+def _write(session: Session, claim: Claim, **values: Any) -> bool:
+    version_id = session.scalar(
         update(DatasetVersion)
-        .where(*_is_claimed(held))
+        .where(*_is_claimed(claim))
         .values(**values, revision=DatasetVersion.revision + 1)
         .returning(DatasetVersion.id),
         execution_options={"synchronize_session": False},
     )
-    return written is not None
+    return version_id is not None
 
 
 def _is_claimed(held: Claim) -> tuple[ColumnElement[bool], ...]:

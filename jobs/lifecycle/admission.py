@@ -84,14 +84,14 @@ def _not_on_disk(places: Sequence[_NamedPath], site: SitePolicy) -> list[FieldPr
 
 def path_problems(places: Mapping[str, str], site: SitePolicy) -> list[FieldProblem]:
     """Which of these fields, by their paths or URLs, name nothing below the data roots or nothing on this disk."""
-    named = [_NamedPath(field, source, _MISPLACED.format(site.roots_text)) for field, source in places.items()]
+    named_paths = [_NamedPath(field, source, _MISPLACED.format(site.roots_text)) for field, source in places.items()]
     not_paths = [
         FieldProblem(place.field, "this is not a path: use the name itself in a spec", place.source)
-        for place in named
+        for place in named_paths
         if not _is_path_or_url(place.source)
     ]
-    outside = [problem for place in named for problem in _outside_roots(place, site)]
-    return not_paths + outside or _not_on_disk(named, site)
+    outside = [problem for place in named_paths for problem in _outside_roots(place, site)]
+    return not_paths + outside or _not_on_disk(named_paths, site)
 
 
 _MISPLACED = "there is nothing below the data roots ({})"

@@ -144,14 +144,14 @@ def move(
 
     The UPDATE is the check: a job must stand in a status that `to` follows, and every one of the `guards` must hold.
     """
-    moved = session.execute(
+    moved_rows = session.execute(
         update(Job)
         .where(Job.id == func.any(cast(job_ids, ARRAY(String))), Job.status.in_(SOURCES[to]), *guards)
         .values(storable({"status": to, "revision": Job.revision + 1, **values}))
         .returning(Job.id, Job.attempt),
         execution_options=_UNSYNCHRONIZED,
     )
-    numbers = {job_id: attempt for job_id, attempt in moved}  # noqa: C416 - a row is no pair to the type checker
+    numbers = {job_id: attempt for job_id, attempt in moved_rows}  # noqa: C416 - a row is no pair to the type checker
     if numbers and to in TERMINAL:
         add_job_deliveries(session, numbers)  # in the same transaction, so that no end lacks its deliveries
     return numbers

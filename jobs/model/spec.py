@@ -68,7 +68,7 @@ MAX_GPUS = 4096
 SHORTHAND = {"dataset": "source", "model": "name"}
 
 
-def _named(name: str, part: type[SpecPart]) -> BeforeValidator:
+def _with_shorthand(name: str, part: type[SpecPart]) -> BeforeValidator:
     """Let a plain string stand for the `part` of this name."""
     field = SHORTHAND[name]
     return BeforeValidator(
@@ -84,10 +84,10 @@ class Spec(SpecPart):
         description="The name in lists: [printable text](spec.md#names-and-labels) of any script on one line, up to 128"
         " characters.",
     )
-    dataset: Annotated[DatasetSpec, _named("dataset", DatasetSpec)] = Field(
+    dataset: Annotated[DatasetSpec, _with_shorthand("dataset", DatasetSpec)] = Field(
         description="A registered name as a plain string, or an object with the fields of a dataset."
     )
-    model: Annotated[ModelSpec, _named("model", ModelSpec)] = Field(
+    model: Annotated[ModelSpec, _with_shorthand("model", ModelSpec)] = Field(
         ModelSpec(name=DEFAULT_MODEL),
         json_schema_extra={"default": DEFAULT_MODEL},
         description="The name of a network as a plain string, or an object with the fields of a model.",

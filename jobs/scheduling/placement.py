@@ -212,20 +212,20 @@ class PlacementPass:
 
         None where preemption cannot make the job fit.
         """
-        soon = self._future([attempt.slots for attempt in self._live if attempt.attempt_id in self._leaving])
-        if self._cluster.fit(request, soon) is not None:
-            return 0.0, soon
+        free_soon = self._future([attempt.slots for attempt in self._live if attempt.attempt_id in self._leaving])
+        if self._cluster.fit(request, free_soon) is not None:
+            return 0.0, free_soon
         staying = [attempt for attempt in self._live if attempt.attempt_id not in self._leaving]
         yielding = [attempt for attempt in staying if attempt.yields_to(job)]
         # The lowest priority first, then the youngest.
         yielding.sort(key=lambda attempt: (-attempt.order[0], -attempt.attempt_id))
-        preempted = self._fewest_to_preempt(request, soon, yielding)
+        preempted = self._fewest_to_preempt(request, free_soon, yielding)
         if not preempted:
             return None
         attempt_ids = tuple(attempt.attempt_id for attempt in preempted)
         self.preemptions.append(Preemption(job.job_id, attempt_ids))
         self._leaving.update(attempt_ids)
-        return 0.0, free_after(soon, [attempt.slots for attempt in preempted])
+        return 0.0, free_after(free_soon, [attempt.slots for attempt in preempted])
 
     def _fewest_to_preempt(
         self, request: SlotRequest, soon: Counts, yielding: Sequence[LiveAttempt]

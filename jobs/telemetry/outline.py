@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 
 
 def _extremes(part: Sequence[float]) -> Iterator[int]:
-    present = part
+    numbers = part
     if math.isnan(sum(part)):  # min and max are wrong if a value is NaN
-        present = [value for value in part if not math.isnan(value)]
-    if not present:
+        numbers = [value for value in part if not math.isnan(value)]
+    if not numbers:
         yield 0
         return
-    yield part.index(min(present))
-    yield part.index(max(present))
+    yield part.index(min(numbers))
+    yield part.index(max(numbers))
 
 
 def max_outline_points(columns: int, bins: int) -> int:

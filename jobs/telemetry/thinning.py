@@ -88,14 +88,14 @@ class Thinning:
 
     def batch(self, session: Session) -> bool:
         """Thin for about a quarter of a second; False when nothing is left to thin."""
-        read, give_up_at = 0, time.monotonic() + _BATCH_S
-        while read < _BATCH_ROWS and time.monotonic() < give_up_at:
+        rows_read, give_up_at = 0, time.monotonic() + _BATCH_S
+        while rows_read < _BATCH_ROWS and time.monotonic() < give_up_at:
             if self._job_id is None:
                 self._job_id = session.scalar(_next_job(self._keep))
                 if self._job_id is None:
                     return False
                 self._series_in_blocks, self._all_listed = deque(_with_blocks(session, self._job_id)), False
-            read += self._next_step(session, self._job_id)
+            rows_read += self._next_step(session, self._job_id)
         return True
 
     def _next_step(self, session: Session, job_id: str) -> int:

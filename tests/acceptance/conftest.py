@@ -96,13 +96,13 @@ def every_step_once(stack: Stack, job_id: str, *, steps: int) -> None:
     with sessions_for(engine)() as session:
         resumed = session.execute(select(Attempt.number, Attempt.resumed_step).where(Attempt.job_id == job_id)).all()
         rows = select(point.rank, point.step, point.attempt).where(point.job_id == job_id, point.name == "loss")
-        found = [tuple(row) for row in session.execute(rows.where(point.rank >= 0))]
+        point_rows = [tuple(row) for row in session.execute(rows.where(point.rank >= 0))]
         blocks = session.scalars(select(block).where(block.job_id == job_id, block.name == "loss"))
-        found += [(rank, step, number) for one in blocks for _, _, rank, step, number, *_ in points_of_block(one)]
+        point_rows += [(rank, step, number) for one in blocks for _, _, rank, step, number, *_ in points_of_block(one)]
     engine.dispose()
 
     def counts(step: int, number: int) -> bool:
         return all(after <= number or again is None or step <= again for after, again in resumed)
 
-    stored = sorted((rank, step) for rank, step, number in found if counts(step, number))
+    stored = sorted((rank, step) for rank, step, number in point_rows if counts(step, number))
     assert stored == [(rank, step) for rank in (0, 1) for step in range(1, steps + 1)]

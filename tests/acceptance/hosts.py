@@ -186,7 +186,9 @@ class Hosts:
         database = parse_qs(urlsplit(self.stack.database_url).query)["host"][0]
         sockets = [f"{DATABASE_PORT}={database}/.s.PGSQL.5432", f"{BROKER_PORT}={urlsplit(self.stack.broker_url).path}"]
         link = f"ip link set lo up; ip link add br0 type bridge; ip addr add {HUB_IP}/24 dev br0; ip link set br0 up"
-        with _held(["unshare", "--net", "--", "bash", "-c", f'{link}; exec "$@"', "-", *forwarder, *sockets]) as hub:
+        with _running_process(
+            ["unshare", "--net", "--", "bash", "-c", f'{link}; exec "$@"', "-", *forwarder, *sockets]
+        ) as hub:
             yield hub.pid
 
     @contextmanager
@@ -198,7 +200,7 @@ class Hosts:
         table.write_text("\n".join(["127.0.0.1 localhost", *others, ""]))
         runs = str(self.folder / "runs") if self.shared_runs else ""
         arguments = [name, str(table), str(folder), str(home), runs]
-        with _held([*_ALONE, "bash", "-c", _INIT, "-", *arguments]) as holder:
+        with _running_process([*_ALONE, "bash", "-c", _INIT, "-", *arguments]) as holder:
             children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
             pid = int(children.read_text().split()[0])
             veth = ("eth0", "netns", str(pid), "type", "veth", "peer", "name", name, "netns", str(hub_pid))
@@ -230,7 +232,7 @@ class Hosts:
 
 
 @contextmanager
-def _held(argv: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
+def _running_process(argv: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
     """A process that has said "ready", and ends with this one or at the end of the block."""
     process = subprocess.Popen(
         [*_HELD, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT

@@ -40,7 +40,7 @@ with AuthenticatedClient(base_url=url, token=token) as client:
 def generated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the client's package; nothing of the document was beyond the generator."""
     folder = tmp_path_factory.mktemp("generated")
-    done = subprocess.run(
+    process = subprocess.run(
         [
             peer("openapi-python-client"), "generate", "--url", f"{stack.url}/openapi.json", "--meta", "none",
             "--output-path", folder / "hora_generated", "--fail-on-warning",
@@ -48,7 +48,7 @@ def generated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={"PATH": f"{Path(sys.executable).parent}:{os.defpath}"},  # it formats with ruff
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     return folder
 
 

@@ -80,17 +80,17 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
     nothing_left(hosts, job["id"])
 
 
-def test_what_dies_on_the_other_host_costs_a_restart_and_a_cancel_ends_both(hosts: Hosts) -> None:
+def test_a_death_on_the_member_host_costs_a_restart_and_a_cancel_ends_both_hosts(hosts: Hosts) -> None:
     client = hosts.client
     job = client.submit(ENDLESS)
     trains(client, job["id"], epochs=2)
-    other = hosts[shares(client, job["id"])[0][1]]
-    (rank,) = ranks_on(other, job["id"], 1)
+    member_host = hosts[shares(client, job["id"])[0][1]]
+    (rank,) = ranks_on(member_host, job["id"], 1)
     os.kill(rank, signal.SIGKILL)
     until(lambda: client.job(job["id"])["attempt"] == 2, what="a second attempt")
     until(lambda: client.job(job["id"])["status"] == "running", what="the second attempt's ranks")
-    other = hosts[shares(client, job["id"])[1][1]]
-    (member,) = other.running("worker.member")
+    member_host = hosts[shares(client, job["id"])[1][1]]
+    (member,) = member_host.running("worker.member")
     os.kill(member, signal.SIGKILL)
     until(lambda: client.job(job["id"])["attempt"] == 3, what="a third attempt")
     until(lambda: client.job(job["id"])["status"] == "running", what="the third attempt's ranks")
@@ -104,22 +104,22 @@ def test_what_dies_on_the_other_host_costs_a_restart_and_a_cancel_ends_both(host
     assert (first["end_reason"], second["end_reason"], third["end_reason"]) == (
         "rank_failed", "host_lost", "cancelled",
     )  # fmt: skip
-    assert f"host {other.name}" in second["error"]
+    assert f"host {member_host.name}" in second["error"]
     nothing_left(hosts, job["id"])
 
 
 def test_a_host_with_another_key_is_not_believed(hosts: Hosts) -> None:
-    believed = [host.folder / "ssh" / host.name / "known_hosts" for host in hosts]
-    right = believed[0].read_text()
-    wrong = (hosts.folder / "keys" / "client_ed25519.pub").read_text().split()[:2]
-    for file in believed:
-        file.write_text(f"* {' '.join(wrong)}\n")
+    known_hosts = [host.folder / "ssh" / host.name / "known_hosts" for host in hosts]
+    right_key = known_hosts[0].read_text()
+    wrong_key = (hosts.folder / "keys" / "client_ed25519.pub").read_text().split()[:2]
+    for file in known_hosts:
+        file.write_text(f"* {' '.join(wrong_key)}\n")
     try:
         job = hosts.client.submit({**SHORT, "max_restarts": 0})
         ended = hosts.client.wait(job["id"], timeout_s=240)
     finally:
-        for file in believed:
-            file.write_text(right)
+        for file in known_hosts:
+            file.write_text(right_key)
     other = shares(hosts.client, job["id"])[0][1]
     assert (ended["status"], ended["end_reason"]) == ("failed", "launch_failed")
     assert f"host {other}: the connection broke: Host key verification failed." in ended["error"]

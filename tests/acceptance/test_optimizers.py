@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.optimizers import PRECISIONS, made, spec
+from tests.optimizers import PRECISIONS, model_and_optimizer, spec_with
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", ["adam", "nadam", "sgd"])
 def test_every_optimizer_learns_in_every_precision(name: str, precision: str) -> None:
-    model, optimizer = made(spec(optimizer=name, precision=precision))
+    model, optimizer = model_and_optimizer(spec_with(optimizer=name, precision=precision))
     count = len(optimizer.variables)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     generator = np.random.default_rng(5)

@@ -56,14 +56,14 @@ def probe(stack: Stack) -> Json:
 def test_a_probe_ends_with_a_proposal_and_leaves_nothing_else(client: Service, probe: Json) -> None:
     assert (probe["status"], probe["end_reason"], probe["summary"]) == ("succeeded", "completed", None)
     assert (probe["progress"]["step"], probe["progress"]["steps"]) == (3, 6)
-    found = probe["probe"]
-    assert [(point["per_gpu_batch"], point["fits"]) for point in found["points"]] == [(100, 1), (200, 1), (400, 1)]
-    assert (found["ended_by"], found["largest_batch"]) == ("data", 400)
-    for point in found["points"]:
+    findings = probe["probe"]
+    assert [(point["per_gpu_batch"], point["fits"]) for point in findings["points"]] == [(100, 1), (200, 1), (400, 1)]
+    assert (findings["ended_by"], findings["largest_batch"]) == ("data", 400)
+    for point in findings["points"]:
         assert 0 < point["allreduce_s"] < point["step_time_s"]
         assert point["samples_per_s"] == pytest.approx(2 * point["per_gpu_batch"] / point["step_time_s"])
         assert point["memory_bytes"] > 100e6
-    assert (found["batch_size"], found["learning_rate"]) == (
+    assert (findings["batch_size"], findings["learning_rate"]) == (
         100,
         0.00177,
     )  # fewer than 10 steps an epoch, and 32 before

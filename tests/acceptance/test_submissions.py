@@ -86,11 +86,11 @@ def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
         def submit(number: int) -> str:
             return str(client.submit({**SPEC, "name": f"n{number}"})["id"])
 
-        answered = list(clients.map(submit, range(JOBS // 2)))
+        job_ids = list(clients.map(submit, range(JOBS // 2)))
         own_broker.kill()
-        answered += clients.map(submit, range(JOBS // 2, JOBS))
+        job_ids += clients.map(submit, range(JOBS // 2, JOBS))
 
-    assert len(set(answered)) == JOBS
+    assert len(set(job_ids)) == JOBS
 
     def placed() -> bool:
         with sessions() as session:
@@ -102,6 +102,6 @@ def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
         attempts = Counter(session.scalars(select(Attempt.job_id)))
         placements = Counter(session.scalars(select(JobEvent.job_id).where(JobEvent.kind == "placed")))
         slots = session.scalars(select(Slot.attempt_id).where(Slot.host == "rows")).all()
-    assert {job.id for job in jobs} == set(answered)
-    assert attempts == placements == dict.fromkeys(answered, 1)
+    assert {job.id for job in jobs} == set(job_ids)
+    assert attempts == placements == dict.fromkeys(job_ids, 1)
     assert len(set(slots)) == JOBS, "a slot is free or leased twice"

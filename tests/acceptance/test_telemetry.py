@@ -1,6 +1,6 @@
 """Jobs that are slow or wrong on purpose, trained for real, are named for what they are; a healthy one is left alone.
 
-`told` trains them all once, on a stack of its own, and asks what each came to.
+`reports` trains them all once, on a stack of its own, and asks what each came to.
 """
 
 import os
@@ -46,7 +46,7 @@ SPECS = {
 
 
 @dataclass(frozen=True)
-class Told:
+class JobReport:
     """What the service says of one job."""
 
     job: Json
@@ -90,26 +90,26 @@ def client(session_folder: Path) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def told(client: Service) -> Mapping[str, Told]:
+def reports(client: Service) -> Mapping[str, JobReport]:
     """All of them, two at a time; the one with little to exchange has no other that exchanges beside it."""
     ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "overfits")}
     for job_id in ids.values():
         client.wait(job_id, timeout_s=240)
     ids["communication"] = client.submit(SPECS["communication"])["id"]
     until(lambda: _step(client, ids["communication"]) >= 100, what="a hundred steps")
-    stopped = rank_pids(client, ids["communication"], 1)[1]
-    os.kill(stopped, signal.SIGSTOP)
+    stopped_pid = rank_pids(client, ids["communication"], 1)[1]
+    os.kill(stopped_pid, signal.SIGSTOP)
     stopped_at = time.monotonic()
     try:
         ids["input"] = client.submit(SPECS["input"])["id"]
         until(lambda: time.monotonic() > stopped_at + STALL_S)
         until(lambda: _sampled_standing(client, ids["communication"]), what="ten samples of one step")
     finally:
-        os.kill(stopped, signal.SIGCONT)
+        os.kill(stopped_pid, signal.SIGCONT)
     stood_s = {"communication": time.monotonic() - stopped_at}
     jobs = {name: client.wait(job_id, timeout_s=240) for name, job_id in ids.items()}
     return {
-        name: Told(job, client.analysis(job["id"]), client.advice(job["id"]), stood_s.get(name, 0.0))
+        name: JobReport(job, client.analysis(job["id"]), client.advice(job["id"]), stood_s.get(name, 0.0))
         for name, job in jobs.items()
     }
 
@@ -130,80 +130,82 @@ def _longest_step(series: Json) -> tuple[int, int]:
     return step, count
 
 
-def test_all_of_them_come_to_their_end_at_the_first_attempt(told: Mapping[str, Told]) -> None:
-    ends = {name: (one.job["status"], one.job["attempt"], one.analysis["complete"]) for name, one in told.items()}
+def test_all_of_them_come_to_their_end_at_the_first_attempt(reports: Mapping[str, JobReport]) -> None:
+    ends = {name: (one.job["status"], one.job["attempt"], one.analysis["complete"]) for name, one in reports.items()}
     assert ends == dict.fromkeys(SPECS, ("succeeded", 1, True))
 
 
-def test_a_slow_decode_is_input_bound(told: Mapping[str, Told]) -> None:
-    one = told["input"]
-    assert list(one.findings) == ["input_bound"]
-    share = one.findings["input_bound"]["evidence"]["data_wait_share"]
-    assert share == pytest.approx(one.shares["data_wait"], abs=0.01)
+def test_a_slow_decode_is_input_bound(reports: Mapping[str, JobReport]) -> None:
+    report = reports["input"]
+    assert list(report.findings) == ["input_bound"]
+    share = report.findings["input_bound"]["evidence"]["data_wait_share"]
+    assert share == pytest.approx(report.shares["data_wait"], abs=0.01)
     assert share > 0.5
-    assert f"Steps spend {100 * share:.0f} % of their time" in one.findings["input_bound"]["text"]
-    (cached,) = [item for item in one.advice if item["rule"] == "streaming_and_cache"]
+    assert f"Steps spend {100 * share:.0f} % of their time" in report.findings["input_bound"]["text"]
+    (cached,) = [item for item in report.advice if item["rule"] == "streaming_and_cache"]
     assert cached["change"] == {"dataset": {"cache": "memory"}}
-    assert "batch_and_rate" not in {item["rule"] for item in one.advice}
+    assert "batch_and_rate" not in {item["rule"] for item in report.advice}
 
 
-def test_a_wide_network_with_a_small_batch_is_communication_bound(told: Mapping[str, Told]) -> None:
-    one = told["communication"]
-    assert set(one.findings) == {"communication_bound", "stalled"}
-    evidence = one.findings["communication_bound"]["evidence"]
+def test_a_wide_network_with_a_small_batch_is_communication_bound(reports: Mapping[str, JobReport]) -> None:
+    report = reports["communication"]
+    assert set(report.findings) == {"communication_bound", "stalled"}
+    evidence = report.findings["communication_bound"]["evidence"]
     assert evidence["basis"] == "measured"
     assert evidence["communication_share"] > 0.4
-    assert one.shares["allreduce"] > one.shares["compute"]
-    (larger,) = [item for item in one.advice if item["rule"] == "batch_and_rate"]
+    assert report.shares["allreduce"] > report.shares["compute"]
+    (larger,) = [item for item in report.advice if item["rule"] == "batch_and_rate"]
     assert larger["change"]["batch_size"] > SPECS["communication"]["batch_size"]
     assert larger["evidence"]["communication_share"] == pytest.approx(evidence["communication_share"], abs=0.001)
     assert larger["gain"]["time_factor"] < 0.7
 
 
-def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Service, told: Mapping[str, Told]) -> None:
-    one = told["communication"]
-    assert len(one.analysis["stalls"]) == 1, one.analysis["stalls"]
-    (stall,) = one.analysis["stalls"]
-    assert one.stood_s - 2 < stall["length_s"] < one.stood_s + 10
+def test_a_rank_that_stood_still_is_a_stall_of_so_long(client: Service, reports: Mapping[str, JobReport]) -> None:
+    report = reports["communication"]
+    assert len(report.analysis["stalls"]) == 1, report.analysis["stalls"]
+    (stall,) = report.analysis["stalls"]
+    assert report.stood_s - 2 < stall["length_s"] < report.stood_s + 10
     assert stall["after_step"] >= 100
     assert not stall["ongoing"]
-    assert one.findings["stalled"]["evidence"]["longest_s"] == pytest.approx(stall["length_s"], rel=0.01)
-    assert f"The job stood still for {stall['length_s']:.1f} s" in one.findings["stalled"]["text"]
-    assert one.analysis["ledger"]["items"]["stalled"] == pytest.approx(2 * stall["length_s"], rel=0.01)
+    assert report.findings["stalled"]["evidence"]["longest_s"] == pytest.approx(stall["length_s"], rel=0.01)
+    assert f"The job stood still for {stall['length_s']:.1f} s" in report.findings["stalled"]["text"]
+    assert report.analysis["ledger"]["items"]["stalled"] == pytest.approx(2 * stall["length_s"], rel=0.01)
     # The samples, a second apart, say the same: ten and more are of one step, which the rank wrote down last.
-    for series in _by_rank(client, one.job["id"], "time").values():
+    for series in _by_rank(client, report.job["id"], "time").values():
         step, count = _longest_step(series)
         assert count >= 10
         assert step <= stall["after_step"] + 1
 
 
-def test_labels_learned_by_heart_are_overfitting(told: Mapping[str, Told]) -> None:
-    one = told["overfits"]
-    assert {"overfits"} <= set(one.findings) <= {"overfits", "compute_bound"}
-    learning = one.analysis["learning"]
+def test_labels_learned_by_heart_are_overfitting(reports: Mapping[str, JobReport]) -> None:
+    report = reports["overfits"]
+    assert {"overfits"} <= set(report.findings) <= {"overfits", "compute_bound"}
+    learning = report.analysis["learning"]
     assert learning["val_loss_rise"] > 1
-    assert learning["best_epoch"] == one.job["summary"]["best_epoch"] < 30
-    assert one.findings["overfits"]["evidence"]["val_loss_rise"] == pytest.approx(learning["val_loss_rise"], rel=0.01)
-    (first, *_) = one.advice
+    assert learning["best_epoch"] == report.job["summary"]["best_epoch"] < 30
+    assert report.findings["overfits"]["evidence"]["val_loss_rise"] == pytest.approx(
+        learning["val_loss_rise"], rel=0.01
+    )
+    (first, *_) = report.advice
     assert first["rule"] == "early_stopping"
     assert first["change"]["early_stopping"]["monitor"] == "val_accuracy"
     assert first["evidence"]["epochs_after_best"] == learning["epochs_run"] - learning["best_epoch"]
     assert first["gain"]["time_factor"] < 1
 
 
-def test_a_healthy_job_is_left_alone(told: Mapping[str, Told]) -> None:
-    one = told["healthy"]
-    assert set(one.findings) <= {"compute_bound"}
-    assert one.advice == []
+def test_a_healthy_job_is_left_alone(reports: Mapping[str, JobReport]) -> None:
+    report = reports["healthy"]
+    assert set(report.findings) <= {"compute_bound"}
+    assert report.advice == []
     # Not for want of evidence: it is enough to have named the others.
-    assert one.shares["steps"] >= 100
-    assert one.shares["steps"] * one.shares["step_time_s"] >= 5
-    assert one.shares["data_wait"] < 0.1
+    assert report.shares["steps"] >= 100
+    assert report.shares["steps"] * report.shares["step_time_s"] >= 5
+    assert report.shares["data_wait"] < 0.1
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_the_ledger_adds_up_to_the_leased_time(client: Service, told: Mapping[str, Told], name: str) -> None:
-    job, ledger = told[name].job, told[name].analysis["ledger"]
+def test_the_ledger_adds_up_to_the_leased_time(client: Service, reports: Mapping[str, JobReport], name: str) -> None:
+    job, ledger = reports[name].job, reports[name].analysis["ledger"]
     leased_s = sum(
         attempt["gpus"]
         * (datetime.fromisoformat(attempt["ended_at"]) - datetime.fromisoformat(attempt["created_at"])).total_seconds()
@@ -216,8 +218,8 @@ def test_the_ledger_adds_up_to_the_leased_time(client: Service, told: Mapping[st
     assert ledger["items"]["set_up"] > ledger["items"]["launch"] > 0
 
 
-def test_samples_of_every_rank_know_the_step(client: Service, told: Mapping[str, Told]) -> None:
-    job = told["communication"].job
+def test_samples_of_every_rank_know_the_step(client: Service, reports: Mapping[str, JobReport]) -> None:
+    job = reports["communication"].job
     by_time = _by_rank(client, job["id"], "time")
     assert sorted(by_time) == [0, 1]
     for series in by_time.values():
@@ -228,8 +230,8 @@ def test_samples_of_every_rank_know_the_step(client: Service, told: Mapping[str,
         assert known[-1] <= job["progress"]["step"]
 
 
-def test_samples_are_read_on_all_three_axes(client: Service, told: Mapping[str, Told]) -> None:
-    job = told["communication"].job
+def test_samples_are_read_on_all_three_axes(client: Service, reports: Mapping[str, JobReport]) -> None:
+    job = reports["communication"].job
     by_time, by_step, by_epoch = (_by_rank(client, job["id"], axis) for axis in ("time", "step", "epoch"))
     steps_per_epoch = job["plan"]["steps_per_epoch"]
     for rank, series in by_time.items():

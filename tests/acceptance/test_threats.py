@@ -82,7 +82,7 @@ def test_no_process_of_the_job_has_a_secret(trap: Trap, running: Json) -> None:
         assert trap.stack.token not in " ".join(process.environ().values())
 
 
-def test_a_stranger_reaches_no_port_of_a_job_on_one_host(running: Json) -> None:
+def test_a_job_on_one_host_opens_no_port_to_the_network(running: Json) -> None:
     """Horovod's rendezvous server unpickles what it is sent, and asks for nothing."""
 
     def listening() -> set[tuple[str, int]]:

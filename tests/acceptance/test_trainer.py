@@ -64,7 +64,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def test_a_run_tells_its_story_in_order(two_ranks: Run) -> None:
+def test_a_run_writes_its_records_in_order(two_ranks: Run) -> None:
     kinds = [type(record) for record in two_ranks.records(0)]
     assert kinds[0] is RankStarted
     assert kinds[-2:] == [Summarized, RankExited]

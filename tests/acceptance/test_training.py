@@ -26,19 +26,23 @@ def two_ranks(client: Service, followed: tuple[str, list[LiveEvent]]) -> Json:
     return client.wait(followed[0], timeout_s=240)
 
 
-def test_it_told_everything_while_it_ran(client: Service, followed: tuple[str, list[LiveEvent]]) -> None:
-    job_id, told = followed
-    history = [one.data for one in told if one.event == "event"]
+def test_the_stream_of_a_job_has_everything_that_the_lists_have(
+    client: Service, followed: tuple[str, list[LiveEvent]]
+) -> None:
+    job_id, events = followed
+    history = [event.data for event in events if event.event == "event"]
     assert sorted(history, key=lambda event: event["id"]) == client.events(job_id)
-    lines = [line for one in told if one.event == "logs" for line in one.data["items"]]
+    lines = [line for event in events if event.event == "logs" for line in event.data["items"]]
     assert sorted(lines, key=lambda line: line["id"]) == list(client.log_lines(job_id))
-    new = [series for one in told if one.event == "metrics" for series in one.data["series"]]
-    steps = [step for series in new if (series["name"], series["rank"]) == ("loss", 0) for step in series["step"]]
+    series_sent = [series for event in events if event.event == "metrics" for series in event.data["series"]]
+    steps = [
+        step for series in series_sent if (series["name"], series["rank"]) == ("loss", 0) for step in series["step"]
+    ]
     assert steps == list(points(client, job_id, "loss", axis="step", rank=0))
-    statuses = [one.data["status"] for one in told if one.event == "state"]
+    statuses = [event.data["status"] for event in events if event.event == "state"]
     assert [status for status, _ in groupby(statuses)][-2:] == ["running", "succeeded"]
-    assert len([one for one in told if one.event == "progress"]) > 1
-    assert told[-1].event == "end"
+    assert len([event for event in events if event.event == "progress"]) > 1
+    assert events[-1].event == "end"
 
 
 def test_digits_on_two_ranks_learns(two_ranks: Json) -> None:

@@ -29,26 +29,26 @@ _GIVEN_UP = "net::ERR_ABORTED"  # the page went elsewhere before the answer came
 class Troubles:
     """Errors in the console (refusals of the Content-Security-Policy are some), exceptions, requests without answer."""
 
-    found: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
 
     def watch(self, page: Page) -> None:
         """Collect what goes wrong on a page from now on."""
-        page.on("console", self._told)
-        page.on("pageerror", lambda error: self.found.append(f"exception: {error}"))
+        page.on("console", self._console_message)
+        page.on("pageerror", lambda error: self.messages.append(f"exception: {error}"))
         page.on("requestfailed", self._failed)
 
     def unexpected(self) -> list[str]:
         """What no test allowed."""
-        return [one for one in self.found if not any(text in one for text in self.allowed)]
+        return [one for one in self.messages if not any(text in one for text in self.allowed)]
 
-    def _told(self, message: ConsoleMessage) -> None:
+    def _console_message(self, message: ConsoleMessage) -> None:
         if message.type == "error":
-            self.found.append(f"console: {message.text} ({message.location.get('url')})")
+            self.messages.append(f"console: {message.text} ({message.location.get('url')})")
 
     def _failed(self, request: Request) -> None:
         if request.failure != _GIVEN_UP:
-            self.found.append(f"no answer: {request.method} {request.url}: {request.failure}")
+            self.messages.append(f"no answer: {request.method} {request.url}: {request.failure}")
 
 
 @pytest.fixture(scope="module")

@@ -70,14 +70,14 @@ def take(browser: Browser, service: Service, names: list[str]) -> None:
     for scheme in ("light", "dark"):
         for size, (width, height) in SIZES.items():
             for name in names:
-                view, told = VIEWS[name], f"{scheme}-{size}"
+                view, variant = VIEWS[name], f"{scheme}-{size}"
                 context = browser.new_context(
                     base_url=service.url, color_scheme=scheme, viewport={"width": width, "height": height},
                     storage_state=session if view.is_signed_in else None,
                 )  # fmt: skip
                 page = context.new_page()
                 page.goto(_filled_in(view.path, ids))
-                _picture(page, view, f"{name}-{told}", is_kept=told in view.document.split())
+                _picture(page, view, f"{name}-{variant}", is_kept=variant in view.document.split())
                 context.close()
 
 

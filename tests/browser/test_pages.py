@@ -65,7 +65,7 @@ def stranger(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page
     assert troubles.unexpected() == []
 
 
-def test_a_token_lets_one_in_and_a_wrong_one_does_not(stranger: Page, site: Stack) -> None:
+def test_a_token_opens_the_page_and_a_wrong_token_does_not(stranger: Page, site: Stack) -> None:
     stranger.goto("/hosts")
     token = stranger.get_by_label("Token")
     token.fill("not the token")
@@ -77,7 +77,7 @@ def test_a_token_lets_one_in_and_a_wrong_one_does_not(stranger: Page, site: Stac
     expect(stranger).to_have_url(f"{site.url}/hosts")
 
 
-def test_a_link_lets_nobody_in_twice(stranger: Page, service: Service) -> None:
+def test_a_login_link_works_once(stranger: Page, service: Service) -> None:
     link = service.login_link()["url"]
     stranger.goto(link)
     expect(stranger.get_by_title("Signed in with the scope")).to_be_visible()
@@ -102,7 +102,7 @@ def test_ten_thousand_jobs_scroll_with_as_many_rows_as_fit(page: Page) -> None:
     until(scrolled_to_the_end, what="the oldest job")
 
 
-def test_a_view_of_the_table_is_in_its_address(page: Page) -> None:
+def test_the_address_holds_the_filters_of_the_table(page: Page) -> None:
     page.goto("/")
     page.get_by_role("searchbox", name="Search jobs").fill("name-7")
     page.get_by_role("button", name="failed").click()

@@ -34,8 +34,8 @@ class Scene:
     """Jobs that have ended: of a study on one and on two ranks, and one that failed before its first step."""
 
     study: str
-    one: str
-    two: str
+    one_gpu: str
+    two_gpus: str
     failed: str
 
 
@@ -50,10 +50,10 @@ def scene(service: Service) -> Scene:
 
 def test_two_runs_are_chosen_in_the_table_and_compared(page: Page, scene: Scene) -> None:
     page.goto("/")
-    for job_id in (scene.one, scene.two):
+    for job_id in (scene.one_gpu, scene.two_gpus):
         page.get_by_role("checkbox", name=re.compile(job_id)).check()
     page.get_by_role("link", name="Compare").and_(page.locator("[href*=jobs]")).click()
-    expect(page).to_have_url(re.compile(f"/compare\\?jobs={scene.one},{scene.two}$"))
+    expect(page).to_have_url(re.compile(f"/compare\\?jobs={scene.one_gpu},{scene.two_gpus}$"))
     drawn = page.get_by_role("figure", name="val loss")
     expect(drawn.get_by_role("listitem")).to_have_count(2)
     page.get_by_role("button", name="learning rate", exact=True).first.click()
@@ -119,10 +119,11 @@ def _open(page: Page, path: str, ready: str) -> None:
 def _every_page(scene: Scene) -> list[tuple[str, str]]:
     """Addresses, and a text that is there when the page has what it is about."""
     return [
-        ("/", "ranks"), (f"/jobs/{scene.two}", "Advice"), (f"/jobs/{scene.two}?tab=logs", "rank 0 of 2 started"),
-        (f"/jobs/{scene.two}?tab=spec", "Copy YAML"), (f"/jobs/{scene.two}?tab=artifacts", "model.keras"),
-        (f"/jobs/{scene.two}?tab=events", "submitted"), (f"/jobs/{scene.failed}", "cannot be read"),
-        (f"/compare?jobs={scene.one},{scene.two}", "Runs side by side"), ("/studies", "ranks"),
+        ("/", "ranks"), (f"/jobs/{scene.two_gpus}", "Advice"),
+        (f"/jobs/{scene.two_gpus}?tab=logs", "rank 0 of 2 started"),
+        (f"/jobs/{scene.two_gpus}?tab=spec", "Copy YAML"), (f"/jobs/{scene.two_gpus}?tab=artifacts", "model.keras"),
+        (f"/jobs/{scene.two_gpus}?tab=events", "submitted"), (f"/jobs/{scene.failed}", "cannot be read"),
+        (f"/compare?jobs={scene.one_gpu},{scene.two_gpus}", "Runs side by side"), ("/studies", "ranks"),
         (f"/studies/{scene.study}", "speed-up"), ("/hosts", "free"),
         ('/new?spec={"dataset":"digits"}', "Global batch"),
     ]  # fmt: skip

@@ -21,10 +21,10 @@ Slot = tuple[str, int]  # host and index
 
 
 @dataclass(frozen=True)
-class Seen:
+class JobProcess:
     """A process of the stack, at one look."""
 
-    process: ProcessId
+    process_id: ProcessId
     role: str  # rank, launcher, supervisor, or other: what horovodrun has between
     job_id: str = ""  # a supervisor has no mark,
     attempt: int = 0  # and the id of its attempt here, not the number
@@ -34,41 +34,43 @@ class Seen:
     def is_stopped(self) -> bool:
         """Whether it stands still by SIGSTOP; False where it is gone."""
         try:
-            stat = Path(f"/proc/{self.process.pid}/stat").read_text(errors="replace")
+            stat = Path(f"/proc/{self.process_id.pid}/stat").read_text(errors="replace")
         except OSError:
             return False
-        return stat.rpartition(")")[2].split()[0] in "Tt" and self.process.is_alive
+        return stat.rpartition(")")[2].split()[0] in "Tt" and self.process_id.is_alive
 
     def __str__(self) -> str:
         rank = "" if self.rank is None else f" {self.rank}"
         whose = f"{self.job_id}.{self.attempt}" if self.job_id else f"attempt {self.attempt}"
-        return f"{self.role}{rank} of {whose} (pid {self.process.pid})"
+        return f"{self.role}{rank} of {whose} (pid {self.process_id.pid})"
 
 
-def processes_of(home: Path) -> list[Seen]:
+def processes_of(home: Path) -> list[JobProcess]:
     """Every process that runs for a job of the stack at `home`: supervisors, launchers, ranks and what is between."""
-    wanted = f"HORA_HOME={home}".encode()
-    found = []
+    home_variable = f"HORA_HOME={home}".encode()
+    processes = []
     for pid in pids():
         variables = environment(pid)
-        if pid != os.getpid() and wanted in variables:
-            seen = _seen(pid, dict(item.split(b"=", 1) for item in variables if b"=" in item))
-            if seen is not None:
-                found.append(seen)
-    return found
+        if pid != os.getpid() and home_variable in variables:
+            process = _process_of(pid, dict(item.split(b"=", 1) for item in variables if b"=" in item))
+            if process is not None:
+                processes.append(process)
+    return processes
 
 
-def _seen(pid: int, variables: Mapping[bytes, bytes]) -> Seen | None:
-    process = ProcessId.of(pid)
+def _process_of(pid: int, variables: Mapping[bytes, bytes]) -> JobProcess | None:
+    process_id = ProcessId.of(pid)
     arguments = command_line(pid)
     module = _module(arguments)
     mark = variables.get(MARK.encode(), b"").decode()
-    if process is None or not (mark or module == "worker.supervisor"):
+    if process_id is None or not (mark or module == "worker.supervisor"):
         return None
     job_id, _, number = mark.rpartition(".") if mark else ("", "", arguments[3].decode())
     role = {"trainer": "rank", "worker.horovodrun": "launcher", "worker.supervisor": "supervisor"}.get(module, "other")
     rank = variables.get(b"HOROVOD_RANK")
-    return Seen(process, role, job_id, int(number or 0), int(rank) if rank is not None and role == "rank" else None)
+    return JobProcess(
+        process_id, role, job_id, int(number or 0), int(rank) if rank is not None and role == "rank" else None
+    )
 
 
 def _module(arguments: list[bytes]) -> str:
@@ -76,7 +78,7 @@ def _module(arguments: list[bytes]) -> str:
     return arguments[2].decode(errors="replace") if len(arguments) > 2 and arguments[1] == b"-m" else ""
 
 
-def twice_at_once(training: Iterable[Seen]) -> list[tuple[Seen, Seen]]:
+def twice_at_once(training: Iterable[JobProcess]) -> list[tuple[JobProcess, JobProcess]]:
     """Pairs of ranks of two attempts of one job."""
     return [
         (one, other)
@@ -85,7 +87,9 @@ def twice_at_once(training: Iterable[Seen]) -> list[tuple[Seen, Seen]]:
     ]
 
 
-def slot_shared(alive: Iterable[Seen], slots: Mapping[tuple[str, int], frozenset[Slot]]) -> list[tuple[Seen, Seen]]:
+def slot_shared(
+    alive: Iterable[JobProcess], slots: Mapping[tuple[str, int], frozenset[Slot]]
+) -> list[tuple[JobProcess, JobProcess]]:
     """Pairs of processes of two attempts that were given the same slot, by what the attempts' rows say."""
     return [
         (one, other)
@@ -96,11 +100,11 @@ def slot_shared(alive: Iterable[Seen], slots: Mapping[tuple[str, int], frozenset
 
 
 class Census(threading.Thread):
-    """Looks until it is stopped. `found` has a sentence for each thing that must not be."""
+    """Looks until it is stopped. `violations` has a sentence for each thing that must not be."""
 
     def __init__(self, home: Path, slots: Callable[[], Mapping[tuple[str, int], frozenset[Slot]]]) -> None:
         super().__init__(name="census", daemon=True)
-        self.found: dict[str, None] = {}  # each once, in order
+        self.violations: dict[str, None] = {}  # each once, in order
         self.looks = 0
         self.longest_gap_s = 0.0
         self.most_ranks = 0
@@ -124,24 +128,24 @@ class Census(threading.Thread):
 
     def look(self) -> None:
         """Count everybody once, and note what must not be."""
-        marked = [seen for seen in processes_of(self._home) if seen.job_id]
-        ranks = [seen for seen in marked if seen.role == "rank"]
+        marked = [process for process in processes_of(self._home) if process.job_id]
+        ranks = [process for process in marked if process.role == "rank"]
         self.looks += 1
         self.most_ranks = max(self.most_ranks, len(ranks))
         training = [rank for rank in ranks if self._is_awake(rank)]
-        for one, other in twice_at_once(training):
-            if all(seen.process.is_alive and not seen.is_stopped for seen in (one, other)):
-                self._note(f"two attempts of one job train at once: {one} and {other}")
-        for one, other in slot_shared(marked, self._slots()):
-            if one.process.is_alive and other.process.is_alive:
-                self._note(f"two attempts are on one slot at once: {one} and {other}")
+        for first, second in twice_at_once(training):
+            if all(process.process_id.is_alive and not process.is_stopped for process in (first, second)):
+                self._note(f"two attempts of one job train at once: {first} and {second}")
+        for first, second in slot_shared(marked, self._slots()):
+            if first.process_id.is_alive and second.process_id.is_alive:
+                self._note(f"two attempts are on one slot at once: {first} and {second}")
 
-    def _is_awake(self, rank: Seen) -> bool:
+    def _is_awake(self, rank: JobProcess) -> bool:
         now = time.monotonic()
         if rank.is_stopped:
-            self._awake_since[rank.process] = now
+            self._awake_since[rank.process_id] = now
             return False
-        return now - self._awake_since.get(rank.process, -AWAKE_S) >= AWAKE_S
+        return now - self._awake_since.get(rank.process_id, -AWAKE_S) >= AWAKE_S
 
     def _note(self, what: str) -> None:
-        self.found.setdefault(what)
+        self.violations.setdefault(what)

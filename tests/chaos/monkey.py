@@ -13,7 +13,7 @@ import psycopg
 
 from hora.stack.control import Stack
 from jobs.runtime.processes import ProcessId
-from tests.chaos.census import Seen, processes_of
+from tests.chaos.census import JobProcess, processes_of
 from tests.chaos.script import BEYOND_THE_LEASE, Disturbance, Harm, Script
 from tests.chaos.stage import APPLICATION, Stage, connect
 
@@ -42,7 +42,7 @@ class _Held:
     processes: Sequence[ProcessId]
 
 
-def picked(candidates: Sequence[Seen], pick: float) -> Seen:
+def picked(candidates: Sequence[JobProcess], pick: float) -> JobProcess:
     """The one that `pick` falls on."""
     return candidates[math.floor(pick * len(candidates))]
 
@@ -85,9 +85,9 @@ class Monkey:
         if victim is None:
             return "nobody was there"
         if harm in _KILLS:
-            victim.process.signal(signal.SIGKILL)
+            victim.process_id.signal(signal.SIGKILL)
         else:
-            self._holds(disturbance, [victim.process])
+            self._holds(disturbance, [victim.process_id])
         return str(victim)
 
     def _harms_part(self, disturbance: Disturbance, part: str) -> str:
@@ -103,7 +103,7 @@ class Monkey:
     def _freezes(self, disturbance: Disturbance) -> str:
         worker = self._stack.state.parts["worker"]
         attempts = processes_of(self._home)
-        self._holds(disturbance, [worker, *(seen.process for seen in attempts)])
+        self._holds(disturbance, [worker, *(process.process_id for process in attempts)])
         return f"{1 + len(attempts)} processes"
 
     def _drops_connections(self, disturbance: Disturbance) -> str:
@@ -121,18 +121,22 @@ class Monkey:
             return "the database was away"
         return f"{len(victims)} of {len(rows)}"
 
-    def _find(self, role: str, pick: float) -> Seen | None:
+    def _find(self, role: str, pick: float) -> JobProcess | None:
         """The process of a role that `pick` falls on, in the order of the jobs' submission, once there is one."""
-        found: list[Seen] = []
+        processes: list[JobProcess] = []
 
         def is_there() -> bool:
-            found[:] = [seen for seen in processes_of(self._home) if seen.role == role and not seen.is_stopped]
-            return bool(found)
+            processes[:] = [
+                process for process in processes_of(self._home) if process.role == role and not process.is_stopped
+            ]
+            return bool(processes)
 
         self._pause_until(is_there, within_s=_FINDS_WITHIN_S)
         names = {row.job_id: name for name, row in self._stage.rows.jobs.items()}
-        found.sort(key=lambda seen: (names.get(seen.job_id, ""), seen.attempt, seen.rank or 0, seen.process.started))
-        return picked(found, pick) if found else None
+        processes.sort(
+            key=lambda each: (names.get(each.job_id, ""), each.attempt, each.rank or 0, each.process_id.started)
+        )
+        return picked(processes, pick) if processes else None
 
     def _holds(self, disturbance: Disturbance, processes: Sequence[ProcessId]) -> None:
         for process in processes:

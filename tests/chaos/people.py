@@ -66,7 +66,7 @@ class Person(threading.Thread):
         if not self._waits_until(lambda: self._has_come(wish.moment)) or self._ended.wait(wish.delay_s):
             return
         job_id = self.job_id or ""
-        if wish.what == "cancel":
+        if wish.action == "cancel":
             self.cancelled = self._asks(lambda: self._client.cancel(job_id))
         elif self._asks(lambda: self._client.pause(job_id)):
             self.stays_paused = wish.resume_after_s is None

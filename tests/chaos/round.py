@@ -47,7 +47,7 @@ class Round:
 
     seed: int
     wrong: Sequence[str]
-    told: Sequence[str]  # what happened, a line each
+    lines: Sequence[str]  # what happened, a line each
     took_s: float
 
 
@@ -64,24 +64,24 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 def play(script: Script, home: Path, *, say: Callable[[str], None] = lambda _: None) -> Round:
     """Play a round on a stack below `home`, and judge it."""
-    begun, told = time.monotonic(), []
+    begun, lines = time.monotonic(), []
 
-    def tell(line: str) -> None:
-        told.append(line)
+    def report(line: str) -> None:
+        lines.append(line)
         say(line)
 
-    tell(f"seed {script.seed}: {len(script.jobs)} jobs, {len(script.disturbances)} disturbances, in {home}")
+    report(f"seed {script.seed}: {len(script.jobs)} jobs, {len(script.disturbances)} disturbances, in {home}")
     stack = Stack(home, port=0, slots=SLOTS)
     with _environment(TIMES):
         stack.start(stays=False)
     try:
-        wrong = _play_on(stack, script, tell)
+        wrong = _play_on(stack, script, report)
     finally:
         stack.stop()
     wrong += [f"after the stack's end {sentence}" for sentence in verdict.left_over(home.resolve())]
     took_s = time.monotonic() - begun
-    tell(f"seed {script.seed}: {'; '.join(wrong) if wrong else 'everything held'} ({took_s:.0f} s)")
-    return Round(script.seed, wrong, told, took_s)
+    report(f"seed {script.seed}: {'; '.join(wrong) if wrong else 'everything held'} ({took_s:.0f} s)")
+    return Round(script.seed, wrong, lines, took_s)
 
 
 def _play_on(stack: Stack, script: Script, tell: Callable[[str], None]) -> list[str]:
@@ -104,7 +104,7 @@ def _play_on(stack: Stack, script: Script, tell: Callable[[str], None]) -> list[
         tell(_summary(client))
         tell(f"{census.looks} looks at the processes, {census.longest_gap_s:.1f} s apart at most,"
              f" {census.most_ranks} ranks at once at most")  # fmt: skip
-        return [*census.found, *stage.found, *wrong]
+        return [*census.violations, *stage.violations, *wrong]
 
 
 def _healed(stage: Stage, people: Sequence[Person]) -> list[str]:

@@ -57,7 +57,7 @@ class Moment(StrEnum):
 class Wish:
     """Something that a person asks of a job, `delay_s` after the moment."""
 
-    what: str  # cancel or pause
+    action: str  # cancel or pause
     moment: Moment
     delay_s: float
     resume_after_s: float | None = None  # of a pause; None: it stays paused

@@ -72,12 +72,12 @@ def read_rows(connection: psycopg.Connection) -> Rows:
 
 
 class Stage(threading.Thread):
-    """Reads the rows until it is stopped. `found` has a sentence for each thing in them that must not be."""
+    """Reads the rows until it is stopped. `violations` has a sentence for each thing in them that must not be."""
 
     def __init__(self, database_url: str, script: Script) -> None:
         super().__init__(name="stage", daemon=True)
         self.rows = Rows()
-        self.found: dict[str, None] = {}
+        self.violations: dict[str, None] = {}
         self.begun = time.monotonic()
         self.position = 0.0  # the share of all training that is over; never falls
         self._moved = self.begun
@@ -123,11 +123,11 @@ class Stage(threading.Thread):
     def _look(self, connection: psycopg.Connection) -> None:
         for job_id, number, gpus, leased in connection.execute(_LIVE).fetchall():
             if gpus != leased:
-                self.found.setdefault(f"attempt {job_id}.{number} lives and holds {leased} slots of its {gpus}")
+                self.violations.setdefault(f"attempt {job_id}.{number} lives and holds {leased} slots of its {gpus}")
         rows = read_rows(connection)
         for name, before in self.rows.jobs.items():
             if name not in rows.jobs or rows.jobs[name].job_id != before.job_id:
-                self.found.setdefault(f"job {name} ({before.job_id}) is no longer there")
+                self.violations.setdefault(f"job {name} ({before.job_id}) is no longer there")
         if rows.jobs != self.rows.jobs:
             self._moved = max(self._moved, time.monotonic())
         self.rows = rows

@@ -28,7 +28,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             env={"HORA_HOME": str(tmp_path), MARK: mark, "HOROVOD_RANK": str(rank)},
         )  # fmt: skip
         started.append(process)
-        until(lambda: any(seen.process.pid == process.pid for seen in processes_of(tmp_path)))
+        until(lambda: any(each.process_id.pid == process.pid for each in processes_of(tmp_path)))
         return process
 
     yield start
@@ -46,8 +46,9 @@ def _census(home: Path, *shares: tuple[str, int, int]) -> Census:
 
 def test_it_sees_the_ranks_of_a_home_and_of_no_other(tmp_path: Path, start: Start) -> None:
     rank = start("job.3", 1)
-    (seen,) = processes_of(tmp_path)
-    assert (seen.process.pid, seen.role, seen.job_id, seen.attempt, seen.rank) == (rank.pid, "rank", "job", 3, 1)
+    (process,) = processes_of(tmp_path)
+    assert (process.process_id.pid, process.role, process.rank) == (rank.pid, "rank", 1)
+    assert (process.job_id, process.attempt) == ("job", 3)
     assert processes_of(tmp_path / "another") == []
 
 
@@ -57,17 +58,17 @@ def test_it_notes_two_attempts_of_a_job_that_train_at_once_but_not_one_that_is_s
     census = _census(tmp_path, ("job", 1, 0), ("job", 2, 1))
     first, _second, _of_another_job = start("job.1", 0), start("job.2", 0), start("other.1", 0)
     os.kill(first.pid, signal.SIGSTOP)
-    until(lambda: any(seen.is_stopped for seen in processes_of(tmp_path)))
+    until(lambda: any(process.is_stopped for process in processes_of(tmp_path)))
     census.look()
-    assert not census.found
+    assert not census.violations
     os.kill(first.pid, signal.SIGCONT)
 
     def noted() -> bool:
         census.look()
-        return bool(census.found)
+        return bool(census.violations)
 
     until(noted, what="the note, once it is awake for long enough")
-    assert ["two attempts of one job train at once" in what for what in census.found] == [True]
+    assert ["two attempts of one job train at once" in what for what in census.violations] == [True]
 
 
 def test_it_notes_two_attempts_on_one_slot_even_when_one_of_them_is_stopped(tmp_path: Path, start: Start) -> None:
@@ -75,4 +76,4 @@ def test_it_notes_two_attempts_on_one_slot_even_when_one_of_them_is_stopped(tmp_
     first, _, _ = start("one.1", 0), start("other.1", 0), start("third.1", 0)
     os.kill(first.pid, signal.SIGSTOP)
     census.look()
-    assert ["two attempts are on one slot at once" in what for what in census.found] == [True]
+    assert ["two attempts are on one slot at once" in what for what in census.violations] == [True]

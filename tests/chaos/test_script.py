@@ -20,8 +20,8 @@ def test_a_round_has_every_harm_every_wish_and_jobs_of_one_and_two_ranks(jobs: i
         script = script_of(seed, jobs=jobs)
         assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
         wishes = [job.wish for job in script.jobs if job.wish is not None]
-        assert {(wish.what, wish.moment) for wish in wishes} == set(product(("cancel", "pause"), Moment))
-        pauses = [wish.resume_after_s for wish in wishes if wish.what == "pause"]
+        assert {(wish.action, wish.moment) for wish in wishes} == set(product(("cancel", "pause"), Moment))
+        pauses = [wish.resume_after_s for wish in wishes if wish.action == "pause"]
         assert (pauses.count(None), len(pauses) >= jobs // 7) == (1, True)
         assert {job.spec["gpus"] for job in script.jobs} == {1, 2}
         assert {90} < {job.spec["priority"] for job in script.jobs}

@@ -31,11 +31,11 @@ _LINE = "INSERT INTO log_lines (job_id, attempt, rank, at, text) VALUES ('job', 
 _EVENT = "INSERT INTO job_events (job_id, kind, attempt) VALUES ('job', 'epoch_ended', 1)"
 _RELEASED = "UPDATE slots SET attempt_id = NULL;"
 
-Told = Callable[[str], list[str]]
+NotesAfter = Callable[[str], list[str]]
 
 
 @pytest.fixture
-def told(database: str) -> Iterator[Told]:
+def notes_after(database: str) -> Iterator[NotesAfter]:
     """Runs statements in a database with a placed job and the witness; what it noted, without the times."""
     with psycopg.connect(database, autocommit=True) as connection:
         call_witness(connection)
@@ -48,7 +48,7 @@ def told(database: str) -> Iterator[Told]:
         yield run
 
 
-def test_a_life_in_order_is_not_worth_a_note(told: Told) -> None:
+def test_an_orderly_life_of_a_job_is_not_noted(notes_after: NotesAfter) -> None:
     life = (
         _POINT.format(step=1),
         _ENDED, _REQUEUED, _RELEASED, _HEIR, "UPDATE slots SET attempt_id = 2;",
@@ -57,7 +57,7 @@ def test_a_life_in_order_is_not_worth_a_note(told: Told) -> None:
         "UPDATE attempts SET ended_at = now(), end_reason = 'completed' WHERE id = 2;", _RELEASED,
     )  # fmt: skip
     for statements in life:
-        assert told(statements) == []
+        assert notes_after(statements) == []
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_a_life_in_order_is_not_worth_a_note(told: Told) -> None:
         (_ENDED, _EVENT, "job_events"),
     ],
 )  # fmt: skip
-def test_a_crime_is_noted(told: Told, before: str, crime: str, note: str) -> None:
-    assert before == "" or told(before) == []
-    assert [note in what for what in told(crime)] == [True], told("")
+def test_a_forbidden_change_is_noted(notes_after: NotesAfter, before: str, crime: str, note: str) -> None:
+    assert before == "" or notes_after(before) == []
+    assert [note in line for line in notes_after(crime)] == [True], notes_after("")
 
 
-def test_a_deleted_job_is_noted(told: Told) -> None:
-    assert "job job was deleted" in told("UPDATE slots SET attempt_id = NULL; DELETE FROM jobs;")
+def test_a_deleted_job_is_noted(notes_after: NotesAfter) -> None:
+    assert "job job was deleted" in notes_after("UPDATE slots SET attempt_id = NULL; DELETE FROM jobs;")
 
 
-def test_rows_that_tell_of_a_crime_afterwards(told: Told, database: str) -> None:
-    told(_ENDED + _REQUEUED + _HEIR)
+def test_late_points_and_unfinished_jobs_are_found_in_the_rows(notes_after: NotesAfter, database: str) -> None:
+    notes_after(_ENDED + _REQUEUED + _HEIR)
     with psycopg.connect(database, autocommit=True) as connection:
         assert late_points(connection) == []
         connection.execute(_POINT.format(step=2).encode())

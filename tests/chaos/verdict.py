@@ -48,7 +48,7 @@ def wrongly_ended(person: Person, job: Json) -> list[str]:
 
 def off_the_table(name: str, job: Json, events: Sequence[Json]) -> list[str]:
     """A history that does not move along the table of states, or does not end where the job is."""
-    status, waits_for, found = None, None, []
+    status, waits_for, sentences = None, None, []
     for event in events:
         to = _TO_STATUS.get(event["kind"])
         if event["kind"] == "placed":
@@ -60,9 +60,12 @@ def off_the_table(name: str, job: Json, events: Sequence[Json]) -> list[str]:
         if to is None:
             continue
         if (to != "queued") if status is None else (Status(to) not in NEXT[Status(status)]):
-            found.append(f"{name}'s history goes from {status} to {to} with event {event['id']} ({event['kind']})")
+            sentences.append(f"{name}'s history goes from {status} to {to} with event {event['id']} ({event['kind']})")
         status = to
-    return [*found, *([] if status == job["status"] else [f"{name} is {job['status']}, its history ends in {status}"])]
+    return [
+        *sentences,
+        *([] if status == job["status"] else [f"{name} is {job['status']}, its history ends in {status}"]),
+    ]
 
 
 def broken_curve(name: str, epochs: int, series: Sequence[Json]) -> list[str]:
@@ -80,17 +83,17 @@ def different_curves(curves: Iterable[tuple[str, tuple[str, int], Sequence[float
     by_kind = defaultdict(list)
     for name, kind, losses in curves:
         by_kind[kind].append((name, losses))
-    found = []
+    sentences = []
     for kind, of_kind in by_kind.items():
         for epoch in range(max(len(losses) for _, losses in of_kind)):
             values = sorted((losses[epoch], name) for name, losses in of_kind if len(losses) > epoch)
             middle = values[len(values) // 2][0]
-            found += [
+            sentences += [
                 f"{name}'s val_loss after epoch {epoch + 1} is {value:.5f}; that of {kind} is {middle:.5f}"
                 for value, name in values
                 if not math.isclose(value, middle, rel_tol=_SAME_WITHIN)
             ]
-    return found
+    return sentences
 
 
 def not_free(hosts: Sequence[Json]) -> list[str]:
@@ -105,22 +108,22 @@ def not_free(hosts: Sequence[Json]) -> list[str]:
 
 def left_over(home: Path) -> list[str]:
     """Processes that are still there."""
-    return [f"a process is left: {seen}" for seen in processes_of(home)]
+    return [f"a process is left: {process}" for process in processes_of(home)]
 
 
 def curves_of(client: Service, people: Sequence[Person], jobs: dict[str, Json]) -> list[str]:
     """What is wrong with the loss curves of those that succeeded."""
-    found, whole = [], []
+    sentences, whole_curves = [], []
     for person in people:
         job = jobs.get(person.job_id or "")
         if job is None or job["status"] != "succeeded":
             continue
         series = client.metrics(job["id"], name="val_loss", axis="epoch")
         broken = broken_curve(person.planned.name, person.planned.spec["epochs"], series)
-        found += broken
+        sentences += broken
         if not broken:
-            whole.append((person.planned.name, person.planned.kind, series[0]["y"]))
-    return found + (different_curves(whole) if whole else [])
+            whole_curves.append((person.planned.name, person.planned.kind, series[0]["y"]))
+    return sentences + (different_curves(whole_curves) if whole_curves else [])
 
 
 def late_checkpoints(runs_dir: Path, connection: psycopg.Connection) -> list[str]:

@@ -174,11 +174,11 @@ def shown_commands(page: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_on_the_pages_exist(page: Path) -> None:
-    known = dict(commands())
+    commands_by_path = dict(commands())
     for words in shown_commands(page):
         if words[0] in ("--install-completion", "--show-completion"):
             continue
-        path = next((path for path in (tuple(words[:2]), tuple(words[:1])) if path in known), None)
+        path = next((path for path in (tuple(words[:2]), tuple(words[:1])) if path in commands_by_path), None)
         assert path is not None, words
-        options = {text for option in known[path].params for text in (*option.opts, *option.secondary_opts)}
+        options = {text for option in commands_by_path[path].params for text in (*option.opts, *option.secondary_opts)}
         assert {word for word in words if re.fullmatch(r"--[a-z-]+|-[a-z]", word)} <= options | {"--help"}, words

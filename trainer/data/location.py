@@ -32,7 +32,7 @@ def locate(source: str, data_roots: Sequence[str], *, field: str) -> Location:
     if "://" not in source:
         return _locate_path(source, [root for root in data_roots if "://" not in root], data_roots, field)
     if not any(_is_below(source, root) for root in data_roots):
-        raise BadData(f"{field}: {source!r} is not below the data roots ({_listed(data_roots)})")
+        raise BadData(f"{field}: {source!r} is not below the data roots ({_roots_text(data_roots)})")
     if source.startswith(_LOCAL_SCHEMES):  # by its path, so that a link out of the root is seen
         roots = [_path_of(root) for root in data_roots if root.startswith(_LOCAL_SCHEMES)]
         return _locate_path(_path_of(source), roots, data_roots, field)
@@ -52,7 +52,7 @@ def _locate_path(source: str, roots: Sequence[str], data_roots: Sequence[str], f
             from fsspec.implementations.local import LocalFileSystem
 
             return Location(source, LocalFileSystem(), path)
-    raise BadData(f"{field}: {source!r} is not on this host below the data roots ({_listed(data_roots)})")
+    raise BadData(f"{field}: {source!r} is not on this host below the data roots ({_roots_text(data_roots)})")
 
 
 def _locate_url(source: str, field: str) -> Location:
@@ -87,5 +87,5 @@ def _path_of(url: str) -> str:
     return "/" + url.partition("://")[2].strip("/")
 
 
-def _listed(data_roots: Sequence[str]) -> str:
+def _roots_text(data_roots: Sequence[str]) -> str:
     return ", ".join(data_roots) or "HORA_DATA_ROOTS is not set"

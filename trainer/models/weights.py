@@ -126,15 +126,15 @@ def _arrays(group: h5py.Group, path: str, visited: set[h5py.Group]) -> Iterator[
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             raise _Elsewhere
-        item, below = group[name], f"{path}/{name}"
+        item, item_path = group[name], f"{path}/{name}"
         if isinstance(item, h5py.Group):
             if item not in visited:
-                yield from _arrays(item, below, visited)
+                yield from _arrays(item, item_path, visited)
         elif isinstance(item, h5py.Dataset):
             if item.is_virtual or item.external is not None:
                 raise _Elsewhere
             if item.dtype.kind in "biuf":
-                yield below, item
+                yield item_path, item
 
 
 def _layer_of(dataset: h5py.Dataset) -> str:

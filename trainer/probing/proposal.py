@@ -20,7 +20,7 @@ _MUCH_WAITING = 0.2  # share of the time
 @dataclass(frozen=True)
 class _Proposal:
     point: ProbePoint
-    why: str
+    reason: str
 
 
 def findings_of(points: Sequence[ProbePoint], ended_by: EndedBy, spec: Spec, *, train_samples: int) -> ProbeFindings:
@@ -40,7 +40,7 @@ def findings_of(points: Sequence[ProbePoint], ended_by: EndedBy, spec: Spec, *, 
         largest_batch=fitting[-1].per_gpu_batch,
         batch_size=per_gpu_batch * (spec.gpus if spec.batch_per == "global" else 1),
         learning_rate=rate,
-        why=" ".join(filter(None, (proposal.why, why_rate, _waiting(proposal.point)))),
+        why=" ".join(filter(None, (proposal.reason, why_rate, _waiting(proposal.point)))),
     )
 
 
@@ -85,7 +85,7 @@ def _with_enough_steps(at_limit: _Proposal, fitting: Sequence[ProbePoint], spec:
         return at_limit
     few, steps = train_samples // at_limit.point.global_batch, train_samples // point.global_batch
     why = f"But then an epoch would be {few} step{'s' * (few != 1)}; with {point.per_gpu_batch} it is {steps}."
-    return _Proposal(point, f"{at_limit.why} {why}")
+    return _Proposal(point, f"{at_limit.reason} {why}")
 
 
 def _rate_for(per_gpu_batch: int, spec: Spec) -> tuple[float, str]:

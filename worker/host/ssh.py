@@ -81,7 +81,7 @@ def prepare(settings: Settings) -> SshFiles:
         raise SshUnusable(f"{keys.folder} holds no {' and no '.join(missing)}: run `hora keys` once for all hosts")
     try:
         files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        written = {
+        text_by_path = {
             files.client_config: client_config(
                 keys, files, user=user, port=settings.ssh_port, lease_s=settings.lease_s
             ),
@@ -89,7 +89,7 @@ def prepare(settings: Settings) -> SshFiles:
             files.known_hosts: known_hosts(keys.host_public_key.read_text()),
             files.authorized_keys: authorized_keys(keys.client_public_key.read_text()),
         }
-        for path, text in written.items():
+        for path, text in text_by_path.items():
             unfinished = path.with_suffix(".new")
             unfinished.write_text(text)
             os.replace(unfinished, path)

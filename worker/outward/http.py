@@ -125,15 +125,15 @@ class _PinnedBackend(httpcore.NetworkBackend):
         addresses = self._resolve(host, port)
         if host not in self._allowed.hosts:
             checked(addresses, self._allowed)
-        refused: Exception = httpcore.ConnectError("the name has no address")
+        connect_error: Exception = httpcore.ConnectError("the name has no address")
         for address in addresses:
             try:
                 stream = self._sockets.connect_tcp(str(address), port, _left_s(self._deadline))
             except httpcore.ConnectError as error:
-                refused = error
+                connect_error = error
                 continue
             return _BoundedStream(stream, self._deadline)
-        raise refused
+        raise connect_error
 
 
 class _BoundedStream(httpcore.NetworkStream):

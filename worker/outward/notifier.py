@@ -84,24 +84,24 @@ class Notifier(PeriodicThread):
             self._busy.add(claimed.webhook_id)
             threading.Thread(target=self._deliver, args=(claimed,), name="sender", daemon=True).start()
 
-    def _deliver(self, claimed: Claimed) -> None:
+    def _deliver(self, delivery: Claimed) -> None:
         try:
-            self.deliver(claimed)
+            self.deliver(delivery)
         except OperationalError as error:
-            _log.warning("delivery %d could not be settled, it is sent again: %s", claimed.id, error.orig)
+            _log.warning("delivery %d could not be settled, it is sent again: %s", delivery.id, error.orig)
         except Exception:
-            _log.exception("delivery %d could not be settled; it is sent again", claimed.id)
+            _log.exception("delivery %d could not be settled; it is sent again", delivery.id)
         finally:
-            self._sent_to.put(claimed.webhook_id)
+            self._sent_to.put(delivery.webhook_id)
             self.wake()
 
-    def deliver(self, claimed: Claimed) -> Verdict | None:
+    def deliver(self, delivery: Claimed) -> Verdict | None:
         """Send a delivery and store the result."""
-        body, now = body_of(claimed.payload), int(self._clock())
-        headers = headers_of(claimed.id, claimed.event, claimed.secret, now, body)
-        answer = self._outbound.post(claimed.url, headers, body)
+        body, now = body_of(delivery.payload), int(self._clock())
+        headers = headers_of(delivery.id, delivery.event, delivery.secret, now, body)
+        answer = self._outbound.post(delivery.url, headers, body)
         with self._sessions.begin() as session:
-            verdict = outbox.settle(session, claimed, answer, jitter=self._jitter())
+            verdict = outbox.settle(session, delivery, answer, jitter=self._jitter())
         if verdict in (Verdict.FAILED, Verdict.GONE):
-            _log.warning("delivery %d to webhook %s failed: %s", claimed.id, claimed.webhook_id, answer.error)
+            _log.warning("delivery %d to webhook %s failed: %s", delivery.id, delivery.webhook_id, answer.error)
         return verdict

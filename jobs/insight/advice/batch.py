@@ -44,10 +44,12 @@ def _smaller_batch(e: Evidence) -> Proposal | None:
         return None
     batch_size = per_gpu * (e.spec.gpus if e.spec.batch_per == "global" else 1)
     figures = {"per_gpu_batch": own_batch, "largest_that_fitted": max(fitting, default=None)}
-    why = f"It ran out of memory with {own_batch} samples per GPU" + (f"; {per_gpu} fitted before." if fitting else ".")
+    reason = f"It ran out of memory with {own_batch} samples per GPU" + (
+        f"; {per_gpu} fitted before." if fitting else "."
+    )
     change = smaller_batch(e.spec, batch_size)
-    what = f"Use a batch of {per_gpu} per GPU, with a rate lowered to match."
-    return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gain("It is more likely to fit into memory."))
+    action = f"Use a batch of {per_gpu} per GPU, with a rate lowered to match."
+    return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, gain("It is more likely to fit into memory."))
 
 
 def _lower_rate(e: Evidence) -> Proposal | None:
@@ -63,12 +65,12 @@ def _lower_rate(e: Evidence) -> Proposal | None:
     rate = max(lower, default=own_rate / _RATE_STEP)
     change = lower_rate(e.spec, rate / e.plan.lr_factor)
     figures = {"learning_rate": own_rate, "largest_that_trained": max(lower, default=None)}
-    why = f"The loss was no longer a number with a rate of {own_rate:g}" + (
+    reason = f"The loss was no longer a number with a rate of {own_rate:g}" + (
         f"; a job with the same work trained with {rate:g}." if lower else "."
     )
     warmup = " with a warm-up" if "warmup_epochs" in change else ""
-    what = f"Lower the learning rate to {rate:.3g}{warmup}."
-    return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gain("It is more likely to train."))
+    action = f"Lower the learning rate to {rate:.3g}{warmup}."
+    return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, gain("It is more likely to train."))
 
 
 def _batch_of_the_probe(e: Evidence) -> Proposal | None:
@@ -88,9 +90,9 @@ def _batch_of_the_probe(e: Evidence) -> Proposal | None:
     factor = own_speed / proposed_speed if own_speed and proposed_speed else None
     text = "The throughput that the probe measured." if factor is None else f"{1 / factor:.2g}x the samples per second."
     figures = {"knee_batch": probe.knee_batch, "largest_batch": probe.largest_batch, "batch_size": probe.batch_size}
-    what = f"Train with the batch that the probe proposes: {probe.batch_size}."
-    why = probe.why or "The probe measured batch by batch."
-    return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gain(text, time=factor))
+    action = f"Train with the batch that the probe proposes: {probe.batch_size}."
+    reason = probe.why or "The probe measured batch by batch."
+    return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, gain(text, time=factor))
 
 
 def _possible_factors(e: Evidence) -> list[int]:
@@ -122,13 +124,13 @@ def _measured_batch(e: Evidence) -> Proposal | None:
         "larger_batch": own_batch * factor,
         "larger_samples_per_s": round(larger_speed, 1),
     }
-    why = (
+    reason = (
         f"With {own_batch} samples per GPU the throughput was {own_speed:.0f} samples/s, with {own_batch * factor} it "
         f"was {larger_speed:.0f}, for the same work on as many GPUs."
     )
     accuracy = _accuracy_change(e, own_batch * factor)
-    gained = gain(less_time(1 / ratio, " for the same number of epochs"), time=1 / ratio, accuracy=accuracy)
-    return _larger(e, factor, why, figures, gained)
+    expected_gain = gain(less_time(1 / ratio, " for the same number of epochs"), time=1 / ratio, accuracy=accuracy)
+    return _larger(e, factor, reason, figures, expected_gain)
 
 
 def _speeds(e: Evidence, factor: int) -> tuple[float, float] | None:
@@ -177,12 +179,12 @@ def _fewer_messages(e: Evidence) -> Proposal | None:
     time_factors = {factor: 1 - share * (1 - 1 / factor) for factor in factors}
     factor = next((factor for factor in factors if share / factor / time_factors[factor] <= _LITTLE), factors[-1])
     figures = {**finding.evidence, "communication_share": round(share, 4), "per_gpu_batch": e.plan.per_gpu_batch}
-    why = (
+    reason = (
         f"Each step spends {percent(share)} of its time exchanging gradients, with {e.plan.per_gpu_batch} samples "
         f"per GPU. With a batch {factor} times as large, one exchange replaces {factor}."
     )
-    gained = gain(less_time(time_factors[factor], " for the same number of epochs"), time=time_factors[factor])
-    return _larger(e, factor, why, figures, gained)
+    expected_gain = gain(less_time(time_factors[factor], " for the same number of epochs"), time=time_factors[factor])
+    return _larger(e, factor, reason, figures, expected_gain)
 
 
 def _communication_share(e: Evidence) -> float | None:
@@ -192,13 +194,13 @@ def _communication_share(e: Evidence) -> float | None:
     return float(share) if isinstance(share, int | float) else None
 
 
-def _larger(e: Evidence, factor: int, why: str, figures: dict[str, Any], gained: Any) -> Proposal:
+def _larger(e: Evidence, factor: int, reason: str, figures: dict[str, Any], expected_gain: Any) -> Proposal:
     change = times_batch(e.spec, factor)
     after = changed(e.spec, change)
     assert after is not None
     rate = resolve_plan(after, None).learning_rate
-    what = f"Use a batch of {e.plan.per_gpu_batch * factor} per GPU and a learning rate of {rate:.3g}."
-    return Proposal(Rule.BATCH_AND_RATE, what, why, figures, change, gained)
+    action = f"Use a batch of {e.plan.per_gpu_batch * factor} per GPU and a learning rate of {rate:.3g}."
+    return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, expected_gain)
 
 
 def _a_probe(e: Evidence) -> Proposal | None:

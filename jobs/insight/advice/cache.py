@@ -23,13 +23,13 @@ def streaming_and_cache(e: Evidence) -> Proposal | None:
     if cached is None or shares.data_wait < WORTH:
         return None
     action, reason, change = cached
-    gained = _gain(e, change["dataset"].get("cache", e.spec.dataset.cache), shares)
-    if gained is None:
+    expected_gain = _gain(e, change["dataset"].get("cache", e.spec.dataset.cache), shares)
+    if expected_gain is None:
         return None
     step_ms, wait_ms = 1000 * shares.step_time_s, 1000 * shares.step_time_s * shares.data_wait
     waits = f"Each step waits for data {percent(shares.data_wait)} of its time ({wait_ms:.3g} of {step_ms:.3g} ms)."
     figures = {"data_wait_share": round(shares.data_wait, 4), "step_time_s": round(shares.step_time_s, 6)}
-    return Proposal(Rule.STREAMING_AND_CACHE, action, f"{waits} {reason}", figures, change, gained)
+    return Proposal(Rule.STREAMING_AND_CACHE, action, f"{waits} {reason}", figures, change, expected_gain)
 
 
 def _in_memory(e: Evidence, data: Data) -> tuple[str, str, dict[str, Any]] | None:

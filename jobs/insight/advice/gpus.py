@@ -46,18 +46,18 @@ def _fewer(e: Evidence) -> Proposal | None:
     now = e.spec.gpus
     if e.summary is None or now % 2 or e.plan.gpus != now or e.shares is None:
         return None
-    brought = _doubling_gain(e, now // 2, now)
+    last_gain = _doubling_gain(e, now // 2, now)
     change = half_gpus(e.spec)
-    if brought is None or brought >= HALF_OF_A_DOUBLING or not is_possible(e.spec, change, e.site, e.sizes):
+    if last_gain is None or last_gain >= HALF_OF_A_DOUBLING or not is_possible(e.spec, change, e.site, e.sizes):
         return None
-    figures = {"gpus": now, "doubling_gain": round(brought, 3)}
-    why = (
-        f"{now} GPUs reached {brought:.2f}x the throughput of {now // 2} (ideal: 2x) with the same work, "
+    figures = {"gpus": now, "doubling_gain": round(last_gain, 3)}
+    reason = (
+        f"{now} GPUs reached {last_gain:.2f}x the throughput of {now // 2} (ideal: 2x) with the same work, "
         "so the second half of the GPUs brought less than half of what it could."
     )
-    text = f"{percent(1 - brought / 2)} fewer GPU-hours, for {brought:.2f}x the training time."
-    what = f"Use {now // 2} GPU{'' if now == 2 else 's'}."
-    return Proposal(Rule.GPUS, what, why, figures, change, gain(text, time=brought, gpu_hours=brought / 2))
+    text = f"{percent(1 - last_gain / 2)} fewer GPU-hours, for {last_gain:.2f}x the training time."
+    action = f"Use {now // 2} GPU{'' if now == 2 else 's'}."
+    return Proposal(Rule.GPUS, action, reason, figures, change, gain(text, time=last_gain, gpu_hours=last_gain / 2))
 
 
 def _nothing_else_to_gain(e: Evidence, least_wall_s: float) -> bool:
@@ -89,24 +89,25 @@ def _more(e: Evidence) -> Proposal | None:
         return None
     change = _doubled(e)
     measured = _doubling_gain(e, now, 2 * now)
-    brings = measured if measured is not None else _predicted(e)
-    if change is None or brings is None or brings < HALF_OF_A_DOUBLING:
+    doubling_gain = measured if measured is not None else _predicted_gain(e)
+    if change is None or doubling_gain is None or doubling_gain < HALF_OF_A_DOUBLING:
         return None
-    figures: dict[str, Any] = {"gpus": now, "largest_host": cluster.largest_host, "doubling_gain": round(brings, 3)}
+    figures: dict[str, Any] = {"gpus": now, "largest_host": cluster.largest_host}
+    figures["doubling_gain"] = round(doubling_gain, 3)
     if measured is not None:
-        why = f"{2 * now} GPUs reached {measured:.2f}x the throughput of {now} with the same work."
+        reason = f"{2 * now} GPUs reached {measured:.2f}x the throughput of {now} with the same work."
     else:
         assert e.shares is not None
         figures["allreduce_share"] = round(e.shares.allreduce, 4)
-        why = (
+        reason = (
             f"Each step spends {percent(e.shares.compute)} of its time computing and {percent(e.shares.allreduce)} in "
-            f"allreduce, so {2 * now} GPUs should reach {brings:.2f}x the throughput."
+            f"allreduce, so {2 * now} GPUs should reach {doubling_gain:.2f}x the throughput."
         )
-    why += f" One host has {cluster.largest_host}."
-    return Proposal(Rule.GPUS, f"Use {2 * now} GPUs.", why, figures, change, _gain_of(brings))
+    reason += f" One host has {cluster.largest_host}."
+    return Proposal(Rule.GPUS, f"Use {2 * now} GPUs.", reason, figures, change, _gain_of(doubling_gain))
 
 
-def _predicted(e: Evidence) -> float | None:
+def _predicted_gain(e: Evidence) -> float | None:
     """The gain of a doubling, predicted from the steps' own shares. Each GPU keeps its batch.
 
     A ring allreduce over n ranks sends 2 (n - 1) / n times the gradients (Patarasuk and Yuan 2009). One rank sends
@@ -119,8 +120,8 @@ def _predicted(e: Evidence) -> float | None:
     return 2 / (1 + shares.allreduce * (growth - 1))
 
 
-def _gain_of(brings: float) -> Any:
-    return gain(less_time(1 / brings, " for the same number of epochs"), time=1 / brings, gpu_hours=2 / brings)
+def _gain_of(ratio: float) -> Any:
+    return gain(less_time(1 / ratio, " for the same number of epochs"), time=1 / ratio, gpu_hours=2 / ratio)
 
 
 def _one_host(e: Evidence) -> Proposal | None:
@@ -143,15 +144,15 @@ def _one_host(e: Evidence) -> Proposal | None:
     if ratio is not None and ratio < _FASTER:
         return None
     figures = {"hosts": e.hosts, "largest_host": cluster.largest_host, "allreduce_share": round(shares.allreduce, 4)}
-    why = f"It ran on {e.hosts} hosts, and one host has {cluster.largest_host} slots."
+    reason = f"It ran on {e.hosts} hosts, and one host has {cluster.largest_host} slots."
     if ratio is not None:
-        why += f" On one host the same work reached {ratio:.2f}x the throughput."
-        gained = gain(less_time(1 / ratio), time=1 / ratio)
+        reason += f" On one host the same work reached {ratio:.2f}x the throughput."
+        expected_gain = gain(less_time(1 / ratio), time=1 / ratio)
     else:
-        why += f" Each step spends {percent(shares.allreduce)} of its time in allreduce over the network."
-        gained = gain("Less time in allreduce.")
-    what = f"Keep its {e.spec.gpus} GPUs on one host."
-    return Proposal(Rule.HOSTS, what, why, figures, change, gained)
+        reason += f" Each step spends {percent(shares.allreduce)} of its time in allreduce over the network."
+        expected_gain = gain("Less time in allreduce.")
+    action = f"Keep its {e.spec.gpus} GPUs on one host."
+    return Proposal(Rule.HOSTS, action, reason, figures, change, expected_gain)
 
 
 def _more_hosts(e: Evidence) -> Proposal | None:
@@ -162,16 +163,16 @@ def _more_hosts(e: Evidence) -> Proposal | None:
     if not full or not _nothing_else_to_gain(e, _LEAST_WALL_OVER_HOSTS_S):
         return None
     change, measured = _doubled(e), _doubling_gain(e, now, 2 * now)
-    brought = _doubling_gain(e, now // 2, now) if now % 2 == 0 else None
+    last_gain = _doubling_gain(e, now // 2, now) if now % 2 == 0 else None
     if change is None or (measured is not None and measured < HALF_OF_A_DOUBLING):
         return None
-    if measured is None and (brought is None or brought < _NEAR_IDEAL):
+    if measured is None and (last_gain is None or last_gain < _NEAR_IDEAL):
         return None
-    figures = {"gpus": now, "largest_host": cluster.largest_host, "doubling_gain": round(measured or brought or 0, 3)}
+    figures = {"gpus": now, "largest_host": cluster.largest_host, "doubling_gain": round(measured or last_gain or 0, 3)}
     if measured is not None:
-        why = f"{2 * now} GPUs on several hosts reached {measured:.2f}x the throughput of {now} with the same work."
-        gained = _gain_of(measured)
+        reason = f"{2 * now} GPUs on several hosts reached {measured:.2f}x the throughput of {now} with the same work."
+        expected_gain = _gain_of(measured)
     else:
-        why = f"It fills a host, and the last doubling, to {now} GPUs, reached {brought:.2f}x the throughput."
-        gained = gain("Up to half of the training time. The cost of the network between the hosts is unknown.")
-    return Proposal(Rule.HOSTS, f"Use {2 * now} GPUs on several hosts.", why, figures, change, gained)
+        reason = f"It fills a host, and the last doubling, to {now} GPUs, reached {last_gain:.2f}x the throughput."
+        expected_gain = gain("Up to half of the training time. The cost of the network between the hosts is unknown.")
+    return Proposal(Rule.HOSTS, f"Use {2 * now} GPUs on several hosts.", reason, figures, change, expected_gain)

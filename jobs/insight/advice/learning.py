@@ -35,20 +35,20 @@ def pretrained_base(e: Evidence) -> Proposal | None:
         return None
     figures = {"val_accuracy": summary.val_accuracy, "train_samples": samples, "epochs_run": summary.epochs_run}
     result = f"reached a validation accuracy of {summary.val_accuracy:.3f}" + (" and overfits" if overfits else "")
-    why = f"It was trained from scratch on {samples} samples, and {result}."
+    reason = f"It was trained from scratch on {samples} samples, and {result}."
     if imagenet:
-        what = "Start from ImageNet weights and train the head alone."
+        action = "Start from ImageNet weights and train the head alone."
         change: dict[str, Any] = {"model": {"weights": "imagenet"}}
         if not e.spec.model.freeze_base:
-            what = "Start from ImageNet weights."
+            action = "Start from ImageNet weights."
     else:
         assert base is not None
-        what = f"Start from the weights of job {base.id}."
-        why += f" {_description_of(base)}"
+        action = f"Start from the weights of job {base.id}."
+        reason += f" {_description_of(base)}"
         change = {"model": {"weights": f"job:{base.id}"}}
         if e.spec.model.freeze_base:  # a small base that saw other classes is worth training on
             change["model"]["freeze_base"] = False
-    return Proposal(Rule.PRETRAINED_BASE, what, why, figures, change, _gain_of_base(e, summary))
+    return Proposal(Rule.PRETRAINED_BASE, action, reason, figures, change, _gain_of_base(e, summary))
 
 
 def _description_of(base: Base) -> str:
@@ -89,10 +89,10 @@ def early_stopping(e: Evidence) -> Proposal | None:
     if not stopping.restore_best_weights and (lost := _lost_accuracy(e)):
         text = f"{100 * lost:.1f} points of validation accuracy."
         figures = {"lost_accuracy": lost}
-        why = f"The weights of the last epoch were kept, {lost:.3f} below those of the best one."
+        reason = f"The weights of the last epoch were kept, {lost:.3f} below those of the best one."
         change = {"early_stopping": {"restore_best_weights": True}}
-        what = "Keep the weights of the best epoch."
-        return Proposal(Rule.EARLY_STOPPING, what, why, figures, change, gain(text, accuracy=lost))
+        action = "Keep the weights of the best epoch."
+        return Proposal(Rule.EARLY_STOPPING, action, reason, figures, change, gain(text, accuracy=lost))
     return _less_patience(e, stopping, *after)
 
 
@@ -113,15 +113,17 @@ def _turned_on(e: Evidence, epochs: int, share: float) -> Proposal | None:
     if saved < WORTH and not lost:
         return None
     change = {"early_stopping": _USUAL.model_copy(update={"patience": patience}).model_dump(mode="json")}
-    why = f"Early stopping is off, and {_wasted(e, epochs, share)}."
-    return _stopping(e, "Turn early stopping on.", why, change, (epochs, share, patience), lost)
+    reason = f"Early stopping is off, and {_wasted(e, epochs, share)}."
+    return _stopping(e, "Turn early stopping on.", reason, change, (epochs, share, patience), lost)
 
 
 def _other_monitor(e: Evidence, stopping: EarlyStopping, epochs: int, share: float) -> Proposal | None:
     change = {"early_stopping": {"monitor": _USUAL.monitor}}
-    why = f"Early stopping monitors {stopping.monitor}, which is no validation metric, and {_wasted(e, epochs, share)}."
-    what = "Let early stopping monitor the validation accuracy."
-    return _stopping(e, what, why, change, (epochs, share, stopping.patience), _lost_accuracy(e))
+    reason = (
+        f"Early stopping monitors {stopping.monitor}, which is no validation metric, and {_wasted(e, epochs, share)}."
+    )
+    action = "Let early stopping monitor the validation accuracy."
+    return _stopping(e, action, reason, change, (epochs, share, stopping.patience), _lost_accuracy(e))
 
 
 def _less_patience(e: Evidence, stopping: EarlyStopping, epochs: int, share: float) -> Proposal | None:
@@ -130,14 +132,14 @@ def _less_patience(e: Evidence, stopping: EarlyStopping, epochs: int, share: flo
     patience = _patience(e.accuracies, stopping.min_delta)
     if patience >= stopping.patience or _saved(epochs, share, patience) < WORTH:
         return None
-    why = f"Early stopping waits {stopping.patience} epochs for an improvement, and {_wasted(e, epochs, share)}."
+    reason = f"Early stopping waits {stopping.patience} epochs for an improvement, and {_wasted(e, epochs, share)}."
     change = {"early_stopping": {"patience": patience}}
-    what = f"Let early stopping wait {patience} epochs."
-    return _stopping(e, what, why, change, (epochs, share, patience), None)
+    action = f"Let early stopping wait {patience} epochs."
+    return _stopping(e, action, reason, change, (epochs, share, patience), None)
 
 
 def _stopping(
-    e: Evidence, what: str, why: str, change: dict[str, Any], after: tuple[int, float, int], lost: float | None
+    e: Evidence, action: str, reason: str, change: dict[str, Any], after: tuple[int, float, int], lost: float | None
 ) -> Proposal:
     epochs, share, patience = after
     assert e.summary is not None
@@ -150,7 +152,7 @@ def _stopping(
     saved = _saved(epochs, share, patience)
     text = less_time(1 - saved) if saved else "Epochs after the best one no longer make the model worse."
     factor = 1 - saved if saved else None
-    return Proposal(Rule.EARLY_STOPPING, what, why, figures, change, gain(text, time=factor, accuracy=lost))
+    return Proposal(Rule.EARLY_STOPPING, action, reason, figures, change, gain(text, time=factor, accuracy=lost))
 
 
 def _saved(epochs: int, share: float, patience: int) -> float:

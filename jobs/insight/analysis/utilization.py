@@ -72,13 +72,13 @@ def period_s(at: Floats, values: Floats) -> float | None:
         return None
     even = np.interp(np.arange(at[0], at[-1], tick), at, values)
     correlation = _autocorrelation(even)
-    below = np.flatnonzero(correlation < 0)
-    if not len(below):
+    below_zero = np.flatnonzero(correlation < 0)
+    if not len(below_zero):
         return None
-    after_zero = correlation[below[0] : len(correlation) // _LEAST_PERIODS + 1]
+    after_zero = correlation[below_zero[0] : len(correlation) // _LEAST_PERIODS + 1]
     for lag in range(1, len(after_zero) - 1):
         if after_zero[lag] >= _LEAST_CORRELATION and after_zero[lag - 1] < after_zero[lag] >= after_zero[lag + 1]:
-            return float((below[0] + lag) * tick)
+            return float((below_zero[0] + lag) * tick)
     return None
 
 

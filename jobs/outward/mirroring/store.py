@@ -137,8 +137,8 @@ def _every(job: Job) -> int:
 
 def save(session: Session, work: Work, after: Position, *, run_id: str | None, done: bool = False) -> bool:
     """Store how much was sent; False if another worker changed the row meanwhile."""
-    unchanged = (Mirror.job_id == work.job.id, Mirror.state == cast(_stored(work.before), JSONB))
-    values = {"run_id": run_id, "state": _stored(after), "error": None, "touched_at": func.now()}
+    unchanged = (Mirror.job_id == work.job.id, Mirror.state == cast(_position_json(work.before), JSONB))
+    values = {"run_id": run_id, "state": _position_json(after), "error": None, "touched_at": func.now()}
     values |= {"done_at": func.now()} if done else {}
     return session.scalar(update(Mirror).where(*unchanged).values(**values).returning(Mirror.job_id)) is not None
 
@@ -154,5 +154,5 @@ def refused(session: Session, job_id: str, error: str) -> bool:
     return refusals == _MOST_REFUSALS
 
 
-def _stored(position: Position) -> dict[str, Any]:
+def _position_json(position: Position) -> dict[str, Any]:
     return position.model_dump(mode="json", exclude_defaults=True)

@@ -70,23 +70,23 @@ def claim(session: Session, *, lease_s: float, besides: Collection[str] = (), ba
     Its message is stored at the first try and does not change. Deliveries of disabled or deleted webhooks are given
     up.
     """
-    due = (
+    next_due = (
         select(WebhookDelivery)
         .where(WebhookDelivery.next_at <= func.now(), WebhookDelivery.webhook_id.not_in(besides))
         .order_by(WebhookDelivery.next_at, WebhookDelivery.id)
         .limit(1)
         .with_for_update(skip_locked=True)
     )
-    while (delivery := session.scalar(due, execution_options=_FRESH)) is not None:
+    while (delivery := session.scalar(next_due, execution_options=_FRESH)) is not None:
         webhook = session.get_one(Webhook, delivery.webhook_id, populate_existing=True)
         owner = session.get_one(User, webhook.owner, populate_existing=True)
         if webhook.disabled_at is None and webhook.deleted_at is None and owner.disabled_at is None:
-            return _claimed(session, delivery, webhook, lease_s=lease_s, base_url=base_url)
+            return _claim_delivery(session, delivery, webhook, lease_s=lease_s, base_url=base_url)
         give_up(session, webhook.id, "the webhook was disabled or deleted")
     return None
 
 
-def _claimed(
+def _claim_delivery(
     session: Session, delivery: WebhookDelivery, webhook: Webhook, *, lease_s: float, base_url: str
 ) -> Claimed:
     if delivery.payload is None:
@@ -113,15 +113,15 @@ def _payload(session: Session, delivery: WebhookDelivery, webhook: Webhook, base
     return messages.payload_of(delivery, webhook, subject, counts=counts, base_url=base_url)
 
 
-def settle(session: Session, claimed: Claimed, answer: Answer, *, jitter: float) -> Verdict | None:
+def settle(session: Session, delivery: Claimed, answer: Answer, *, jitter: float) -> Verdict | None:
     """Store the result of sending; None if the lease had expired and another process has the delivery.
 
     A delivery that was given up meanwhile stays so, unless it arrived.
     """
     now: datetime = session.execute(select(func.now())).scalar_one()
-    verdict = verdict_of(answer, claimed.attempt)
-    again_s = pause_s(claimed.attempt, jitter=jitter, retry_after=answer.retry_after, now=now)
-    conditions = [WebhookDelivery.id == claimed.id, WebhookDelivery.attempts == claimed.attempt]
+    verdict = verdict_of(answer, delivery.attempt)
+    again_s = pause_s(delivery.attempt, jitter=jitter, retry_after=answer.retry_after, now=now)
+    conditions = [WebhookDelivery.id == delivery.id, WebhookDelivery.attempts == delivery.attempt]
     if verdict is not Verdict.DELIVERED:
         conditions.append(WebhookDelivery.next_at.is_not(None))
     settled = session.scalar(
@@ -143,11 +143,11 @@ def settle(session: Session, claimed: Claimed, answer: Answer, *, jitter: float)
     if verdict is Verdict.GONE:
         session.execute(
             update(Webhook)
-            .where(Webhook.id == claimed.webhook_id, Webhook.disabled_at.is_(None))
+            .where(Webhook.id == delivery.webhook_id, Webhook.disabled_at.is_(None))
             .values(disabled_at=now),
             execution_options=_UNSYNCHRONIZED,
         )
-        give_up(session, claimed.webhook_id, "the receiver answered 410 Gone")
+        give_up(session, delivery.webhook_id, "the receiver answered 410 Gone")
     return verdict
 
 
@@ -194,12 +194,12 @@ def remove_old(session: Session, *, keep_days: float) -> bool:
     before = func.now() - timedelta(days=keep_days)
     old = select(WebhookDelivery.id).where(WebhookDelivery.next_at.is_(None), WebhookDelivery.created_at < before)
     some = old.order_by(WebhookDelivery.id).limit(_BATCH_ROWS)
-    removed = session.scalars(
+    removed_ids = session.scalars(
         delete(WebhookDelivery).where(WebhookDelivery.id.in_(some)).returning(WebhookDelivery.id)
     ).all()
-    if not removed:
+    if not removed_ids:
         has_deliveries = select(WebhookDelivery.id).where(WebhookDelivery.webhook_id == Webhook.id).exists()
         session.execute(
             delete(Webhook).where(Webhook.deleted_at < before, ~has_deliveries), execution_options=_UNSYNCHRONIZED
         )
-    return bool(removed)
+    return bool(removed_ids)

@@ -36,7 +36,7 @@ def test_which_bytes_are_asked_for(header: str | None, expected: range | None) -
 @pytest.mark.parametrize(
     ("header", "size"), [("bytes=100-", 100), ("bytes=100-200", 100), ("bytes=-0", 100), ("bytes=0-", 0)]
 )
-def test_a_range_without_a_byte_is_refused_and_the_size_is_told(header: str, size: int) -> None:
+def test_an_empty_range_is_refused_with_the_size(header: str, size: int) -> None:
     with pytest.raises(Problem) as refused:
         byte_range(header, size)
     assert (refused.value.status, refused.value.headers) == (416, {"Content-Range": f"bytes */{size}"})

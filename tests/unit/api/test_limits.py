@@ -58,7 +58,7 @@ def test_nobody_gets_more_than_the_rate_and_a_burst(pauses: list[float], per_s: 
     assert taken_count <= per_s * (clock.now - started) + max(2 * per_s, 1) + 1e-3
 
 
-def test_what_is_put_back_can_be_taken_again() -> None:
+def test_requests_put_back_can_be_taken_again() -> None:
     buckets = Buckets(2.0, clock=Clock())
     for _ in range(50):
         assert buckets.take("a", 5) == 0

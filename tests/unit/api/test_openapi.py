@@ -102,7 +102,7 @@ def test_the_scope_that_a_token_needs_is_told(openapi: dict[str, Any]) -> None:
     }
 
 
-def test_headers_are_told(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
+def test_the_document_lists_the_headers_of_answers(openapi: dict[str, Any], subtests: pytest.Subtests) -> None:
     for method, path, operation in operations(openapi):
         with subtests.test(operation=f"{method} {path}"):
             answers = operation["responses"]

@@ -70,7 +70,7 @@ def test_a_problem_is_told_at_a_bounded_length() -> None:
     assert len(problem.detail) < 50 * 2300
 
 
-def test_a_fault_of_ours_says_nothing_of_its_cause() -> None:
+def test_a_fault_of_the_service_does_not_show_its_cause() -> None:
     problem = problem_of(RuntimeError("swordfish"))
 
     assert "swordfish" not in f"{problem.title} {problem.detail}"

@@ -70,7 +70,7 @@ def answer_through_head_as_get(method: str) -> list[Message]:
     return messages
 
 
-def test_an_answer_to_head_ends_where_its_body_would_begin() -> None:
+def test_a_head_answer_has_no_body() -> None:
     start, *pieces = answer_through_head_as_get("GET")
     assert len(pieces) == 3
     assert answer_through_head_as_get("HEAD") == [start, {"type": "http.response.body"}]

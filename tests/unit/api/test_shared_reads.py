@@ -41,7 +41,7 @@ def play(story: Callable[[Reads, SharedReads[str, str]], Awaitable[None]]) -> No
     asyncio.run(run())
 
 
-def test_what_is_asked_during_a_read_is_answered_by_the_next_one() -> None:
+def test_a_request_during_a_read_gets_the_next_read() -> None:
     async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
         first = asyncio.create_task(shared("a"))
         await reads.started(1)
@@ -75,7 +75,7 @@ def test_an_error_is_the_answer_to_those_who_wait_for_that_read_alone() -> None:
     play(story)
 
 
-def test_whoever_gives_up_takes_the_answer_from_nobody() -> None:
+def test_a_caller_that_gives_up_does_not_cancel_the_shared_read() -> None:
     async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
         impatient, patient = (asyncio.create_task(shared("a")) for _ in range(2))
         await reads.started(1)

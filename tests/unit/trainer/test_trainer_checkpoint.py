@@ -68,7 +68,7 @@ def test_an_attempt_takes_over_what_the_one_before_it_kept(tmp_path: Path) -> No
     assert names(tmp_path / "attempt-2") == ["checkpoint-0000000002.npz", "checkpoint-0000000003.npz"]
 
 
-def test_what_a_stale_attempt_saves_later_changes_nothing(tmp_path: Path) -> None:
+def test_checkpoints_of_a_stale_attempt_change_nothing(tmp_path: Path) -> None:
     stale = begun(tmp_path, 1, at=None)
     stale.save(checkpoint(10))
     second = begun(tmp_path, 2, at=10)
@@ -88,7 +88,7 @@ def test_one_that_died_before_its_first_save_left_what_it_began_with(tmp_path: P
     begun(tmp_path, 3, at=10)
 
 
-def test_one_that_began_from_nothing_is_followed_from_nothing(tmp_path: Path) -> None:
+def test_an_attempt_after_one_that_began_anew_begins_anew(tmp_path: Path) -> None:
     """All that was recorded before it is void by then, so a checkpoint of earlier would leave a hole in the curve."""
     stale = begun(tmp_path, 1, at=None)
     begun(tmp_path, 2, at=None)
@@ -131,7 +131,7 @@ def test_a_file_system_without_links_gets_copies(tmp_path: Path, monkeypatch: py
     begun(tmp_path, 3, at=10)
 
 
-def test_what_lies_where_it_lay_before_attempts_had_folders_is_found(tmp_path: Path) -> None:
+def test_checkpoints_outside_attempt_folders_are_found(tmp_path: Path) -> None:
     store_of(tmp_path, 1).save(checkpoint(5))
     (tmp_path / "attempt-1/checkpoint-0000000005.npz").rename(tmp_path / "checkpoint-0000000005.npz")
     (tmp_path / "attempt-1").rmdir()
@@ -139,7 +139,7 @@ def test_what_lies_where_it_lay_before_attempts_had_folders_is_found(tmp_path: P
     assert names(tmp_path) == ["attempt-2"]
 
 
-def test_a_take_over_that_was_broken_off_leaves_all_as_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_take_over_does_not_hide_the_checkpoint(tmp_path: Path) -> None:
     begun(tmp_path, 1, at=None).save(checkpoint(10))
     half = tmp_path / ".tmp-attempt-2"
     half.mkdir()
@@ -148,7 +148,7 @@ def test_a_take_over_that_was_broken_off_leaves_all_as_it_was(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign"])
-def test_a_damaged_one_is_skipped_with_a_log_line(
+def test_a_damaged_checkpoint_is_skipped_with_a_log_line(
     tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = store_of(tmp_path, 1, keep=3)
@@ -175,7 +175,7 @@ def test_where_all_are_damaged_they_are_left_to_look_at(tmp_path: Path) -> None:
     begun(tmp_path, 3, at=1)
 
 
-def test_one_of_another_model_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_of_another_model_is_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store_of(tmp_path, 1).save(checkpoint(1))
     assert store_of(tmp_path, 2).begin({"model": [(5, 5)]}) is None
     assert "another model" in capsys.readouterr().out

@@ -80,7 +80,7 @@ def test_n_ranks_see_together_what_one_rank_sees(ranks: int, per_rank: int) -> N
 
 @given(gone=st.integers(0, 9))
 @settings(max_examples=10)
-def test_a_run_goes_on_where_it_was_left(gone: int) -> None:
+def test_a_run_continues_from_its_checkpoint(gone: int) -> None:
     epochs, first = divmod(gone, 4)
     assert (
         np.array(trained(ALL)[gone:]) == np.array(trained(ALL, epoch=1 + epochs, first=first, steps=10 - gone))

@@ -92,13 +92,13 @@ def test_a_copy_that_is_cut_off_is_fetched_again(tmp_path: Path, source: Path, f
     assert copy.stat().st_size == 100
 
 
-def test_what_is_in_use_stays_and_the_rest_is_read_from_its_source(
+def test_files_in_use_stay_and_others_are_read_from_their_source(
     tmp_path: Path, source: Path, files: Counting, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = disk_cache(tmp_path, 550)
+    cache_on_disk = disk_cache(tmp_path, 550)
     for _ in range(3):
         for number in range(20):
-            assert kept.read(files, str(source / f"{number}")) == bytes([number]) * 100
+            assert cache_on_disk.read(files, str(source / f"{number}")) == bytes([number]) * 100
     assert files.fetched == ["0", "1", "2", "3", "4"]
     assert len(copies(tmp_path)) == 5
     assert capsys.readouterr().out.count("disk cache: its limit is reached") == 1
@@ -120,15 +120,15 @@ def test_a_file_larger_than_the_limit_is_not_kept(tmp_path: Path, source: Path, 
     assert copies(tmp_path) == []
 
 
-def test_what_a_killed_rank_left_goes(tmp_path: Path, source: Path, files: Counting) -> None:
-    kept = disk_cache(tmp_path, 250)
-    left = tmp_path / "cache" / ("0" * 64 + "-150.part")
-    left.write_bytes(b"half")
+def test_a_partial_file_of_a_killed_rank_is_removed(tmp_path: Path, source: Path, files: Counting) -> None:
+    cache_on_disk = disk_cache(tmp_path, 250)
+    partial_file = tmp_path / "cache" / ("0" * 64 + "-150.part")
+    partial_file.write_bytes(b"half")
     (tmp_path / "cache" / "used").write_text("150")
     for number in (1, 2):
-        kept.read(files, str(source / f"{number}"))
+        cache_on_disk.read(files, str(source / f"{number}"))
     assert files.fetched == ["1", "2"]
-    assert not left.exists()
+    assert not partial_file.exists()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -140,21 +140,21 @@ def test_a_full_disk_is_no_trouble(
             Path(target).write_bytes(b"half")
             raise OSError(number, "no room")
 
-    kept, files = disk_cache(tmp_path), Full()
-    assert [kept.read(files, str(source / f"{file}")) for file in (1, 2)] == [b"\1" * 100, b"\2" * 100]
+    cache_on_disk, files = disk_cache(tmp_path), Full()
+    assert [cache_on_disk.read(files, str(source / f"{file}")) for file in (1, 2)] == [b"\1" * 100, b"\2" * 100]
     assert copies(tmp_path) == []
     assert int((tmp_path / "cache" / "used").read_text()) == 0
     assert capsys.readouterr().out.count("disk cache: the disk is full") == 1
 
 
 def test_errors_of_the_source_are_its_own(tmp_path: Path, source: Path, files: Counting) -> None:
-    kept = disk_cache(tmp_path)
+    cache_on_disk = disk_cache(tmp_path)
     with pytest.raises(FileNotFoundError):
-        kept.read(files, str(source / "none"))
+        cache_on_disk.read(files, str(source / "none"))
     (source / "7").chmod(0)
     if os.geteuid():  # root may read everything
         with pytest.raises(PermissionError):
-            kept.read(files, str(source / "7"))
+            cache_on_disk.read(files, str(source / "7"))
     assert not list((tmp_path / "cache").glob("*.part"))
 
 
@@ -175,12 +175,12 @@ def test_files_of_a_store(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in copies(tmp_path)] == [b"here"]
 
 
-def test_a_use_is_noted_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:
-    kept = disk_cache(tmp_path)
-    kept.read(files, str(source / "7"))
+def test_a_cached_file_is_touched_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:
+    cache_on_disk = disk_cache(tmp_path)
+    cache_on_disk.read(files, str(source / "7"))
     (copy,) = copies(tmp_path)
     for seconds, noted in ((cache.TOUCH_EVERY_S / 2, False), (cache.TOUCH_EVERY_S * 2, True)):
         age(copy, seconds)
         before = copy.stat().st_mtime
-        kept.read(files, str(source / "7"))
+        cache_on_disk.read(files, str(source / "7"))
         assert (copy.stat().st_mtime != before) is noted

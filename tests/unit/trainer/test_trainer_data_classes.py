@@ -49,7 +49,7 @@ def test_names_of_any_language_are_classes() -> None:
     assert class_names(survey_of("Kräuter", "花", "a\u3000b"), name="x") == ("Kräuter", "a\u3000b", "花")
 
 
-def test_a_part_may_lack_a_class_but_not_know_one_more() -> None:
+def test_a_part_may_lack_a_class_but_not_have_an_extra_one() -> None:
     check_labels(survey_of("cat"), ("cat", "dog"), name="x")
     with pytest.raises(BadData, match="x: the label 'cow' is not among the classes of the training data"):
         check_labels(survey_of("cat", "cow"), ("cat", "dog"), name="x")

@@ -77,7 +77,7 @@ def test_every_sample_is_read_once_by_all_ranks_of_a_host(tmp_path: Path, ranks:
     assert (times == 1).all()
 
 
-def test_what_a_fraction_leaves_out_is_not_read(tmp_path: Path) -> None:
+def test_samples_outside_a_fraction_are_not_read(tmp_path: Path) -> None:
     part, times = counting(100)
     share = decoded_part(part, tmp_path, samples=25)
     share.fill(local_rank=0, local_ranks=1)
@@ -142,7 +142,7 @@ def test_a_set_larger_than_the_disk_is_refused_before_it_is_read(tmp_path: Path)
         decoded({"train": part, "validation": part}, spec, host, seed=1, shape=(2**20, 2**20), dtype="float32")  # 84 TB
 
 
-def test_a_disk_that_gets_full_is_a_sentence(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_is_reported_in_a_sentence(tmp_path: Path) -> None:
     part, _ = counting(10)
     full = replace(decoded_part(part, tmp_path), path=Path("/dev/full"))
     with pytest.raises(BadData, match=r"dataset\.cache: cannot write the decoded samples: "):

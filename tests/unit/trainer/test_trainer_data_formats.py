@@ -198,7 +198,9 @@ def anybody(root: Path) -> Iterator[Path]:
         ("images/train/even", "images", "cannot read even in 'images': Permission denied"),
     ],
 )
-def test_what_must_not_be_read(root: Path, closed: str, source: str, sentence: str, request: Any) -> None:
+def test_sources_that_must_not_be_read_are_bad_data(
+    root: Path, closed: str, source: str, sentence: str, request: Any
+) -> None:
     root.chmod(0o755)
     (root / closed).chmod(0)
     data_root = request.getfixturevalue("anybody")
@@ -231,7 +233,7 @@ class Refusing(fsspec.AbstractFileSystem):  # type: ignore[misc]
         raise LookupError("token expired")
 
 
-def test_a_store_with_errors_of_its_own(tmp_path: Path) -> None:
+def test_errors_of_a_store_name_the_source(tmp_path: Path) -> None:
     fsspec.register_implementation("refusing", Refusing, clobber=True)
     with pytest.raises(BadData, match=r"cannot read 'refusing://bucket/a\.npz': token expired"):
         open_dataset("refusing://bucket/a.npz", tmp_path, data_roots=["refusing://bucket"])

@@ -130,7 +130,7 @@ def test_labels_of_more_than_one_dimension(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["images", "labels"])
-def test_half_of_a_pair(tmp_path: Path, kind: str) -> None:
+def test_a_part_with_one_file_of_its_pair_is_bad_data(tmp_path: Path, kind: str) -> None:
     write(tmp_path / "a", "train")
     next((tmp_path / "a").glob(f"*{kind}*")).unlink()
     with pytest.raises(BadData, match=f"a: there is no file of train-{kind}"):

@@ -96,7 +96,7 @@ def test_one_part_under_two_names_is_not_guessed_about(chips: Path) -> None:
         open_chips(parted)
 
 
-def test_what_is_no_image_in_a_class_is_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_of_a_class_that_are_no_images_are_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("readme.txt", "good/notes.csv", "stray.png", ".hidden/1.png", "good/.1.png", "__MACOSX/good/1.png"):
         write(chips / name, plain(1))
     os.mkfifo(chips / "good" / "pipe.png")
@@ -234,7 +234,7 @@ def test_two_ranks_see_together_what_one_sees(chips: Path) -> None:
     assert surveyed(1)[0]["labels"] == {"good": 49, "scrap": 50}
 
 
-def test_hosts_that_see_other_files_are_told(chips: Path) -> None:
+def test_hosts_that_see_different_files_are_named(chips: Path) -> None:
     spec, host = spec_of("chips").dataset, host_of(chips)
     before = open_source(spec, seed=1, host=host)
     write(chips / "good" / "new.png", plain(1))
@@ -263,14 +263,14 @@ def test_any_number_of_ranks_and_a_resumed_run_see_the_same_batches(chips: Path)
 
 def test_every_image_is_evaluated_once(chips: Path) -> None:
     dataset = open_chips(chips)
-    counted = [
+    greys = [
         int(pixels[0, 0, 0])
         for rank in range(2)
         for batch in dataset.validation.evaluate(rank=rank, ranks=2, per_rank=3)
         for pixels, weight in zip(batch.features, batch.weights, strict=True)
         if weight
     ]
-    assert sorted(counted) == sorted(grey for grey, _ in samples_of(dataset)[80:])
+    assert sorted(greys) == sorted(grey for grey, _ in samples_of(dataset)[80:])
 
 
 @pytest.fixture

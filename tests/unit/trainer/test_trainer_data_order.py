@@ -26,7 +26,7 @@ draws = st.builds(
 few = settings(max_examples=60)
 
 
-def seen(schedule: SampleSchedule, steps: int, *, epoch: int = 1, first: int = 0) -> list[list[int]]:
+def step_samples(schedule: SampleSchedule, steps: int, *, epoch: int = 1, first: int = 0) -> list[list[int]]:
     """The samples of each of a rank's next steps."""
     return [batch.tolist() for batch in islice(rank_batches(schedule, epoch=epoch, first=first), steps)]
 
@@ -44,14 +44,14 @@ def flat(batches: Sequence[Sequence[int]]) -> list[int]:
 def test_n_ranks_see_together_what_one_rank_sees(schedule: SampleSchedule, epoch: int) -> None:
     schedule = replace(schedule, sharding="shard")
     alone = replace(schedule, ranks=1, per_rank=schedule.global_batch)
-    together = [seen(own, 2 * schedule.steps, epoch=epoch) for own in of_ranks(schedule)]
-    assert [flat(step) for step in zip(*together, strict=True)] == seen(alone, 2 * schedule.steps, epoch=epoch)
+    together = [step_samples(own, 2 * schedule.steps, epoch=epoch) for own in of_ranks(schedule)]
+    assert [flat(step) for step in zip(*together, strict=True)] == step_samples(alone, 2 * schedule.steps, epoch=epoch)
 
 
 @few
 @given(schedule=draws)
 def test_every_rank_makes_equal_steps(schedule: SampleSchedule) -> None:
-    sizes = {len(batch) for own in of_ranks(schedule) for batch in seen(own, 3 * schedule.steps)}
+    sizes = {len(batch) for own in of_ranks(schedule) for batch in step_samples(own, 3 * schedule.steps)}
     assert sizes == {schedule.per_rank}
 
 
@@ -61,7 +61,7 @@ def test_a_pass_has_every_sample_once(schedule: SampleSchedule, passes: int) -> 
     """Over all ranks where they share an order, and over one where each has its own."""
     step = schedule.global_batch if schedule.sharding == "shard" else schedule.per_rank
     schedule = replace(schedule, steps=-(-schedule.samples * passes // step))
-    ranks = [seen(own, schedule.steps) for own in of_ranks(schedule)]
+    ranks = [step_samples(own, schedule.steps) for own in of_ranks(schedule)]
     orders = [[flat(batches) for batches in zip(*ranks, strict=True)]] if schedule.sharding == "shard" else ranks
     for order in orders:
         samples = flat(order)
@@ -71,15 +71,15 @@ def test_a_pass_has_every_sample_once(schedule: SampleSchedule, passes: int) -> 
 
 @few
 @given(schedule=draws, epoch=st.integers(1, 3), gone=st.integers(0, 30))
-def test_a_run_goes_on_where_it_was_left(schedule: SampleSchedule, epoch: int, gone: int) -> None:
+def test_a_run_continues_from_its_checkpoint(schedule: SampleSchedule, epoch: int, gone: int) -> None:
     epochs, first = divmod(gone, schedule.steps)
-    whole = seen(schedule, gone + 5, epoch=epoch)
-    assert seen(schedule, 5, epoch=epoch + epochs, first=first) == whole[gone:]
+    whole = step_samples(schedule, gone + 5, epoch=epoch)
+    assert step_samples(schedule, 5, epoch=epoch + epochs, first=first) == whole[gone:]
 
 
 def test_a_run_that_was_left_at_the_end_of_an_epoch_goes_on_with_the_next() -> None:
     schedule = SampleSchedule(samples=10, rank=0, ranks=1, per_rank=2, steps=4, seed=1)
-    assert seen(schedule, 3, epoch=1, first=4) == seen(schedule, 3, epoch=2)
+    assert step_samples(schedule, 3, epoch=1, first=4) == step_samples(schedule, 3, epoch=2)
 
 
 @few
@@ -87,7 +87,7 @@ def test_a_run_that_was_left_at_the_end_of_an_epoch_goes_on_with_the_next() -> N
 def test_with_steps_each_rank_has_an_order_of_its_own(schedule: SampleSchedule) -> None:
     assume(schedule.ranks > 1 and schedule.samples > 30)
     schedule = replace(schedule, sharding="steps", steps=-(-schedule.samples // schedule.per_rank))
-    orders = [flat(seen(own, schedule.steps))[: schedule.samples] for own in of_ranks(schedule)]
+    orders = [flat(step_samples(own, schedule.steps))[: schedule.samples] for own in of_ranks(schedule)]
     assert len({tuple(order) for order in orders}) == schedule.ranks
     assert all(sorted(order) == list(range(schedule.samples)) for order in orders)
 
@@ -135,7 +135,7 @@ def test_evaluation_counts_each_sample_once_in_equal_steps(
     indices: list[int], samples: int, per_rank: int, ranks: int
 ) -> None:
     part = part_of(np.array(indices[:samples], np.int64))
-    counted: list[int] = []
+    counted_labels: list[int] = []
     steps = set()
     for rank in range(ranks):
         batches = list(part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank))
@@ -143,8 +143,8 @@ def test_evaluation_counts_each_sample_once_in_equal_steps(
         for features, labels, weights in batches:
             assert len(features) == len(labels) == len(weights) == per_rank
             assert (features[:, 0] == labels).all()
-            counted += labels[weights > 0].tolist()
-    assert sorted(counted) == sorted(indices[:samples])
+            counted_labels += labels[weights > 0].tolist()
+    assert sorted(counted_labels) == sorted(indices[:samples])
     assert steps == {-(-samples // (per_rank * ranks))}
 
 

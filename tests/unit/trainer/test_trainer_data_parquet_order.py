@@ -58,19 +58,19 @@ def test_a_split_is_exact_disjoint_and_whole(groups: list[int], share: float, se
 
 @given(groups=groups_of, ranks=st.integers(1, 7), seed=st.integers(0, 9), share=st.floats(0.3, 1))
 @settings(max_examples=60)
-def test_a_pass_gives_every_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
+def test_a_pass_gives_each_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
     spread = Spread(np.array(groups), 0)
     stretch = Stretch(spread, 0, round(share * len(spread)))
     bases = np.cumsum(spread.rows) - spread.rows
-    seen: Counter[int] = Counter()
+    row_counts: Counter[int] = Counter()
     sizes = []
     for rank in range(ranks):
         schedule = SampleSchedule(len(stretch), rank, ranks, per_rank=1, steps=1, seed=seed)
-        one = pass_of(stretch, schedule, epoch=3, number=1)
-        rows = [bases[piece.group] + np.flatnonzero(one.mask(piece)) for piece in one.pieces()]
-        seen.update(int(row) for of_piece in rows for row in of_piece)
+        rank_pass = pass_of(stretch, schedule, epoch=3, number=1)
+        rows = [bases[piece.group] + np.flatnonzero(rank_pass.mask(piece)) for piece in rank_pass.pieces()]
+        row_counts.update(int(row) for of_piece in rows for row in of_piece)
         sizes.append(sum(map(len, rows)))
-    assert seen == Counter(rows_of(stretch, 0, len(stretch)))
+    assert row_counts == Counter(rows_of(stretch, 0, len(stretch)))
     assert max(sizes) - min(sizes) <= 1
 
 

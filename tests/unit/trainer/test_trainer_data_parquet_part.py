@@ -62,15 +62,15 @@ def ids(
 
 def evaluated(part: ParquetPart, *, ranks: int, per_rank: int) -> tuple[list[int], set[int]]:
     """The rows that count, over all ranks, and how many batches each rank had."""
-    counted: list[int] = []
+    counted_rows: list[int] = []
     steps = set()
     for rank in range(ranks):
         batches = list(part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank))
         steps.add(len(batches))
         for batch in batches:
             assert len(batch.features) == len(batch.labels) == len(batch.weights) == per_rank
-            counted += batch.features[batch.weights > 0][:, 0].astype(int).tolist()
-    return counted, steps
+            counted_rows += batch.features[batch.weights > 0][:, 0].astype(int).tolist()
+    return counted_rows, steps
 
 
 @pytest.mark.parametrize("source", ["uneven.parquet", "two"])
@@ -161,7 +161,7 @@ def test_passes_follow_each_other_in_a_long_epoch(root: Path) -> None:
     assert (seen[:3520] != seen[3520:]).any()
 
 
-def test_a_fraction_is_part_of_a_larger_one_and_none_of_the_rest_is_seen(root: Path) -> None:
+def test_a_fraction_lies_in_a_larger_fraction_and_reads_no_other_sample(root: Path) -> None:
     opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
     small, large = (set(ids(opened, schedule(samples, per_rank=1)).ravel().tolist()) for samples in (300, 1500))
     assert (len(small), len(large)) == (300, 1500)
@@ -177,16 +177,16 @@ def test_with_steps_each_rank_draws_from_all_rows(root: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.1, 0.37])
 def test_the_split_is_exact_even_and_the_same_in_every_process(root: Path, share: float) -> None:
-    seen: list[set[int]] = []
+    rows_by_side: list[set[int]] = []
     for side in ("train", "validation"):
         opened = part("sorted.parquet", root, Selection(side, share, 5))  # type: ignore[arg-type]
-        counted, _ = evaluated(opened, ranks=1, per_rank=64)
-        assert len(counted) == len(opened) == Selection(side, share).size_of(4000)  # type: ignore[arg-type]
-        times = np.bincount(np.array(counted) // 1000, minlength=4)  # by class
+        rows, _ = evaluated(opened, ranks=1, per_rank=64)
+        assert len(rows) == len(opened) == Selection(side, share).size_of(4000)  # type: ignore[arg-type]
+        times = np.bincount(np.array(rows) // 1000, minlength=4)  # by class
         assert times.min() > 0.8 * times.max()
-        seen.append(set(counted))
-    assert not seen[0] & seen[1]
-    assert len(seen[0] | seen[1]) == 4000
+        rows_by_side.append(set(rows))
+    assert not rows_by_side[0] & rows_by_side[1]
+    assert len(rows_by_side[0] | rows_by_side[1]) == 4000
 
 
 @pytest.mark.parametrize(("ranks", "per_rank"), [(1, 7), (3, 64), (7, 1000)])

@@ -22,14 +22,14 @@ def samples(part: Part | None) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     return np.concatenate([batch.features for batch in batches]), np.concatenate([batch.labels for batch in batches])
 
 
-def test_as_it_is_unless_asked_otherwise(tmp_path: Path) -> None:
+def test_synthetic_data_has_default_options(tmp_path: Path) -> None:
     facts = opened("synthetic", tmp_path).facts
     assert facts.sizes.model_dump() == {"train": 9000, "validation": 1000, "test": 1000}
     assert (facts.format, facts.shape, facts.dtype, facts.value_range) == ("synthetic", (32, 32, 3), "uint8", (0, 255))
     assert facts.classes == tuple("0123456789")
 
 
-def test_figures_in_any_number_and_order(tmp_path: Path) -> None:
+def test_options_in_any_number_and_order(tmp_path: Path) -> None:
     facts = opened("synthetic:shape=8x16x1,samples=200", tmp_path).facts
     assert (facts.shape, facts.sizes.train, len(facts.classes)) == ((8, 16, 1), 180, 10)
     facts = opened("synthetic:samples=5000,classes=4,shape=32x32x3", tmp_path).facts
@@ -105,6 +105,6 @@ def test_no_value_leaves_a_byte(tmp_path: Path) -> None:
         ("synthetic:samples=50,classes=60", "synthetic data with 50 samples of 60 classes"),
     ],
 )
-def test_figures_that_are_not_understood(tmp_path: Path, source: str, sentence: str) -> None:
+def test_options_that_cannot_be_parsed_are_bad_data(tmp_path: Path, source: str, sentence: str) -> None:
     with pytest.raises(BadData, match=sentence):
         opened(source, tmp_path)

@@ -50,7 +50,7 @@ def test_an_error_becomes_a_reason_a_sentence_and_a_code(error: Exception, expec
     assert errors.exit_of_error(error, stop_asked=False, per_gpu_batch=64) == expected
 
 
-def test_a_peer_that_obeyed_the_stop_file_first_is_no_failure() -> None:
+def test_a_rank_that_obeyed_the_stop_file_has_not_failed() -> None:
     assert errors.exit_of_error(HorovodInternalError(), stop_asked=True) == ("stop_requested", "a peer left first", 0)
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.optimizers import PRECISIONS, made, spec
+from tests.optimizers import PRECISIONS, model_and_optimizer, spec_with
 
 
 def test_an_overflow_in_half_precision_changes_no_weight() -> None:
-    model, optimizer = made(spec(precision="mixed_float16"))
+    model, optimizer = model_and_optimizer(spec_with(precision="mixed_float16"))
     before = [variable.numpy() for variable in model.trainable_variables]
     scale = float(optimizer.scale_loss(1.0))
     assert scale > 1
@@ -21,8 +21,8 @@ def test_an_overflow_in_half_precision_changes_no_weight() -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("warmup_epochs", [0, 2])
 def test_the_rate_is_the_resolved_one(precision: str, warmup_epochs: int) -> None:
-    asked = spec(
+    asked = spec_with(
         precision=precision, warmup_epochs=warmup_epochs, lr_scaling="linear", base_batch=16, learning_rate=0.01
     )
-    _, optimizer = made(asked)
+    _, optimizer = model_and_optimizer(asked)
     assert float(optimizer.learning_rate) == pytest.approx(0.01 if warmup_epochs else 0.02)

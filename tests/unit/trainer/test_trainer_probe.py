@@ -108,7 +108,7 @@ def test_without_a_knee_the_largest_that_fits_is_proposed(ended_by: EndedBy, end
     )
 
 
-def test_where_nothing_fits_nothing_is_proposed() -> None:
+def test_without_a_batch_that_fits_no_batch_is_proposed() -> None:
     nothing = findings(points(too_large=True), "memory")
     assert (nothing.largest_batch, nothing.batch_size, nothing.learning_rate) == (None, None, None)
     assert nothing.why == "No batch was measured: the smallest one, 8, does not fit the memory. Lower probe.smallest."
@@ -172,7 +172,7 @@ def opened(connected: None, tmp_path: Path) -> Opened:
     return Opened(Ranks(0, 0, 1, 1), dataset, plan_of(dataset, spec))
 
 
-def made(opened: Opened, **probe: Any) -> Measuring:
+def measuring_on(opened: Opened, **probe: Any) -> Measuring:
     """What measures on it."""
     spec = spec_from({"dataset": "synthetic", "model": "mlp", "probe": {"seconds": 0.05} | probe})
     paths = {name: "/nowhere" for name in Launch.model_fields if name.endswith(("_dir", "stop_path"))}
@@ -190,7 +190,7 @@ def searched(opened: Opened, measuring: Measuring) -> tuple[list[tuple[int, bool
 
 def test_batches_double_until_the_data_is_over(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_REPORT_EVERY_S", 0.0)
-    made_here = made(opened, smallest=20)
+    made_here = measuring_on(opened, smallest=20)
     points, ended_by = search(made_here.launch.spec, opened, made_here)
     assert ([point.per_gpu_batch for point in points], ended_by) == ([20, 40, 80], "data")
     for point in points:
@@ -206,15 +206,15 @@ def test_batches_double_until_the_data_is_over(opened: Opened, monkeypatch: pyte
 
 
 def test_the_search_ends_at_the_largest_and_where_a_step_takes_too_long(opened: Opened) -> None:
-    assert searched(opened, made(opened, smallest=5, largest=19)) == ([(5, True), (10, True)], "largest")
-    assert searched(opened, made(opened, smallest=5, seconds=1e-9)) == ([(5, True)], "time")
+    assert searched(opened, measuring_on(opened, smallest=5, largest=19)) == ([(5, True), (10, True)], "largest")
+    assert searched(opened, measuring_on(opened, smallest=5, seconds=1e-9)) == ([(5, True)], "time")
 
 
-def test_what_its_host_has_no_room_for_is_not_tried(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_beyond_the_memory_of_the_host_are_not_tried(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_available_bytes", lambda: 1000)
     monkeypatch.setattr(memory, "peak_bytes", lambda device: 10**9 if len(peaks) else peaks.append(0) or 10**6)
     peaks: list[int] = []
-    fits, ended_by = searched(opened, made(opened, smallest=10))
+    fits, ended_by = searched(opened, measuring_on(opened, smallest=10))
     assert (fits, ended_by) == ([(10, True), (20, True), (40, False)], "memory")
 
 
@@ -224,10 +224,10 @@ def test_a_step_without_memory_ends_the_search_and_any_other_error_the_job(opene
             raise tf.errors.ResourceExhaustedError(None, None, "Graph execution error:\n\nOOM when allocating a tensor")
         return tf.zeros(())
 
-    without_memory = made(opened, smallest=20)
+    without_memory = measuring_on(opened, smallest=20)
     without_memory.alone = hungry
     assert searched(opened, without_memory) == ([(20, True), (40, False)], "memory")
-    broken = made(opened)
+    broken = measuring_on(opened)
     broken.alone = lambda *_: tf.zeros([2]) + tf.zeros([3])
     with pytest.raises(tf.errors.InvalidArgumentError):
         searched(opened, broken)
@@ -236,7 +236,7 @@ def test_a_step_without_memory_ends_the_search_and_any_other_error_the_job(opene
 def test_no_weight_moves(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     models = []
     monkeypatch.setattr(probe, "build_model", lambda *of, **more: models.append(build_model(*of, **more)) or models[0])
-    here = made(opened, largest=8)
+    here = measuring_on(opened, largest=8)
     assert searched(opened, here) == ([(8, True)], "largest")
     fresh = build_model(here.launch.spec, opened.dataset.facts)
     for probed, drawn in zip(models[0].weights, fresh.weights, strict=True):

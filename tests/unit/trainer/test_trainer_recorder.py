@@ -48,7 +48,7 @@ def test_flush_writes_what_is_buffered(path: Path) -> None:
     assert numbers(path) == [1]
 
 
-def test_a_second_attempt_appends(path: Path) -> None:
+def test_a_second_attempt_appends_to_the_records(path: Path) -> None:
     for number in (1, 2):
         Recorder(path).write(record(number))
     assert numbers(path) == [1, 2]

@@ -31,7 +31,7 @@ FACTS = Facts(
 class Unreadable:
     """A part that is never read; only its damage is asked for."""
 
-    found: dict[str, str] = field(default_factory=dict)
+    damage_by_file: dict[str, str] = field(default_factory=dict)
     is_quick: bool = True
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class Unreadable:
         raise NotImplementedError
 
     def damage(self) -> dict[str, str]:
-        return self.found
+        return self.damage_by_file
 
 
 def step(number: int, *, step_time_s: float = 0.5) -> Step:

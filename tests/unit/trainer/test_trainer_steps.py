@@ -61,7 +61,7 @@ def test_what_a_regularizer_adds_is_a_part_of_the_loss() -> None:
     assert losses[1] - losses[0] == pytest.approx(added, rel=1e-4)
 
 
-def test_a_weight_that_the_loss_does_not_depend_on_stays() -> None:
+def test_a_weight_without_a_gradient_does_not_change() -> None:
     model = network()
     unused = model.add_weight(shape=(2,), initializer="ones", name="unused")
     assert any(variable is unused for variable in model.trainable_variables)

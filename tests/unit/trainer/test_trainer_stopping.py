@@ -8,7 +8,7 @@ from trainer.stopping import LeaseFile
 
 
 @pytest.mark.parametrize("content", [None, "", "soon"], ids=["missing", "empty", "no number"])
-def test_what_cannot_be_read_extends_nothing(tmp_path: Path, content: str | None) -> None:
+def test_an_unreadable_lease_file_extends_nothing(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "lease").write_text(content)
     assert LeaseFile(tmp_path / "lease").is_over()

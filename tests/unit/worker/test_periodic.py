@@ -72,7 +72,7 @@ def test_a_thread_that_is_stopped_before_its_first_pass_makes_none() -> None:
     assert passes.started_at == []
 
 
-def test_a_stop_ends_the_rest_at_once() -> None:
+def test_a_stop_ends_the_pause_at_once() -> None:
     passes = Passes(most=2, during=nothing)
     passes.run()
     assert passes.started_at == [5.0, 10.0]

@@ -179,11 +179,11 @@ def _joined(blocks: Sequence[Block]) -> Block:
 def one_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
     """The same items, each made by a thread while the one before is in use: there are two of them at a time."""
     with ThreadPoolExecutor(1, thread_name_prefix="parquet") as thread:
-        coming = thread.submit(next, items, None)
+        next_item = thread.submit(next, items, None)
         try:
-            while (item := coming.result()) is not None:
-                coming = thread.submit(next, items, None)
+            while (item := next_item.result()) is not None:
+                next_item = thread.submit(next, items, None)
                 yield item
         finally:
-            wait([coming])  # a generator that runs cannot be closed
+            wait([next_item])  # a generator that runs cannot be closed
             items.close()

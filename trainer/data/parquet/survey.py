@@ -38,7 +38,7 @@ def surveyed(
 ) -> Survey:
     """The survey of a rank's share of the row groups. Raises `BadData`."""
     own_groups = groups[rank::ranks]
-    labels = _counted(store, columns, own_groups, name=name)
+    labels = _label_counts(store, columns, own_groups, name=name)
     survey = Survey(samples=sum(group.rows for group in own_groups), labels=labels, label_kind=columns.label_kind)
     if not own_groups:
         return survey
@@ -64,7 +64,7 @@ def shape_of(survey: Survey, image_size: tuple[int, int] | None, *, name: str) -
     return *survey.size_of(image_size, name=name), channel
 
 
-def _counted(store: Store, columns: Columns, groups: Sequence[RowGroup], *, name: str) -> dict[str, int]:
+def _label_counts(store: Store, columns: Columns, groups: Sequence[RowGroup], *, name: str) -> dict[str, int]:
     """How often each label occurs."""
     times: Counter[str] = Counter()
 

@@ -153,14 +153,14 @@ def _fill(block: Block, reader: GroupReader[Block], mask: Mask, places: Indices)
     """Put each selected row at its place, and all other rows that were read at the last place."""
     features = _in_one_piece(block.features)
     at = 0
-    for read, chosen in reader.read_most(mask):
+    for read_block, chosen in reader.read_most(mask):
         targets = np.full(len(chosen), len(features) - 1)
         share = places[at : at + np.count_nonzero(chosen)]
         targets[chosen] = share
-        features[targets] = _in_one_piece(read.features)
-        block.labels[targets] = read.labels
+        features[targets] = _in_one_piece(read_block.features)
+        block.labels[targets] = read_block.labels
         if block.rows.flags.writeable:
-            block.rows[targets] = read.rows
+            block.rows[targets] = read_block.rows
         at += len(share)
 
 

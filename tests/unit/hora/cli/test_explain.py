@@ -34,6 +34,6 @@ def test_every_wrong_field_is_listed() -> None:
     assert lines[1:] == ["  gpus: too few", "  (the whole): not an object"]
 
 
-def test_what_nobody_expected_is_not_hidden() -> None:
+def test_an_unexpected_error_is_raised() -> None:
     with pytest.raises(KeyError):
         explain(KeyError("x"))

@@ -39,7 +39,7 @@ def test_a_waiting_job_tells_each_new_reason_but_not_each_new_figure() -> None:
     ]
 
 
-def test_an_attempt_that_made_room_is_not_called_lost() -> None:
+def test_a_preempted_attempt_is_not_called_lost() -> None:
     service, console = Played(), Console(file=io.StringIO(), width=200)
     ended = {"kind": "attempt_ended", "attempt": 1, "data": {"end_reason": "preempted"}}
     with plain_lines(cast("Service", service), console) as watch:

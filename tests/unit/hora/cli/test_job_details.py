@@ -27,7 +27,7 @@ def test_a_job_comes_with_all_that_belongs_to_it() -> None:
     assert details() == JobDetails({"id": "x"}, {"number": 2}, {"findings": []}, [{"number": 1}], [])
 
 
-def test_what_is_not_available_is_named_and_the_rest_is_shown() -> None:
+def test_an_unavailable_part_is_named_and_the_rest_is_shown() -> None:
     found = details("/analysis", "/advice")
     assert (found.job, found.analysis, found.advice) == ({"id": "x"}, None, [])
     assert sorted(found.missing) == [

@@ -60,7 +60,7 @@ def test_standard_input_may_be_json_or_yaml(text: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "just words", "a: [", "", "x" * (1024 * 1024 + 1)])
-def test_what_is_not_a_spec_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_is_no_spec_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     with pytest.raises(InvalidSpec):
         read_document("-")

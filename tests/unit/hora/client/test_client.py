@@ -30,14 +30,14 @@ def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.
     return Client("http://hora.test", "secret", transport=transport), requests
 
 
-def test_all_that_is_promised_can_be_imported() -> None:
+def test_all_public_names_can_be_imported() -> None:
     assert all(isinstance(getattr(hora, name), type) for name in hora.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         hora.Nothing  # noqa: B018
 
 
 @pytest.mark.parametrize(
-    ("given", "fields", "sent"),
+    ("spec", "fields", "body"),
     [
         ({"dataset": "digits", "gpus": 1}, {}, {"dataset": "digits", "gpus": 1}),
         (None, {"dataset": "digits", "gpus": 2}, {"dataset": "digits", "gpus": 2}),
@@ -47,14 +47,14 @@ def test_all_that_is_promised_can_be_imported() -> None:
     ],
     ids=["a mapping", "fields", "both", "a spec", "a spec and fields"],
 )
-def test_a_spec_is_submitted_however_it_is_given(given: Any, fields: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_a_spec_is_submitted_however_it_is_given(spec: Any, fields: dict[str, Any], body: dict[str, Any]) -> None:
     client, requests = answering(
         json_answer(job(), 201), json_answer({"spec": json.loads(SPEC.model_dump_json()), "plan": PLAN})
     )
-    made = client.jobs.submit(given, **fields)
-    assert (made.id, made.status, made.created_at.year) == ("0job", Status.QUEUED, 2030)
-    assert client.jobs.dry_run(given, **fields).plan.epochs == 3
-    assert [json.loads(request.content) for request in requests] == [sent, sent]
+    submitted_job = client.jobs.submit(spec, **fields)
+    assert (submitted_job.id, submitted_job.status, submitted_job.created_at.year) == ("0job", Status.QUEUED, 2030)
+    assert client.jobs.dry_run(spec, **fields).plan.epochs == 3
+    assert [json.loads(request.content) for request in requests] == [body, body]
     assert requests[0].headers["Idempotency-Key"]
 
 
@@ -65,7 +65,7 @@ def test_a_submission_without_an_answer_is_sent_again_under_its_key() -> None:
     assert len(requests) == 3
 
 
-def test_what_a_newer_service_has_more_is_kept() -> None:
+def test_extra_fields_of_a_newer_service_are_kept() -> None:
     newer = job(colour="red", waiting={"position": 1, "reason": "is next", "since": "today"})
     preview = {"spec": {**json.loads(SPEC.model_dump_json()), "shade": 1}, "plan": {**PLAN, "watts": 2}, "price": 3}
     advice = {
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_names_the_field() -> None:
         client.jobs.get("0job")
 
 
-def test_a_job_is_what_it_has_become() -> None:
+def test_refreshing_a_job_updates_it_in_place() -> None:
     running = job(status="running", started_at="2030-01-02T03:04:06Z", revision=2, attempt=1)
     client, requests = answering(
         json_answer(job(), 201),
@@ -160,15 +160,15 @@ def test_metrics_are_series_arrays_and_a_table() -> None:
     client, requests = answering(
         json_answer({"series": [series("loss", -1, [0.5, None]), series("loss", 0, [1.0, 2.0])]})
     )
-    found = client.jobs.metrics("0job", name=["loss", "accuracy"], axis="epoch")
+    metrics = client.jobs.metrics("0job", name=["loss", "accuracy"], axis="epoch")
     assert requests[0].url.query == b"name=loss&name=accuracy&axis=epoch"
-    assert [(one.name, one.rank) for one in found] == [("loss", -1), ("loss", 0)]
-    assert found[0].y == [0.5, None]
-    arrays = found.to_numpy()
+    assert [(one.name, one.rank) for one in metrics] == [("loss", -1), ("loss", 0)]
+    assert metrics[0].y == [0.5, None]
+    arrays = metrics.to_numpy()
     assert list(arrays) == ["loss", "loss[0]"]
     assert arrays["loss"][0].tolist() == [1, 2]
     assert str(arrays["loss"][1].tolist()) == "[0.5, nan]"
-    frame = found.to_pandas()
+    frame = metrics.to_pandas()
     assert list(frame.columns) == ["name", "rank", "epoch", "value"]
     assert frame[frame["rank"] == 0]["value"].tolist() == [1, 2]
     assert frame["value"].isna().tolist() == [False, True, False, False]
@@ -199,7 +199,7 @@ def test_logs_are_followed_to_the_end() -> None:
     ]  # fmt: skip
 
 
-def test_a_study_is_what_it_has_become() -> None:
+def test_refreshing_a_study_updates_it_in_place() -> None:
     over = study(complete=True, counts={"succeeded": 1})
     client, requests = answering(
         json_answer(study(), 201),
@@ -225,7 +225,7 @@ def test_threads_share_a_client() -> None:
         assert [one.id for one in pool.map(client.jobs.get, wanted)] == wanted
 
 
-def test_a_closed_client_asks_nothing_any_more() -> None:
+def test_a_closed_client_sends_no_request() -> None:
     with playing(lambda _: json_answer(job())) as client:
         assert client.jobs.get("0job").name == "job"
     with pytest.raises(RuntimeError, match="closed"):

@@ -53,7 +53,7 @@ def test_what_a_service_lacks_is_a_warning_since_it_works() -> None:
         (ProblemError(500, "Internal error"), "api's log"),
     ],
 )
-def test_a_service_that_says_no_has_its_advice(error: ProblemError, advice: str) -> None:
+def test_a_refused_request_comes_with_advice(error: ProblemError, advice: str) -> None:
     assert advice in advice_on(error)
 
 

@@ -33,7 +33,7 @@ def test_without_data_roots_there_are_registered_datasets(monkeypatch: pytest.Mo
     assert (finding.level, "registered" in finding.found) == ("ok", True)
 
 
-def test_a_wrong_setting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_setting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORA_MODELS", "acme.nets")
     finding = data_roots()
     assert finding.level == "fail"

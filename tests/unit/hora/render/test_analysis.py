@@ -88,7 +88,7 @@ def test_the_ledger_is_a_line_of_shares_the_largest_first() -> None:
     assert ledger_line({"leased_s": 0.0, "items": {}}) is None
 
 
-def test_imbalances_are_told_as_they_are() -> None:
+def test_imbalances_are_shown_with_their_text() -> None:
     uneven = {"figure": "memory_bytes", "by_rank": {0: 2.0, 1: 1.0}, "ratio": 2.0, "text": "Rank 0 holds twice."}
     assert analysis_facts(imbalances=[uneven])["uneven"] == "Rank 0 holds twice."
 

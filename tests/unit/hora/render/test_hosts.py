@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hora.render.hosts import host_facts, hosts_table, slots_table
-from tests.printed import facts_of, shown
+from tests.printed import as_text, facts_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -17,7 +17,7 @@ def test_slots_of_a_host_that_is_not_alive_are_not_free() -> None:
         {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots},
         {"name": "b", "alive": False, "heartbeat_at": NOW.isoformat(), "slots": slots},
     ]
-    _, first, second = shown(hosts_table(hosts, NOW)).splitlines()
+    _, first, second = as_text(hosts_table(hosts, NOW)).splitlines()
     assert first.split()[:4] == ["a", "yes", "3", "1"]
     assert second.split()[:4] == ["b", "no", "3", "0"]
 
@@ -26,7 +26,7 @@ def test_what_keeps_jobs_from_a_host_is_noted() -> None:
     slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "quarantined", "quarantined")]
     base = {"alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots}
     hosts = [{**base, "name": "a", "drained_at": NOW.isoformat()}, {**base, "name": "b", "kept_for": "0abc"}]
-    _, drained, kept = shown(hosts_table(hosts, NOW)).splitlines()
+    _, drained, kept = as_text(hosts_table(hosts, NOW)).splitlines()
     assert drained.split()[3] == "0"
     assert drained.endswith("drained, 2 quarantined")
     assert kept.split()[3] == "1"
@@ -103,7 +103,7 @@ def test_a_host_is_shown_with_the_means_of_its_last_minute() -> None:
 
 
 def test_slots_of_a_host_without_gpus_are_shown_without_what_gpus_do() -> None:
-    head, line = shown(slots_table({"slots": [gpu(0, kind="cpu", name="CPU share")]})).splitlines()
+    head, line = as_text(slots_table({"slots": [gpu(0, kind="cpu", name="CPU share")]})).splitlines()
     assert head.split() == ["SLOT", "DEVICE", "STATE", "JOB", "RANK"]
     assert line.split() == ["0", "CPU", "share", "free", "-", "-"]
 
@@ -116,7 +116,7 @@ def test_slots_are_shown_with_what_their_gpus_do() -> None:
         gpu(2, reading={"is_lost": True}),
         {**gpu(3, kind="cpu", name="CPU share", memory_bytes=None)},
     ]
-    _, *lines = shown(slots_table({"slots": slots})).splitlines()
+    _, *lines = as_text(slots_table({"slots": slots})).splitlines()
     first, second, third, fourth = (" ".join(line.split()) for line in lines)
     told = "0 K80 leased 0abc 0 83 % 3.1 GB of 12.0 GB 210 W 61 °C 1,410 MHz slowed by its power limit, slowed by heat"
     assert first == told

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from hora.render.jobs import epoch_line, job_details, jobs_table, progress_line, results_table
 from hora.render.text import duration, ordinal, plain, ranges
-from tests.printed import facts_of, shown
+from tests.printed import as_text, facts_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 JOB = {
@@ -46,7 +46,7 @@ def test_durations(seconds: float | None, text: str) -> None:
 
 
 def test_the_list_has_a_line_for_a_job() -> None:
-    head, line = shown(jobs_table([JOB], NOW)).splitlines()
+    head, line = as_text(jobs_table([JOB], NOW)).splitlines()
     assert head.split() == ["ID", "NAME", "STATUS", "GPUS", "EPOCH", "VAL", "ACCURACY", "SAMPLES/S", "SUBMITTED"]
     assert " ".join(line.split()) == "0abc digits-2 succeeded (early_stopped) 2 7/30 0.9733 12,506 1 min 30 s ago"
 
@@ -65,7 +65,7 @@ def waits(position: int | None, reason: str, **changes: object) -> dict[str, obj
 
 def test_the_list_says_why_jobs_wait() -> None:
     jobs = [waits(3, "needs 4 slots; 2 are free"), waits(None, "paused", paused_at=NOW.isoformat()), JOB]
-    head, third, paused, ended = shown(jobs_table(jobs, NOW)).splitlines()
+    head, third, paused, ended = as_text(jobs_table(jobs, NOW)).splitlines()
     assert head.endswith("IN QUEUE")
     assert third.endswith("3rd: needs 4 slots; 2 are free")
     assert "queued (paused)" in paused
@@ -75,9 +75,9 @@ def test_the_list_says_why_jobs_wait() -> None:
 
 def test_a_job_that_is_asked_to_pause_says_so_until_it_ends() -> None:
     paused = {"paused_at": NOW.isoformat(), "end_reason": None}
-    assert "running (pausing)" in shown(job_details({**JOB, **paused, "status": "running"}, NOW))
+    assert "running (pausing)" in as_text(job_details({**JOB, **paused, "status": "running"}, NOW))
     over = {**paused, "status": "succeeded", "ended_at": NOW.isoformat()}
-    assert "paus" not in shown(job_details({**JOB, **over}, NOW))
+    assert "paus" not in as_text(job_details({**JOB, **over}, NOW))
 
 
 def test_a_job_is_shown_with_its_slots_and_why_it_made_room() -> None:
@@ -88,7 +88,7 @@ def test_a_job_is_shown_with_its_slots_and_why_it_made_room() -> None:
     assert told["in queue"] == "1st: is next"
     assert told["lost"].startswith("2 attempts")
     moved = {"preempted_for": "host ha is drained", "preemption": {"kind": "host_drained", "host": "ha"}}
-    assert "preempted      because host ha is drained" in shown(job_details(JOB, NOW, attempt=moved))
+    assert "preempted      because host ha is drained" in as_text(job_details(JOB, NOW, attempt=moved))
 
 
 def test_a_job_of_a_study_says_which_of_its_jobs_it_is() -> None:
@@ -97,14 +97,14 @@ def test_a_job_of_a_study_says_which_of_its_jobs_it_is() -> None:
     assert "study" not in facts_of(job_details({**JOB, "study": None}, NOW))
 
 
-def test_what_else_is_known_of_a_job_comes_last() -> None:
+def test_other_details_of_a_job_come_last() -> None:
     told = facts_of(job_details(JOB, NOW, more={"findings": None, "advice": "1. Stop early.\n   It pays."}))
     assert list(told)[-2:] == ["epochs run", "advice"]
     assert told["advice"] == "1. Stop early.\n   It pays."
 
 
 def test_the_results_of_a_job() -> None:
-    assert shown(results_table(JOB, "http://here/v1/jobs/0abc")).splitlines() == [
+    assert as_text(results_table(JOB, "http://here/v1/jobs/0abc")).splitlines() == [
         "Job 0abc (digits-2)",
         "status         succeeded (early_stopped)",
         "best epoch     4",
@@ -121,7 +121,7 @@ def test_the_results_of_a_job() -> None:
 def test_a_job_that_has_only_been_submitted() -> None:
     job = {**JOB, "status": "queued", "end_reason": None, "plan": {}, "summary": None, "attempt": 0, "started_at": None}
     job["progress"] = {"epoch": 0, "epochs": None, "step": 0, "steps": None, "eta_s": None}
-    text = shown(job_details(job, NOW))
+    text = as_text(job_details(job, NOW))
     assert "1 min 30 s ago" in text
     assert "best epoch" not in text
     assert "None" not in text
@@ -145,14 +145,16 @@ def test_a_job_is_shown_with_its_data_and_its_set_up() -> None:
     assert told["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
     assert told["damaged"] == "2 left out: bee/7.png, emu/\\x1b[31m.png"
     assert told["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
-    whole = shown(job_details({**JOB, "dataset": {**DATA, "damaged": 0, "damaged_files": []}}, NOW))
+    whole = as_text(job_details({**JOB, "dataset": {**DATA, "damaged": 0, "damaged_files": []}}, NOW))
     assert "damaged" not in whole
 
 
 def test_the_best_epoch_is_shown_with_what_came_after_it() -> None:
     def best_epoch_row(share: float | None) -> str:
         summary = {**JOB["summary"], "after_best_share": share}  # type: ignore[dict-item]
-        (line,) = [line for line in shown(job_details({**JOB, "summary": summary}, NOW)).splitlines() if "best" in line]
+        (line,) = [
+            line for line in as_text(job_details({**JOB, "summary": summary}, NOW)).splitlines() if "best" in line
+        ]
         return line.split(maxsplit=2)[2]
 
     assert best_epoch_row(0.4286) == "4, with 43 % of the time after it"
@@ -190,12 +192,12 @@ def test_text_from_elsewhere_cannot_drive_the_terminal() -> None:
     assert plain("\u202egpj.exe\u2066\u2028\x9b2J\udcff") == r"\u202egpj.exe\u2066\u2028\x9b2J\udcff"
     assert plain("Grüße, 你好, مرحبا, 👩‍👩‍👧") == "Grüße, 你好, مرحبا, 👩‍👩‍👧"
     job = {**JOB, "name": "[bold]x\x1b]0;y\x07"}
-    assert "\x1b" not in shown(jobs_table([job], NOW))
+    assert "\x1b" not in as_text(jobs_table([job], NOW))
 
 
 @pytest.mark.parametrize("name", ["Zoë 訓練", "it's <ok>", "한국어", "=1+1", "e\u0301"])
 def test_the_column_behind_a_name_stands_where_its_head_does(name: str) -> None:
-    head, first, second = shown(jobs_table([JOB | {"name": name}, JOB], NOW)).splitlines()
+    head, first, second = as_text(jobs_table([JOB | {"name": name}, JOB], NOW)).splitlines()
     assert name in first
     place = cell_len(first[: first.index("succeeded")])
     assert place == cell_len(second[: second.index("succeeded")]) == cell_len(head[: head.index("STATUS")])

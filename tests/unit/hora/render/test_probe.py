@@ -51,7 +51,7 @@ def test_a_probe_that_goes_on_has_batches_and_no_proposal_yet() -> None:
     assert probe_rows({"id": "0abc", "probe": {"points": [], "ended_by": None}}) == {"batches": None}
 
 
-def test_where_nothing_fits_there_is_no_command() -> None:
+def test_without_a_batch_that_fits_there_is_no_command() -> None:
     nothing = {**PROBE, "largest_batch": None, "batch_size": None, "learning_rate": None}
     assert {"proposal", "train so"}.isdisjoint(probe_rows({"id": "0abc", "probe": nothing}))
 

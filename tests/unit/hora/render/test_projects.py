@@ -7,7 +7,7 @@ import typer
 
 from hora.cli.projects import _document
 from hora.render.projects import project_facts, projects_table
-from tests.printed import facts_of, shown
+from tests.printed import as_text, facts_of
 
 
 def project(**values: Any) -> dict[str, Any]:
@@ -19,17 +19,17 @@ def project(**values: Any) -> dict[str, Any]:
 
 def test_a_line_has_what_is_used_and_what_may_be() -> None:
     limited = project(max_slots=4, max_queued=10, max_gpu_hours=1000.0, members=["ada", "bob"], description="Images")
-    _, free, held = shown(projects_table([project(), limited])).splitlines()
+    _, free, held = as_text(projects_table([project(), limited])).splitlines()
     assert free.split() == ["vision", "3", "2", "12.3", "0", "-"]
     assert held.split() == ["vision", "3", "of", "4", "2", "of", "10", "12.3", "of", "1,000", "2", "Images"]
 
 
 def test_what_keeps_jobs_from_a_project_is_noted() -> None:
-    table = shown(projects_table([project(is_open=False, archived_at="2026-11-01T00:00:00Z")]))
+    table = as_text(projects_table([project(is_open=False, archived_at="2026-11-01T00:00:00Z")]))
     assert "archived, members only" in table
 
 
-def test_all_of_a_project_is_told() -> None:
+def test_the_facts_of_a_project_are_shown() -> None:
     told = facts_of(project_facts(project(max_slots=4, members=["ada", "b\x1b[1mob"], is_open=False)))
     assert told["slots"] == "3 of 4 leased"
     assert told["GPU-hours"] == "12.3 this month, which ends at 2026-12-01 00:00 UTC"

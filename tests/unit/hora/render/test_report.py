@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.console import Console
 
-from hora.cli.reports import drawn
+from hora.cli.reports import report_text
 from hora.render.report import report_lines, report_table
 from jobs.views.studies import StudyReport
-from tests.printed import shown
+from tests.printed import as_text
 
 
 def interval(mean: float, half: float | None = None) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def test_an_accuracy_that_is_equal_has_no_sign_of_being_less() -> None:
 
 def test_on_a_narrow_page_the_less_telling_columns_are_left_out_and_named() -> None:
     told = report(ONE, TWO, target=TARGET)
-    wide, narrow = (drawn(told, Console(file=io.StringIO(), width=width)) for width in (200, 80))
+    wide, narrow = (report_text(told, Console(file=io.StringIO(), width=width)) for width in (200, 80))
     assert "Left out" not in wide
     assert max(map(len, narrow.splitlines())) <= 80
     assert narrow.splitlines()[0].split()[-2:] == ["SPEED-UP", "EFFICIENCY"]
@@ -115,4 +115,4 @@ def test_on_a_narrow_page_the_less_telling_columns_are_left_out_and_named() -> N
 
 def test_a_study_without_a_grid_has_a_table_too() -> None:
     alone = {**ONE, "values": {}}
-    assert "12.3 s" in shown(report_table(report(alone, varied=[])))
+    assert "12.3 s" in as_text(report_table(report(alone, varied=[])))

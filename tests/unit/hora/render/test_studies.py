@@ -17,7 +17,7 @@ from hora.render.studies import (
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import parse_spec
 from jobs.views.studies import StudyPreview, StudyView
-from tests.printed import facts_of, shown
+from tests.printed import as_text, facts_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -74,7 +74,7 @@ def test_how_far_a_study_is() -> None:
 
 
 def test_the_list_has_a_line_for_a_study() -> None:
-    _, line = shown(studies_table([study("succeeded", "failed", "running", "queued")], NOW)).splitlines()
+    _, line = as_text(studies_table([study("succeeded", "failed", "running", "queued")], NOW)).splitlines()
     assert line.split() == [
         "0stu", "grid\\x1b[2J", "running", "2/4", "1", "gpus,", "dataset.augment", "2", "0.0", "s", "ago",
     ]  # fmt: skip
@@ -89,7 +89,7 @@ def test_a_study_is_shown_with_its_notes() -> None:
 
 
 def test_each_cell_is_a_line_with_its_values_and_jobs() -> None:
-    head, first, second = shown(cells_table(study("succeeded", "succeeded", "running", "queued"))).splitlines()
+    head, first, second = as_text(cells_table(study("succeeded", "succeeded", "running", "queued"))).splitlines()
     assert head.split() == ["CELL", "GPUS", "DATASET.AUGMENT", "STATUS", "JOBS"]
     assert " ".join(first.split()) == '1 1 ["flip_horizontal"] 2 succeeded job0 job1'
     assert " ".join(second.split()) == '2 2 ["flip_horizontal"] 1 running, 1 queued job2 job3'
@@ -101,5 +101,5 @@ def test_what_a_study_would_run() -> None:
     preview = StudyPreview.model_validate(
         {"name": "grid", "jobs": 1, "repeats": 1, "varied": ["gpus", "model"], "cells": [cell]}
     )
-    _, line = shown(planned_table(preview.model_dump(mode="json"))).splitlines()
+    _, line = as_text(planned_table(preview.model_dump(mode="json"))).splitlines()
     assert line.split() == ["1", "2", "null", "128", "0.001", "-", "3"]

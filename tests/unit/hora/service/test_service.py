@@ -149,7 +149,7 @@ def test_waiting_tells_each_change_once_and_bears_a_restart() -> None:
     assert requests[1].headers["If-None-Match"] == "1"
 
 
-def test_a_service_that_says_that_nothing_has_changed_is_not_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_304_answer_does_not_count_as_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hora.service.waiting.AWAY_LIMIT_S", -1.0)  # an error is raised at once
     unchanged = [httpx.Response(304) for _ in range(3)]
     client, _ = in_turn(
@@ -175,7 +175,7 @@ def test_waiting_for_a_study_ends_when_it_is_complete() -> None:
         playing(lambda _: study(0, complete=False)).wait_study("s", timeout_s=0)
 
 
-def test_what_is_asked_of_studies() -> None:
+def test_requests_about_studies() -> None:
     client, requests = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(12)])
     client.submit_study({"base": {}}, idempotency_key="k")
     client.dry_run_study({"base": {}})
@@ -237,7 +237,7 @@ def test_a_name_that_is_no_text_is_an_error_of_ours() -> None:
     assert len(requests) == 1
 
 
-def test_what_is_asked_of_jobs_and_hosts() -> None:
+def test_requests_about_jobs_and_hosts() -> None:
     client, requests = in_turn(*[httpx.Response(200, json={"name": "a"}) for _ in range(5)], httpx.Response(204))
     client.pause("x")
     client.resume("x")

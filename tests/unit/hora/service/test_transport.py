@@ -38,14 +38,14 @@ def test_pauses_grow_and_differ_by_chance(paused: list[float]) -> None:
         assert len({*taken}) > 1
 
 
-def test_who_asks_too_often_asks_again_when_the_service_says(paused: list[float]) -> None:
+def test_a_429_is_retried_after_the_time_in_the_answer(paused: list[float]) -> None:
     client, requests = service(json_answer(BUSY, 429, **{"Retry-After": "3"}), json_answer({"number": 1}, 201))
     assert client.note_study("s", "once") == {"number": 1}  # nothing was done, so it is safe
     assert len(requests) == 2
     assert 3 <= paused[0] < 4
 
 
-def test_who_asks_too_often_to_the_end_is_told_so(paused: list[float]) -> None:
+def test_repeated_429_answers_end_in_an_error(paused: list[float]) -> None:
     client, requests = service(*4 * [json_answer(BUSY, 429, **{"Retry-After": "1"})])
     with pytest.raises(RateLimited) as caught:
         client.job("a")
@@ -53,7 +53,7 @@ def test_who_asks_too_often_to_the_end_is_told_so(paused: list[float]) -> None:
     assert all(pause >= 1 for pause in paused)
 
 
-def test_a_service_that_asks_for_much_patience_is_an_error_at_once(paused: list[float]) -> None:
+def test_a_long_retry_after_is_an_error_at_once(paused: list[float]) -> None:
     wanted = str(int(LONGEST_PAUSE_S) + 1)
     client, requests = service(json_answer(BUSY, 429, **{"Retry-After": wanted}))
     with pytest.raises(RateLimited) as caught:
@@ -86,7 +86,7 @@ def test_a_service_that_is_away_is_asked_again_only_where_that_is_safe(status: i
     assert (len(requests), len(paused)) == (1, 2)
 
 
-def test_whether_it_is_ready_is_asked_once(paused: list[float]) -> None:
+def test_readiness_is_asked_once(paused: list[float]) -> None:
     client, requests = service(json_answer({}, 503, **{"Retry-After": "2"}))
     assert not client.is_ready()
     assert (len(requests), paused) == (1, [])
@@ -106,7 +106,7 @@ def test_the_token_is_carried_to_no_other_address() -> None:
     assert [request.url.host for request in requests] == ["hora.test"]
 
 
-def test_what_a_conflict_is_about() -> None:
+def test_a_conflict_over_a_quota_has_an_error_of_its_own() -> None:
     quota = {"type": "urn:hora:problem:quota-exceeded", "title": "Queue full", "detail": "9 of 9"}
     client, _ = service(json_answer(quota, 409))
     with pytest.raises(QuotaExceeded, match="Queue full: 9 of 9"):

@@ -49,7 +49,7 @@ def test_the_same_folder_has_the_same_name_and_a_changed_one_another(folder: Pat
     assert FolderSource(folder).filename != before
 
 
-def test_a_file_that_became_shorter_is_told(folder: Path) -> None:
+def test_a_file_that_became_shorter_is_an_error(folder: Path) -> None:
     source = FolderSource(folder)
     (folder / "b/2.png").write_bytes(b"short")
     with pytest.raises(HoraError, match="shorter"):

@@ -26,9 +26,9 @@ class Played:
 
     open_uploads: list[Json] = field(default_factory=list)
     silent_at: set[int] = field(default_factory=set)
-    kept: bytearray = field(default_factory=bytearray)
+    stored_bytes: bytearray = field(default_factory=bytearray)
     started: int = 0
-    asked: int = 0
+    pieces_sent: int = 0
 
     def uploads(self) -> list[Json]:
         return self.open_uploads
@@ -38,15 +38,15 @@ class Played:
         return self.upload("new")
 
     def upload(self, upload_id: str) -> Json:
-        return {"id": upload_id, "received_bytes": len(self.kept), "chunk_bytes": 30}
+        return {"id": upload_id, "received_bytes": len(self.stored_bytes), "chunk_bytes": 30}
 
     def send_piece(self, upload_id: str, offset: int, piece: bytes) -> Json:
-        assert offset == len(self.kept)
-        self.asked += 1
-        if self.asked in self.silent_at:
-            self.kept += piece if self.asked % 2 else b""
+        assert offset == len(self.stored_bytes)
+        self.pieces_sent += 1
+        if self.pieces_sent in self.silent_at:
+            self.stored_bytes += piece if self.pieces_sent % 2 else b""
             raise ServiceUnavailable("no answer")
-        self.kept += piece
+        self.stored_bytes += piece
         return self.upload(upload_id)
 
 
@@ -55,7 +55,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads.time, "sleep", lambda _: None)
 
 
-def sent(service: Played) -> list[int]:
+def reported_offsets(service: Played) -> list[int]:
     told: list[int] = []
     send_source(cast("Service", service), UploadSource(), told.append)
     return told
@@ -63,17 +63,17 @@ def sent(service: Played) -> list[int]:
 
 def test_all_pieces_are_sent_in_order() -> None:
     service = Played()
-    assert sent(service) == [0, 30, 60, 90, 100]
-    assert (bytes(service.kept), service.started) == (BYTES, 1)
+    assert reported_offsets(service) == [0, 30, 60, 90, 100]
+    assert (bytes(service.stored_bytes), service.started) == (BYTES, 1)
 
 
-def test_what_got_no_answer_is_gone_on_with_where_the_service_is() -> None:
+def test_an_upload_without_an_answer_continues_at_the_offset_of_the_service() -> None:
     service = Played(silent_at={2, 3, 4})
-    sent(service)
-    assert bytes(service.kept) == BYTES
+    reported_offsets(service)
+    assert bytes(service.stored_bytes) == BYTES
 
 
-def test_an_upload_that_was_begun_before_is_gone_on_with() -> None:
+def test_an_upload_that_was_begun_before_is_continued() -> None:
     same: dict[str, Any] = {
         "filename": UploadSource.filename,
         "size_bytes": 100,
@@ -81,6 +81,6 @@ def test_an_upload_that_was_begun_before_is_gone_on_with() -> None:
         "chunk_bytes": 30,
     }
     others = [same | {"id": "x", "size_bytes": 99}, same | {"id": "y", "filename": "other"}]
-    service = Played(open_uploads=[*others, same | {"id": "old"}], kept=bytearray(BYTES[:40]))
-    assert sent(service)[0] == 40
-    assert (bytes(service.kept), service.started) == (BYTES, 0)
+    service = Played(open_uploads=[*others, same | {"id": "old"}], stored_bytes=bytearray(BYTES[:40]))
+    assert reported_offsets(service)[0] == 40
+    assert (bytes(service.stored_bytes), service.started) == (BYTES, 0)

@@ -10,7 +10,7 @@ from jobs.model.plan import resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.states import EndReason, Status
 from jobs.views.analysis import FindingKind, Imbalance
-from tests.unit.jobs.insight.advice_given import a_job, a_probe, after, only, past, shares
+from tests.unit.jobs.insight.advice_inputs import a_job, a_probe, after, only, past, shares
 
 K = FindingKind
 FAILED: dict[str, Any] = {"status": Status.FAILED}

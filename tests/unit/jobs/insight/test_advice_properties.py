@@ -14,7 +14,7 @@ from jobs.model.plan import UnworkablePlan, resolve_plan
 from jobs.model.problems import InvalidSpec
 from jobs.model.states import EndReason, Status
 from jobs.views.analysis import FindingKind
-from tests.unit.jobs.insight.advice_given import SIZES, a_job, learned, past, shares
+from tests.unit.jobs.insight.advice_inputs import SIZES, a_job, learned, past, shares
 
 STOPPING = st.sampled_from(
     [None, {"patience": 3}, {"patience": 40}, {"monitor": "loss"}, {"restore_best_weights": False}]
@@ -93,13 +93,13 @@ def evidences(draw: st.DrawFn) -> Evidence:
 
 def leaves(document: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """Every value of a change, by its path."""
-    found: dict[tuple[str, ...], Any] = {}
+    values: dict[tuple[str, ...], Any] = {}
     for name, value in document.items():
         if isinstance(value, dict) and value:
-            found |= leaves(value, (*path, name))
+            values |= leaves(value, (*path, name))
         else:
-            found[*path, name] = value
-    return found
+            values[*path, name] = value
+    return values
 
 
 @given(evidences())
@@ -122,7 +122,7 @@ def test_a_change_is_another_spec_that_can_be_carried_out(e: Evidence) -> None:
 
 
 @given(evidences())
-def test_a_batch_grows_eightfold_at_most_and_its_rate_by_no_more_than_that(e: Evidence) -> None:
+def test_advice_grows_a_batch_and_its_rate_eightfold_at_most(e: Evidence) -> None:
     before = resolve_plan(e.spec, None)
     for advice in advice_on(e):
         spec = changed(e.spec, advice.change)
@@ -135,12 +135,12 @@ def test_a_batch_grows_eightfold_at_most_and_its_rate_by_no_more_than_that(e: Ev
 
 @given(evidences())
 def test_every_factor_is_one_and_every_item_says_why(e: Evidence) -> None:
-    found = advice_on(e)
-    assert [one.number for one in found] == list(range(1, len(found) + 1))
-    for one in found:
-        assert one.gain.time_factor is None or one.gain.time_factor > 0
-        assert one.gain.gpu_hours_factor is None or 0 < one.gain.gpu_hours_factor < 2
-        for text in (one.what, one.why, one.gain.text):
+    advice = advice_on(e)
+    assert [item.number for item in advice] == list(range(1, len(advice) + 1))
+    for item in advice:
+        assert item.gain.time_factor is None or item.gain.time_factor > 0
+        assert item.gain.gpu_hours_factor is None or 0 < item.gain.gpu_hours_factor < 2
+        for text in (item.what, item.why, item.gain.text):
             assert text.endswith(".")
             assert text[0].isupper() or text[0].isdigit()
-        assert one.evidence
+        assert item.evidence

@@ -9,7 +9,7 @@ from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.rules import advice_on
 from jobs.model.states import Status
 from jobs.views.analysis import FindingKind
-from tests.unit.jobs.insight.advice_given import SIZES, a_job, learned, only, past, rules, shares
+from tests.unit.jobs.insight.advice_inputs import SIZES, a_job, learned, only, past, rules, shares
 
 K = FindingKind
 OVERFIT = {
@@ -20,11 +20,11 @@ OVERFIT = {
 SPREAD = {"hosts": 2, "steps": shares(allreduce=0.3), "cluster": Cluster(largest_host=4, together=8)}
 
 
-def test_a_healthy_job_gets_none() -> None:
+def test_a_healthy_job_gets_no_advice() -> None:
     assert advice_on(a_job()) == []
 
 
-def test_a_healthy_job_gets_none_where_its_neighbours_show_that_nothing_is_to_gain() -> None:
+def test_a_healthy_job_gets_no_advice_where_similar_jobs_gained_nothing() -> None:
     neighbours = (
         past("b", 10_400.0, batch_size=128), past("c", 10_600.0, batch_size=512),
         past("d", 5_400.0, gpus=1), past("e", 17_000.0, gpus=4),
@@ -33,7 +33,7 @@ def test_a_healthy_job_gets_none_where_its_neighbours_show_that_nothing_is_to_ga
     assert advice_on(a_job(K.UNDERUSED, past=neighbours)) == []
 
 
-def test_a_job_without_any_evidence_gets_none() -> None:
+def test_a_job_without_any_evidence_gets_no_advice() -> None:
     e = a_job()
     bare = replace(
         e, summary=None, data=None, model=None, past=(), cluster=None, status=Status.CANCELLED,
@@ -43,7 +43,7 @@ def test_a_job_without_any_evidence_gets_none() -> None:
 
 
 @pytest.mark.parametrize("short", [shares(0.6, steps=15, step_s=1.0), shares(0.6, steps=200, step_s=0.01)])
-def test_a_job_too_short_to_tell_gets_none(short: Any) -> None:
+def test_a_job_too_short_to_judge_gets_no_advice(short: Any) -> None:
     data = Data("images", (96, 96, 3), SIZES)
     assert advice_on(a_job(K.INPUT_BOUND, steps=short, data=data)) == []
     assert (
@@ -80,7 +80,7 @@ def _everything_at_once() -> Evidence:
 # Pre-trained base
 
 
-def few(**given: Any) -> Evidence:
+def few(**changes: Any) -> Evidence:
     """A large network, trained from scratch on a few photos, that came to little."""
     spec = {"model": "mobilenet_v2", "dataset": {"image_size": [96, 96], "fraction": 0.1}}
     usual: dict[str, Any] = {
@@ -88,7 +88,7 @@ def few(**given: Any) -> Evidence:
         "spec": spec,
         "data": Data("images", (96, 96, 3), SIZES),
     }
-    return a_job(**usual | given)
+    return a_job(**usual | changes)
 
 
 def test_few_samples_and_little_accuracy_ask_for_imagenet_weights() -> None:
@@ -212,7 +212,7 @@ def test_the_limit_of_the_cache_grows_with_what_it_is_to_hold() -> None:
     assert advice_on(waits(data=large, cluster=None)) == []
 
 
-def test_what_is_cached_or_in_memory_already_gets_no_cache() -> None:
+def test_data_in_memory_or_cached_gets_no_advice_to_cache() -> None:
     assert advice_on(waits(spec={"dataset": {"cache": "memory"}})) == []
     assert advice_on(waits(data=Data("arrays", (28, 28, 1), SIZES))) == []
 
@@ -239,7 +239,7 @@ def test_a_job_that_waits_for_its_data_is_not_told_to_take_larger_batches() -> N
 # GPUs and hosts
 
 
-def test_a_doubling_that_did_not_pay_is_taken_back() -> None:
+def test_advice_halves_gpus_whose_doubling_did_not_pay() -> None:
     advice = only(a_job(past=(past("one", 7_500.0, gpus=1),), spec={"min_gpus": 2}))
     assert (advice.rule, advice.change) == ("gpus", {"gpus": 1, "min_gpus": 1})
     assert (advice.gain.time_factor, advice.gain.gpu_hours_factor) == (1.3333, 0.6667)
@@ -299,15 +299,15 @@ def test_a_job_over_hosts_that_one_host_could_hold_goes_back_to_one() -> None:
 
 def test_several_hosts_are_advised_to_a_job_that_fills_one_and_scales() -> None:
     two_hosts = Cluster(largest_host=2, together=4)
-    one = past("one", 5_200.0, gpus=1)
+    on_one_gpu = past("one", 5_200.0, gpus=1)
     long = {"summary": {"wall_s": 900.0}, "cluster": two_hosts}
-    advice = only(a_job(past=(one,), **long))
+    advice = only(a_job(past=(on_one_gpu,), **long))
     assert (advice.rule, advice.change["gpus"], advice.gain.time_factor) == ("hosts", 4, None)
-    four = past("four", 17_000.0, gpus=4, fields={"hosts": 2})
-    assert only(a_job(past=(one, four), **long)).gain.time_factor == round(1 / 1.7, 4)
+    on_four_gpus = past("four", 17_000.0, gpus=4, fields={"hosts": 2})
+    assert only(a_job(past=(on_one_gpu, on_four_gpus), **long)).gain.time_factor == round(1 / 1.7, 4)
     assert advice_on(a_job(past=(past("one", 6_300.0, gpus=1),), **long)) == []
-    assert advice_on(a_job(past=(one,), **long | {"cluster": Cluster(largest_host=2)})) == []
-    assert advice_on(a_job(past=(one,), **long | {"summary": {"wall_s": 150.0}})) == []
+    assert advice_on(a_job(past=(on_one_gpu,), **long | {"cluster": Cluster(largest_host=2)})) == []
+    assert advice_on(a_job(past=(on_one_gpu,), **long | {"summary": {"wall_s": 150.0}})) == []
 
 
 def test_neighbours_that_were_too_short_to_tell_say_nothing() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given as draws
 from hypothesis import strategies as st
 
 from jobs.insight.analysis.learning import best_epoch_of, learning_of, overfits
-from tests.unit.jobs.insight import analysis_given as given
+from tests.unit.jobs.insight import analysis_inputs as inputs
 
 FALLING = [2.0 * 0.8**epoch for epoch in range(20)]
 RISING = [1.0, 0.8, 0.7, 0.65] + [0.65 + 0.03 * epoch for epoch in range(1, 17)]
@@ -15,7 +15,7 @@ FLAT = [1.0, 0.8, 0.7, 0.65] + [0.66 + 0.02 * (epoch % 2) for epoch in range(16)
 
 
 def test_a_validation_loss_that_rises_while_the_training_loss_falls_overfits() -> None:
-    learning = learning_of(given.epochs(FALLING, RISING), given.SPEC, None)
+    learning = learning_of(inputs.epochs(FALLING, RISING), inputs.SPEC, None)
 
     assert learning is not None
     assert learning.overfits
@@ -35,14 +35,14 @@ def test_a_validation_loss_that_rises_while_the_training_loss_falls_overfits() -
         (FALLING, RISING[:4] + [1.5] * 4 + [0.66] * 12),  # a bump
     ],
 )
-def test_others_do_not(losses: list[float], val_losses: list[float]) -> None:
+def test_plateaus_noise_and_short_curves_do_not_overfit(losses: list[float], val_losses: list[float]) -> None:
     assert not overfits(list(zip(losses, val_losses, strict=True)))
 
 
 def test_as_long_as_the_best_epoch_is_the_last_one_nothing_overfits() -> None:
     accuracies = [epoch / 100 for epoch in range(20)]
 
-    learning = learning_of(given.epochs(FALLING, RISING, accuracies), given.SPEC, None)
+    learning = learning_of(inputs.epochs(FALLING, RISING, accuracies), inputs.SPEC, None)
 
     assert learning is not None
     assert not learning.overfits
@@ -50,7 +50,7 @@ def test_as_long_as_the_best_epoch_is_the_last_one_nothing_overfits() -> None:
 
 def test_the_best_epoch_follows_the_rule_of_early_stopping() -> None:
     accuracies = [0.5, 0.6, 0.6005, math.nan, 0.605, 0.55]
-    epochs = given.epochs([1.0] * 6, [1.0] * 6, accuracies)
+    epochs = inputs.epochs([1.0] * 6, [1.0] * 6, accuracies)
 
     assert best_epoch_of(epochs, {"early_stopping": {"monitor": "val_accuracy", "min_delta": 0.001}}) == 5
     assert best_epoch_of(epochs, {"early_stopping": {"monitor": "val_accuracy", "min_delta": 0.01}}) == 2
@@ -60,7 +60,7 @@ def test_the_best_epoch_follows_the_rule_of_early_stopping() -> None:
 
 @pytest.mark.parametrize(("monitor", "best"), [("val_loss", 2), ("epoch_s", 2), ("samples_per_s", 1)])
 def test_a_loss_and_a_time_are_better_when_lower(monitor: str, best: int) -> None:
-    epochs = given.epochs([1.0, 1.0], [1.0, 1.0])
+    epochs = inputs.epochs([1.0, 1.0], [1.0, 1.0])
     for value, one in zip((3.0, 2.0), epochs, strict=True):
         one.values[monitor] = value  # type: ignore[index]
 
@@ -68,7 +68,7 @@ def test_a_loss_and_a_time_are_better_when_lower(monitor: str, best: int) -> Non
 
 
 def test_the_jobs_own_word_counts() -> None:
-    learning = learning_of(given.epochs(FALLING, RISING), given.SPEC, {"best_epoch": 7})
+    learning = learning_of(inputs.epochs(FALLING, RISING), inputs.SPEC, {"best_epoch": 7})
 
     assert learning is not None
     assert learning.best_epoch == 7
@@ -76,7 +76,7 @@ def test_the_jobs_own_word_counts() -> None:
 
 
 def test_before_the_first_validation_nothing_is_known() -> None:
-    assert learning_of([], given.SPEC, None) is None
+    assert learning_of([], inputs.SPEC, None) is None
 
 
 figures = st.floats(-1e6, 1e6)
@@ -84,6 +84,6 @@ figures = st.floats(-1e6, 1e6)
 
 @draws(st.lists(st.tuples(figures, figures), max_size=30))
 def test_any_losses_are_judged(losses: list[tuple[float, float]]) -> None:
-    epochs = given.epochs([a for a, _ in losses], [b for _, b in losses])
+    epochs = inputs.epochs([a for a, _ in losses], [b for _, b in losses])
 
-    assert (learning_of(epochs, given.SPEC, None) is None) == (losses == [])
+    assert (learning_of(epochs, inputs.SPEC, None) is None) == (losses == [])

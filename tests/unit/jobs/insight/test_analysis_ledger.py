@@ -52,7 +52,7 @@ def a_run(**fields: Any) -> Run:
     )
 
 
-def test_a_run_is_told_from_its_lease_to_its_end() -> None:
+def test_the_ledger_covers_a_run_from_its_lease_to_its_end() -> None:
     # 9 s of steps in the first epoch, whose first step is set-up, and 10 in the second; 2 x 2 s of validation.
     assert spent(a_run(), best_epoch=2) == {
         "launch": 10.0,
@@ -87,7 +87,7 @@ def test_stalls_that_overlap_count_once() -> None:
     assert spent(a_run(), pauses=(a_pause(21.0, 4.0), a_pause(22.0, 5.0)), best_epoch=2)["stalled"] == 2 * 6.0
 
 
-def test_what_a_later_attempt_ran_again_is_lost() -> None:
+def test_steps_that_a_later_attempt_repeated_are_lost() -> None:
     # The second attempt goes on from step 10: the second epoch of the first one, its validation and its checkpoint go.
     items = spent(a_run(void_after=10, ended_well=False), best_epoch=None)
 

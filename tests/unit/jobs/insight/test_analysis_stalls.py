@@ -8,20 +8,20 @@ import pytest
 from jobs.insight.analysis.evidence import EpochSteps, LongStep, RankStep, Run
 from jobs.insight.analysis.stalls import Pause, find_stalls, steps_without
 from jobs.views.analysis import StallCause
-from tests.unit.jobs.insight import analysis_given as given
+from tests.unit.jobs.insight import analysis_inputs as inputs
 
 near = pytest.approx
 PLAN = {"validation_steps": 20}
 
 
 def stalls_of(run: Run, *, step_s: float = 0.1, **fields: Any) -> list[Pause]:
-    return find_stalls(given.evidence(given.steps([step_s, step_s]), runs=[run], plan=PLAN, **fields))
+    return find_stalls(inputs.evidence(inputs.steps([step_s, step_s]), runs=[run], plan=PLAN, **fields))
 
 
 def a_long_step(length_s: float, *ranks: tuple[float, float]) -> Run:
     """A run whose step 40 took so long; (data wait, allreduce) of each rank."""
     waits = [RankStep(rank, data_wait_s, allreduce_s) for rank, (data_wait_s, allreduce_s) in enumerate(ranks)]
-    return given.a_run(slots=2, long_steps=[LongStep(40, 1500.0, length_s, waits)])
+    return inputs.a_run(slots=2, long_steps=[LongStep(40, 1500.0, length_s, waits)])
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_steps_that_always_take_long_are_none() -> None:
 
 
 def test_a_first_step_is_set_up() -> None:
-    run = given.a_run(long_steps=[LongStep(1, 1030.0, 30.0)])
+    run = inputs.a_run(long_steps=[LongStep(1, 1030.0, 30.0)])
 
     assert stalls_of(run) == []
 
 
 def test_stalled_steps_are_no_usual_steps() -> None:
-    made = given.steps(0.1)
+    made = inputs.steps(0.1)
 
     (rest,) = steps_without([made], stalls_of(a_long_step(30.0)))
 
@@ -73,7 +73,7 @@ def with_gaps(*gaps_s: float, **fields: Any) -> Run:
         at += gap_s
         epochs.append(EpochSteps(number, 10 * number - 9, 10 * number, at, at + 0.1, at + 1.0))
         at += 1.0
-    return given.a_run(**{"epochs": epochs, "ended_at": at + 1} | fields)
+    return inputs.a_run(**{"epochs": epochs, "ended_at": at + 1} | fields)
 
 
 def test_validation_is_no_stall_however_long() -> None:
@@ -93,7 +93,7 @@ def test_without_others_a_validation_takes_what_its_steps_take() -> None:
 
 
 def test_a_live_job_that_stands_still_is_stalled_by_now() -> None:
-    live = given.a_run(live=True, ended_well=False)
+    live = inputs.a_run(live=True, ended_well=False)
     quiet = replace(live, ended_at=live.epochs[-1].ended_at + 32)
 
     (stall,) = stalls_of(quiet)
@@ -103,8 +103,8 @@ def test_a_live_job_that_stands_still_is_stalled_by_now() -> None:
     assert stalls_of(replace(live, ended_at=live.epochs[-1].ended_at + 11)) == []
 
 
-def test_what_follows_the_last_step_of_a_job_that_finished_is_its_end() -> None:
-    finished = given.a_run()
+def test_time_after_the_last_step_of_a_finished_job_is_its_end() -> None:
+    finished = inputs.a_run()
 
     assert stalls_of(replace(finished, ended_at=finished.ended_at + 100)) == []
     (stall,) = stalls_of(replace(finished, ended_at=finished.ended_at + 100, ended_well=False))
@@ -112,10 +112,10 @@ def test_what_follows_the_last_step_of_a_job_that_finished_is_its_end() -> None:
 
 
 def test_before_the_first_step_nothing_is_a_stall() -> None:
-    assert stalls_of(given.a_run(epochs=[], live=True, ended_well=False, ended_at=9999.0)) == []
+    assert stalls_of(inputs.a_run(epochs=[], live=True, ended_well=False, ended_at=9999.0)) == []
 
 
 def test_of_thinned_series_the_epochs_tell_what_is_usual() -> None:
     run = a_long_step(30.0)
 
-    assert [stall.usual_step_s for stall in find_stalls(given.evidence(runs=[run], plan=PLAN))] == [near(0.1)]
+    assert [stall.usual_step_s for stall in find_stalls(inputs.evidence(runs=[run], plan=PLAN))] == [near(0.1)]

@@ -6,13 +6,13 @@ import pytest
 from jobs.insight.analysis.communication import Basis, Communication, communication_of
 from jobs.insight.analysis.imbalance import imbalances
 from jobs.insight.analysis.steps import compute_of_ranks, pattern, shares, split
-from tests.unit.jobs.insight import analysis_given as given
+from tests.unit.jobs.insight import analysis_inputs as inputs
 
 near = pytest.approx
 
 
 def test_the_shares_of_one_rank_add_up() -> None:
-    everything, rank = shares([given.steps(0.1, 0.03)])
+    everything, rank = shares([inputs.steps(0.1, 0.03)])
 
     assert (everything.rank, rank.rank, rank.steps) == (-1, 0, 100)
     assert (rank.data_wait, rank.allreduce, rank.compute) == (near(0.3), near(0), near(0.7))
@@ -20,7 +20,7 @@ def test_the_shares_of_one_rank_add_up() -> None:
 
 
 def test_a_rank_that_waits_for_one_that_waits_for_data_waits_for_data() -> None:
-    slow_data = given.steps([0.1, 0.1], [0.08, 0.0], [0.01, 0.09])
+    slow_data = inputs.steps([0.1, 0.1], [0.08, 0.0], [0.01, 0.09])
 
     everything, first, second = shares([slow_data])
 
@@ -31,8 +31,8 @@ def test_a_rank_that_waits_for_one_that_waits_for_data_waits_for_data() -> None:
     assert found.exchange == near(0.1)
 
 
-def test_who_waits_for_data_may_change_from_step_to_step() -> None:
-    turns = given.steps([0.1, 0.1], [0.08, 0.0], [0.01, 0.09])
+def test_the_rank_that_waits_for_data_may_change_from_step_to_step() -> None:
+    turns = inputs.steps([0.1, 0.1], [0.08, 0.0], [0.01, 0.09])
     first = turns.number % 2 == 0
     for array in (turns.data_wait_s, turns.allreduce_s):
         array[first] = array[first][:, ::-1]
@@ -41,7 +41,7 @@ def test_who_waits_for_data_may_change_from_step_to_step() -> None:
 
 
 def test_a_wait_for_a_slower_rank_is_no_exchange() -> None:
-    found = pattern([given.steps([0.1, 0.1], 0.0, [0.01, 0.06])])
+    found = pattern([inputs.steps([0.1, 0.1], 0.0, [0.01, 0.06])])
 
     assert found is not None
     assert (found.exchange, found.exchange_p25) == (near(0.1), near(0.1))
@@ -49,7 +49,7 @@ def test_a_wait_for_a_slower_rank_is_no_exchange() -> None:
 
 
 def test_a_few_steps_that_were_held_up_are_not_most_steps() -> None:
-    held_up = given.steps([0.1, 0.1], 0.0, [0.01, 0.01])
+    held_up = inputs.steps([0.1, 0.1], 0.0, [0.01, 0.01])
     held_up.time_s[:60], held_up.allreduce_s[:60] = 0.5, 0.41
 
     found = pattern([held_up])
@@ -60,7 +60,7 @@ def test_a_few_steps_that_were_held_up_are_not_most_steps() -> None:
 
 
 def test_stretches_of_steps_weigh_as_much_as_they_stand_for() -> None:
-    parts = split([given.steps(0.1, 0.1, count=10, every=9.0), given.steps(0.1, 0.0, count=90)])
+    parts = split([inputs.steps(0.1, 0.1, count=10, every=9.0), inputs.steps(0.1, 0.0, count=90)])
 
     assert parts.data_wait == near(0.5)
 
@@ -72,29 +72,29 @@ def test_no_steps_are_no_shares() -> None:
 
 
 def test_on_a_gpu_the_allreduce_alone_is_no_communication() -> None:
-    found = pattern([given.steps([0.1, 0.1], 0.0, [0.08, 0.08])])
-    assert found is not None
-    busy = [given.samples([95.0] * 60, rank=rank) for rank in (0, 1)]
+    step_pattern = pattern([inputs.steps([0.1, 0.1], 0.0, [0.08, 0.08])])
+    assert step_pattern is not None
+    busy = [inputs.samples([95.0] * 60, rank=rank) for rank in (0, 1)]
 
-    def told(**fields: object) -> Communication | None:
-        return communication_of(found, given.evidence(on_gpu=True, **fields), busy, ranks=2)
+    def communication(**fields: object) -> Communication | None:
+        return communication_of(step_pattern, inputs.evidence(on_gpu=True, **fields), busy, ranks=2)
 
-    assert told() == Communication(0, 0, Basis.UTILIZATION)
-    assert told(one_gpu_step_s=0.095) == Communication(near(0.05), near(0.05), Basis.ONE_GPU)
-    assert told(one_gpu_step_s=0.03) == Communication(near(0.7), near(0.7), Basis.ONE_GPU)
-    assert communication_of(found, given.evidence(on_gpu=True), [], ranks=2) is None
-    busy = [given.samples([30.0] * 60, rank=rank) for rank in (0, 1)]
-    assert told() == Communication(near(0.5), near(0.5), Basis.UTILIZATION)
+    assert communication() == Communication(0, 0, Basis.UTILIZATION)
+    assert communication(one_gpu_step_s=0.095) == Communication(near(0.05), near(0.05), Basis.ONE_GPU)
+    assert communication(one_gpu_step_s=0.03) == Communication(near(0.7), near(0.7), Basis.ONE_GPU)
+    assert communication_of(step_pattern, inputs.evidence(on_gpu=True), [], ranks=2) is None
+    busy = [inputs.samples([30.0] * 60, rank=rank) for rank in (0, 1)]
+    assert communication() == Communication(near(0.5), near(0.5), Basis.UTILIZATION)
 
 
 def test_one_rank_does_not_communicate() -> None:
-    found = pattern([given.steps(0.1)])
+    found = pattern([inputs.steps(0.1)])
     assert found is not None
-    assert communication_of(found, given.evidence(), [], ranks=1) is None
+    assert communication_of(found, inputs.evidence(), [], ranks=1) is None
 
 
 def test_a_rank_that_always_computes_longer_is_uneven() -> None:
-    uneven = given.steps([0.1, 0.1], 0.0, [0.01, 0.05])
+    uneven = inputs.steps([0.1, 0.1], 0.0, [0.01, 0.05])
 
     (found,) = imbalances([], compute_of_ranks([uneven]), on_gpu=False)
 
@@ -104,7 +104,7 @@ def test_a_rank_that_always_computes_longer_is_uneven() -> None:
 
 
 def test_a_rank_that_computes_longer_now_and_then_is_not() -> None:
-    by_turns = given.steps([0.1, 0.1], 0.0, [0.01, 0.05])
+    by_turns = inputs.steps([0.1, 0.1], 0.0, [0.01, 0.05])
     by_turns.allreduce_s[:40] = [0.05, 0.01]
 
     assert imbalances([], compute_of_ranks([by_turns]), on_gpu=False) == []
@@ -114,8 +114,8 @@ def test_memory_and_load_that_differ_are_uneven() -> None:
     mib = 2**20
     busy = np.full(60, 90.0)
     slots = [
-        given.samples(busy, rank=0, gpu_memory_bytes=11_000 * mib),
-        given.samples(busy * 0.4, rank=1, gpu_memory_bytes=60 * mib),
+        inputs.samples(busy, rank=0, gpu_memory_bytes=11_000 * mib),
+        inputs.samples(busy * 0.4, rank=1, gpu_memory_bytes=60 * mib),
     ]
 
     memory, load = imbalances(slots, None, on_gpu=True)
@@ -127,6 +127,6 @@ def test_memory_and_load_that_differ_are_uneven() -> None:
 
 def test_ranks_that_differ_a_little_are_even() -> None:
     mib = 2**20
-    slots = [given.samples([90.0] * 60, rank=rank, gpu_memory_bytes=(500 + 300 * rank) * mib) for rank in (0, 1)]
+    slots = [inputs.samples([90.0] * 60, rank=rank, gpu_memory_bytes=(500 + 300 * rank) * mib) for rank in (0, 1)]
 
-    assert imbalances(slots, compute_of_ranks([given.steps([0.1, 0.1], 0.0, [0.01, 0.02])]), on_gpu=True) == []
+    assert imbalances(slots, compute_of_ranks([inputs.steps([0.1, 0.1], 0.0, [0.01, 0.02])]), on_gpu=True) == []

@@ -7,7 +7,7 @@ from hypothesis import given as draws
 from hypothesis import strategies as st
 
 from jobs.insight.analysis.utilization import slot_use
-from tests.unit.jobs.insight import analysis_given as given
+from tests.unit.jobs.insight import analysis_inputs as inputs
 
 near = pytest.approx
 
@@ -19,7 +19,7 @@ def square(*, period: int, on: int, count: int = 600, high: float = 100.0) -> np
 
 @pytest.mark.parametrize(("period", "on"), [(10, 5), (10, 2), (24, 12), (7, 3)])
 def test_a_square_wave_is_spiky_with_its_period_and_duty_cycle(period: int, on: int) -> None:
-    use = slot_use(given.samples(square(period=period, on=on)))
+    use = slot_use(inputs.samples(square(period=period, on=on)))
 
     assert use.duty_cycle == near(on / period, abs=0.01)
     assert use.spikiness > 0.95
@@ -29,7 +29,7 @@ def test_a_square_wave_is_spiky_with_its_period_and_duty_cycle(period: int, on: 
 def test_a_steady_load_is_even() -> None:
     noise = np.random.default_rng(1).normal(0, 2, 600)
 
-    use = slot_use(given.samples(90 + noise))
+    use = slot_use(inputs.samples(90 + noise))
 
     assert (use.duty_cycle, use.period_s) == (1.0, None)
     assert use.spikiness < 0.1
@@ -39,7 +39,7 @@ def test_a_steady_load_is_even() -> None:
 
 
 def test_noise_is_spiky_without_a_period() -> None:
-    use = slot_use(given.samples(np.random.default_rng(1).choice([0.0, 100.0], 600)))
+    use = slot_use(inputs.samples(np.random.default_rng(1).choice([0.0, 100.0], 600)))
 
     assert use.spikiness > 0.9
     assert use.period_s is None
@@ -49,11 +49,11 @@ def test_a_drift_and_a_rare_dip_are_no_spikes() -> None:
     drift = np.linspace(20, 100, 600)
     drift[::60] = 0.0
 
-    assert slot_use(given.samples(drift)).spikiness < 0.15
+    assert slot_use(inputs.samples(drift)).spikiness < 0.15
 
 
 def test_a_rank_of_several_cores_is_measured_by_the_most_it_used() -> None:
-    use = slot_use(given.samples(square(period=10, on=5, high=380.0), metric="cpu_percent"))
+    use = slot_use(inputs.samples(square(period=10, on=5, high=380.0), metric="cpu_percent"))
 
     assert use.duty_cycle == near(0.5)
     assert use.spread.greatest == 380
@@ -61,7 +61,7 @@ def test_a_rank_of_several_cores_is_measured_by_the_most_it_used() -> None:
 
 
 def test_samples_that_come_late_do_not_hide_the_period() -> None:
-    wave = given.samples(square(period=20, on=10))
+    wave = inputs.samples(square(period=20, on=10))
     wave.at[:] += np.random.default_rng(1).uniform(0, 0.4, 600)
 
     assert slot_use(wave).period_s == near(20, rel=0.05)
@@ -69,7 +69,7 @@ def test_samples_that_come_late_do_not_hide_the_period() -> None:
 
 @draws(st.lists(st.floats(0, 800), min_size=1, max_size=200))
 def test_any_samples_are_measured(busy: list[float]) -> None:
-    use = slot_use(given.samples(busy))
+    use = slot_use(inputs.samples(busy))
 
     assert 0 <= use.duty_cycle <= 1
     assert 0 <= use.spikiness <= 1

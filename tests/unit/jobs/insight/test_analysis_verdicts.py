@@ -9,7 +9,7 @@ import pytest
 from jobs.insight.analysis.analyse import analysed
 from jobs.insight.analysis.evidence import Evidence, LongStep, RankStep
 from jobs.views.analysis import Analysis, Finding, FindingKind
-from tests.unit.jobs.insight import analysis_given as given
+from tests.unit.jobs.insight import analysis_inputs as inputs
 
 K = FindingKind
 BUSY = np.full(120, 95.0)
@@ -27,14 +27,14 @@ def the_one(evidence: Evidence) -> Finding:
 def on_gpus(*busy: Any, step: tuple[Any, Any, Any] = (0.1, 0.0, 0.0), **fields: Any) -> Evidence:
     """A job whose GPUs were as busy as that."""
     ranks = len(busy)
-    samples = [given.samples(one, rank=rank, **fields) for rank, one in enumerate(busy)]
+    samples = [inputs.samples(one, rank=rank, **fields) for rank, one in enumerate(busy)]
     columns = [np.broadcast_to(np.asarray(one, float), ranks) for one in step]
-    runs = [given.a_run(slots=ranks, count=1201)]
-    return given.evidence(given.steps(*columns, count=1200), on_gpu=True, samples=samples, runs=runs)
+    runs = [inputs.a_run(slots=ranks, count=1201)]
+    return inputs.evidence(inputs.steps(*columns, count=1200), on_gpu=True, samples=samples, runs=runs)
 
 
-def test_a_job_that_computes_is_named_for_that_alone() -> None:
-    finding = the_one(given.evidence(given.steps([0.1, 0.1], [0.01, 0.0], [0.015, 0.025])))
+def test_a_compute_bound_job_has_that_finding_alone() -> None:
+    finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], [0.01, 0.0], [0.015, 0.025])))
 
     assert finding.kind is K.COMPUTE_BOUND
     assert finding.text == "Steps spend 75 % of their time computing, as they should."
@@ -44,41 +44,41 @@ def test_a_job_that_computes_is_named_for_that_alone() -> None:
 @pytest.mark.parametrize(
     "healthy",
     [
-        given.steps(0.1, 0.08, count=20),  # too few steps to tell
-        given.steps(0.001, 0.0008, count=100),  # a tenth of a second of training
-        given.steps([0.1, 0.1], 0.0, [0.035, 0.045]),  # an exchange that does not take most of it
+        inputs.steps(0.1, 0.08, count=20),  # too few steps to tell
+        inputs.steps(0.001, 0.0008, count=100),  # a tenth of a second of training
+        inputs.steps([0.1, 0.1], 0.0, [0.035, 0.045]),  # an exchange that does not take most of it
     ],
 )
 def test_little_evidence_and_little_fault_are_no_finding(healthy: Any) -> None:
-    assert set(kinds(given.evidence(healthy))) <= {K.COMPUTE_BOUND}
+    assert set(kinds(inputs.evidence(healthy))) <= {K.COMPUTE_BOUND}
 
 
 def test_a_job_that_waits_for_data_is_input_bound() -> None:
-    finding = the_one(given.evidence(given.steps([0.1, 0.1], [0.06, 0.0], [0.0, 0.06])))
+    finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], [0.06, 0.0], [0.0, 0.06])))
 
     assert finding.kind is K.INPUT_BOUND
     assert finding.evidence == {"data_wait_share": 0.6, "step_time_s": 0.1, "steps": 100}
 
 
 def test_one_long_wait_does_not_make_a_job_input_bound() -> None:
-    made = given.steps(0.1)
+    made = inputs.steps(0.1)
     made.time_s[50], made.data_wait_s[50] = 8.0, 7.9
 
-    assert K.INPUT_BOUND not in kinds(given.evidence(made))
+    assert K.INPUT_BOUND not in kinds(inputs.evidence(made))
 
 
 def test_a_job_that_exchanges_is_communication_bound() -> None:
-    finding = the_one(given.evidence(given.steps([0.1, 0.1], 0.0, [0.08, 0.085])))
+    finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], 0.0, [0.08, 0.085])))
 
     assert finding.kind is K.COMMUNICATION_BOUND
     assert (finding.evidence["communication_share"], finding.evidence["basis"]) == (0.8, "measured")
 
 
 def test_an_exchange_that_is_held_up_now_and_then_is_not() -> None:
-    made = given.steps([0.1, 0.1], 0.0, [0.02, 0.02])
+    made = inputs.steps([0.1, 0.1], 0.0, [0.02, 0.02])
     made.time_s[:60], made.allreduce_s[:60] = 0.5, 0.42
 
-    assert K.COMMUNICATION_BOUND not in kinds(given.evidence(made))
+    assert K.COMMUNICATION_BOUND not in kinds(inputs.evidence(made))
 
 
 def test_on_gpus_the_backward_pass_is_no_communication() -> None:
@@ -93,12 +93,12 @@ def test_on_gpus_the_backward_pass_is_no_communication() -> None:
 
 def stalled(**fields: Any) -> Analysis:
     long = LongStep(51, 1035.1, 30.1, [RankStep(0, 30.05, 0.0)])
-    run = given.a_run(long_steps=[long], ended_at=1041.2)
+    run = inputs.a_run(long_steps=[long], ended_at=1041.2)
     epoch = replace(run.epochs[0], ended_at=1040.2)
-    made = given.steps(0.1)
+    made = inputs.steps(0.1)
     made.time_s[made.number == 51], made.data_wait_s[made.number == 51] = 30.1, 30.05
-    samples = [given.samples([95.0] * 5 + [5.0] * 30 + [95.0] * 60)]
-    return analysed(given.evidence(made, runs=[replace(run, epochs=[epoch])], samples=samples, **fields))
+    samples = [inputs.samples([95.0] * 5 + [5.0] * 30 + [95.0] * 60)]
+    return analysed(inputs.evidence(made, runs=[replace(run, epochs=[epoch])], samples=samples, **fields))
 
 
 def test_a_stalled_job_is_named_so_and_its_time_counts_once() -> None:
@@ -114,11 +114,11 @@ def test_a_stalled_job_is_named_so_and_its_time_counts_once() -> None:
     assert sum(analysis.ledger.items.values()) == pytest.approx(analysis.ledger.leased_s)
 
 
-def test_a_job_that_learns_by_heart_overfits() -> None:
+def test_a_job_whose_validation_loss_rises_overfits() -> None:
     losses = [2.0 * 0.8**epoch for epoch in range(20)]
     val_losses = [1.0, 0.8, 0.7, 0.65, *(0.65 + 0.03 * epoch for epoch in range(1, 17))]
 
-    finding = the_one(given.evidence(epochs=given.epochs(losses, val_losses)))
+    finding = the_one(inputs.evidence(epochs=inputs.epochs(losses, val_losses)))
 
     assert finding.kind is K.OVERFITS
     assert finding.evidence["epochs_after_best"] == 16
@@ -126,7 +126,7 @@ def test_a_job_that_learns_by_heart_overfits() -> None:
 
 
 def test_ranks_that_differ_are_uneven() -> None:
-    finding = the_one(given.evidence(given.steps([0.1, 0.1], 0.0, [0.0, 0.05])))
+    finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], 0.0, [0.0, 0.05])))
 
     assert finding.kind is K.UNEVEN
 
@@ -166,10 +166,10 @@ def test_a_gpu_that_is_slowed_down_is_throttled_where_that_costs_something(field
 
 
 def test_a_job_that_hardly_trains_is_set_up_bound() -> None:
-    run = given.a_run(leased_at=900.0)
+    run = inputs.a_run(leased_at=900.0)
 
-    assert K.SET_UP_BOUND in kinds(given.evidence(given.steps(0.1), runs=[run]))
-    assert K.SET_UP_BOUND not in kinds(given.evidence(given.steps(0.1), runs=[run], ended=False))
+    assert K.SET_UP_BOUND in kinds(inputs.evidence(inputs.steps(0.1), runs=[run]))
+    assert K.SET_UP_BOUND not in kinds(inputs.evidence(inputs.steps(0.1), runs=[run], ended=False))
 
 
 def test_the_weightiest_comes_first() -> None:
@@ -178,8 +178,8 @@ def test_the_weightiest_comes_first() -> None:
     assert kinds(on_gpus(wave, step=(0.1, 0.08, 0.0))) == [K.INPUT_BOUND, K.SPIKY]
 
 
-def test_of_a_job_that_never_ran_nothing_is_said() -> None:
-    analysis = analysed(given.evidence(runs=[], ended=False))
+def test_a_job_that_never_ran_has_no_findings() -> None:
+    analysis = analysed(inputs.evidence(runs=[], ended=False))
 
     assert (analysis.findings, analysis.steps, analysis.stalls, analysis.learning) == ([], [], [], None)
     assert analysis.ledger.leased_s == 0

@@ -13,10 +13,10 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec
 from jobs.scheduling.fitting import Cluster, HostSlots
 from jobs.views.advice import Quote, Range
-from tests.unit.jobs.insight.advice_given import SIZES, a_probe, a_spec, past
+from tests.unit.jobs.insight.advice_inputs import SIZES, a_probe, a_spec, past
 
 
-def asked(**changes: Any) -> PlannedJob:
+def job_to_quote(**changes: Any) -> PlannedJob:
     """A job that is to be quoted, on one host."""
     spec = a_spec(**changes)
     return PlannedJob(spec, resolve_plan(spec, SIZES), {1: 1, spec.gpus: 1, max(spec.gpus // 2, 1): 1})
@@ -24,9 +24,9 @@ def asked(**changes: Any) -> PlannedJob:
 
 def quote(*jobs: PastJob, **changes: Any) -> Quote:
     """The quote for a job with changes to the usual spec."""
-    found = quoted(asked(**changes), jobs)
-    assert found is not None
-    return found
+    job_quote = quoted(job_to_quote(**changes), jobs)
+    assert job_quote is not None
+    return job_quote
 
 
 def epochs(run: int, *, wall_s: float = 150.0, **figures: Any) -> dict[str, Any]:
@@ -40,26 +40,26 @@ def test_runs_of_the_same_spec_say_directly_what_it_takes() -> None:
         past("old", 11_000.0, learning_rate=0.5, summary=epochs(24, wall_s=180.0, setup_s=12.0)),
         past("no", 11_000.0, batch_size=128),
     )
-    found = quote(*runs)
-    assert (found.basis, found.jobs) == ("same_spec", ["new", "old"])
-    assert found.wall_s == Range(mean=150, low=120, high=180)
-    assert found.setup_s == Range(mean=10, low=8, high=12)
-    assert found.samples_per_s == Range(mean=10_000, low=9_000, high=11_000)
-    assert found.gpu_hours == Range(mean=2 * 160 / 3600, low=2 * 128 / 3600, high=2 * 192 / 3600)
-    assert found.epochs == "20 to 24 epochs, as 2 past jobs of the same spec ran"
-    assert (found.speedup, found.efficiency, found.doubling_gain) == (None, None, None)
+    job_quote = quote(*runs)
+    assert (job_quote.basis, job_quote.jobs) == ("same_spec", ["new", "old"])
+    assert job_quote.wall_s == Range(mean=150, low=120, high=180)
+    assert job_quote.setup_s == Range(mean=10, low=8, high=12)
+    assert job_quote.samples_per_s == Range(mean=10_000, low=9_000, high=11_000)
+    assert job_quote.gpu_hours == Range(mean=2 * 160 / 3600, low=2 * 128 / 3600, high=2 * 192 / 3600)
+    assert job_quote.epochs == "20 to 24 epochs, as 2 past jobs of the same spec ran"
+    assert (job_quote.speedup, job_quote.efficiency, job_quote.doubling_gain) == (None, None, None)
 
 
 def test_the_same_batch_on_as_many_gpus_gives_the_time_by_throughput_epochs_and_what_is_beside_the_steps() -> None:
     # 421 steps of 128 are 53,888 samples: 5.3888 s an epoch at 10,000 samples/s. At 23 epochs in 150 s there are
     # 1.1329 s beside the steps, for 6,000 validation samples.
-    found = quote(past("a", 10_000.0, optimizer="sgd", summary=epochs(23)), dataset={"fraction": 0.5}, epochs=50)
+    job_quote = quote(past("a", 10_000.0, optimizer="sgd", summary=epochs(23)), dataset={"fraction": 0.5}, epochs=50)
     steps = 27_000 // 128 * 128
     beside = (150 / 23 - 421 * 128 / 10_000) * 10_000
-    assert found.basis == "same_batch_and_gpus"
-    assert found.wall_s is not None
-    assert found.wall_s.mean == pytest.approx(23 * (steps + beside) / 10_000)
-    assert found.epochs == "23 epochs, the median of one past job with the same early stopping"
+    assert job_quote.basis == "same_batch_and_gpus"
+    assert job_quote.wall_s is not None
+    assert job_quote.wall_s.mean == pytest.approx(23 * (steps + beside) / 10_000)
+    assert job_quote.epochs == "23 epochs, the median of one past job with the same early stopping"
 
 
 def test_without_early_stopping_all_epochs_count_and_with_it_the_median_of_those_like_it() -> None:
@@ -88,8 +88,8 @@ def test_between_measured_batches_it_is_interpolated_and_beyond_them_nothing_is_
     assert found.basis == "scaled"
     assert found.samples_per_s is not None
     assert found.samples_per_s.mean == pytest.approx(12_000)  # 64 is half-way from 32 to 128, in the logarithm
-    assert quoted(asked(batch_size=256), runs) is None
-    assert quoted(asked(batch_size=16), runs) is None
+    assert quoted(job_to_quote(batch_size=256), runs) is None
+    assert quoted(job_to_quote(batch_size=16), runs) is None
 
 
 def test_between_measured_gpu_counts_it_is_interpolated_and_beyond_them_nothing_is_said() -> None:
@@ -98,7 +98,7 @@ def test_between_measured_gpu_counts_it_is_interpolated_and_beyond_them_nothing_
     assert found.samples_per_s is not None
     assert found.samples_per_s.mean == pytest.approx((4_000 * 12_000) ** 0.5)
     assert (found.speedup, found.doubling_gain) == (None, None)  # were made of the same interpolation
-    assert quoted(asked(gpus=8), runs) is None
+    assert quoted(job_to_quote(gpus=8), runs) is None
 
 
 def test_speed_up_and_the_last_doubling_are_against_measured_runs_of_the_same_batch_a_gpu() -> None:
@@ -136,13 +136,13 @@ def test_a_probe_stands_in_where_nothing_was_trained() -> None:
     probed = a_probe("p", {64: 9_000.0, 128: 12_000.0})
     assert quote(probed).jobs == ["p"]
     assert quote(probed, past("a", 8_000.0, optimizer="sgd")).samples_per_s == Range(mean=8_000, low=8_000, high=8_000)
-    assert quoted(asked(probe={}), (past("a"),)) is None
+    assert quoted(job_to_quote(probe={}), (past("a"),)) is None
 
 
 def test_runs_over_as_many_hosts_count_where_there_are_any() -> None:
     alone, apart = past("alone", 10_000.0), past("apart", 6_000.0, fields={"hosts": 2})
     assert quote(alone, apart).jobs == ["alone"]
-    over_two = replace(asked(), hosts={1: 1, 2: 2})
+    over_two = replace(job_to_quote(), hosts={1: 1, 2: 2})
     found = quoted(over_two, (alone, apart))
     assert found is not None
     assert found.jobs == ["apart"]
@@ -165,7 +165,7 @@ def test_other_devices_caches_and_frozen_bases_are_not_comparable() -> None:
 
 
 def test_without_any_past_there_is_no_quote() -> None:
-    assert quoted(asked(), ()) is None
+    assert quoted(job_to_quote(), ()) is None
 
 
 def test_the_hosts_of_a_job_are_those_that_it_would_fill() -> None:
@@ -218,7 +218,7 @@ def test_many_epochs_without_early_stopping_are_warned_of_unless_past_jobs_neede
     assert warned(off, None, late) == []
 
 
-def test_a_batch_that_a_probe_found_too_large_is_warned_of() -> None:
+def test_a_warning_names_a_batch_that_a_probe_found_too_large() -> None:
     probed = a_probe("p", {64: 9_000.0, 128: None})
     assert warned(a_spec(batch_size=256), None, probed) == [
         "256 samples per GPU will not fit into its memory: batch probe p found that 64 fit and 128 do not."

@@ -45,16 +45,16 @@ def mean(cell: CellReport, name: str) -> float | None:
 
 
 def test_a_cell_is_the_mean_of_its_good_repeats() -> None:
-    found = cell([run(10), run(14), run(99, status=Status.FAILED), run(99, status=Status.RUNNING, hosts=2)])
+    report = cell([run(10), run(14), run(99, status=Status.FAILED), run(99, status=Status.RUNNING, hosts=2)])
 
-    assert (found.repeats, found.failed, found.unfinished, found.hosts) == (2, 1, 1, 2)
-    assert found.jobs == ["1x10", "1x14", "1x99", "1x99"]
-    assert found.wall_s is not None
-    assert (found.wall_s.mean, found.wall_s.values) == (12.0, [10.0, 14.0])
-    assert mean(found, "setup_s") == 2.0
-    assert mean(found, "samples_per_s") == pytest.approx((100 + 1000 / 14) / 2)
-    assert mean(found, "gpu_hours") == pytest.approx(14 / 3600)
-    assert mean(found, "epochs_run") == 2
+    assert (report.repeats, report.failed, report.unfinished, report.hosts) == (2, 1, 1, 2)
+    assert report.jobs == ["1x10", "1x14", "1x99", "1x99"]
+    assert report.wall_s is not None
+    assert (report.wall_s.mean, report.wall_s.values) == (12.0, [10.0, 14.0])
+    assert mean(report, "setup_s") == 2.0
+    assert mean(report, "samples_per_s") == pytest.approx((100 + 1000 / 14) / 2)
+    assert mean(report, "gpu_hours") == pytest.approx(14 / 3600)
+    assert mean(report, "epochs_run") == 2
 
 
 def test_a_cell_without_results_has_no_figures() -> None:
@@ -72,7 +72,7 @@ def test_the_time_to_a_target_is_that_of_the_epochs_up_to_the_first_that_is_ther
     assert mean(found, "gpu_hours_to_target") == pytest.approx(2 * 2 / 3600)
 
 
-def test_a_repeat_that_never_got_there_takes_the_mean_away() -> None:
+def test_a_repeat_that_missed_the_target_leaves_no_mean() -> None:
     found = cell([run(accuracies=(0.9,)), run(accuracies=(0.7,))], target=0.8)
 
     assert (found.time_to_target_s, found.gpu_hours_to_target, found.reached_target) == (None, None, 1)
@@ -96,13 +96,13 @@ def test_speedups_are_against_the_same_cell_with_the_fewest_gpus() -> None:
         cell([run(4, gpus=4), run(8, gpus=4)], batch_size=8), cell([run(30, gpus=4)], batch_size=16),
     ]  # fmt: skip
     baseline = baseline_of(cells, ["gpus", "batch_size"])
-    found = compared_with(cells, baseline)
+    compared = compared_with(cells, baseline)
 
     assert baseline == Baseline(gpus=1)
-    assert [one.speedup for one in found] == pytest.approx([1.0, 1.0, 2.0, 1.0])
-    assert [one.efficiency for one in found] == pytest.approx([1.0, 1.0, 0.5, 0.25])
-    assert found[2].throughput_speedup == pytest.approx((250 + 125) / 2 / (1000 / 12))
-    assert [one.accuracy_agreement is None for one in found] == [True, True, False, False]
+    assert [cell_report.speedup for cell_report in compared] == pytest.approx([1.0, 1.0, 2.0, 1.0])
+    assert [cell_report.efficiency for cell_report in compared] == pytest.approx([1.0, 1.0, 0.5, 0.25])
+    assert compared[2].throughput_speedup == pytest.approx((250 + 125) / 2 / (1000 / 12))
+    assert [cell_report.accuracy_agreement is None for cell_report in compared] == [True, True, False, False]
 
 
 def test_efficiency_against_a_baseline_of_several_gpus() -> None:

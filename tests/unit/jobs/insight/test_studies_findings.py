@@ -85,7 +85,7 @@ def test_the_same_gpus_on_more_hosts() -> None:
     assert "8 GPUs were slower on 2 hosts than on 1: 1.3x the time." in found
 
 
-def test_accuracy_that_differs_by_more_than_chance() -> None:
+def test_an_accuracy_difference_beyond_chance_is_a_finding() -> None:
     found = findings(cell(1, 20, accuracy=[0.90, 0.901]), cell(2, 10, accuracy=[0.87, 0.871]))
 
     assert "val_accuracy on 2 GPUs was 3.0 points below that on 1, which is more than chance." in found
@@ -113,7 +113,7 @@ def test_unequal_numbers_of_epochs_are_told_of() -> None:
     assert "2 GPUs trained for 20 epochs, 1 for 10. The speed-up includes this; by throughput it is 1x." in found
 
 
-def test_cautions() -> None:
+def test_cautions_are_listed_last() -> None:
     found = findings(cell(1, 10, failed=1), cell(2, 10, unfinished=2), repeats=1, on_fewer_gpus=["x"])
     assert found[-4:] == [
         "1 of 2 jobs failed or were cancelled: their cells have fewer repeats.",

@@ -16,15 +16,15 @@ TARGET = Target(value=0.5, chosen_by="study")
 
 def report(*cells: tuple[dict[str, Any], list[float]], **fields: Any) -> StudyReport:
     """A study by the training times of each cell's jobs; accuracy is 0.9."""
-    found = [
+    reports = [
         cell_report(values, [a_run(values.get("gpus", 1), wall_s) for wall_s in walls], TARGET)
         for values, walls in cells
     ]
     varied = list(cells[0][0])
-    baseline = baseline_of(found, varied)
+    baseline = baseline_of(reports, varied)
     whole: dict[str, Any] = {
         "study_id": "abc", "name": "s", "varied": varied, "repeats": 2, "complete": True, "scaling": None,
-        "baseline": baseline, "target": TARGET, "cells": compared_with(found, baseline), "best": {}, "findings": [],
+        "baseline": baseline, "target": TARGET, "cells": compared_with(reports, baseline), "best": {}, "findings": [],
         "notes": [],
     }  # fmt: skip
     return StudyReport(**whole | fields)

@@ -38,7 +38,7 @@ def test_an_empty_grid_is_one_cell() -> None:
     assert (cell.values, cell.spec) == ({}, spec_from(BASE | {"name": "alone"}))
 
 
-def test_a_base_may_lack_what_the_grid_has() -> None:
+def test_the_base_may_lack_a_field_that_the_grid_varies() -> None:
     cells = cells_of(study({"dataset": ["digits", {"source": "fashion-mnist", "fraction": 0.1}]}, {}))
 
     assert [(c.spec.dataset.source, c.spec.dataset.fraction) for c in cells] == [
@@ -50,14 +50,14 @@ def test_a_base_may_lack_what_the_grid_has() -> None:
 def test_dotted_fields_go_into_objects_plain_strings_and_nulls() -> None:
     base = BASE | {"model": "mlp", "early_stopping": None}
     grid = {"dataset.fraction": [0.5], "model.dropout": [0.2], "early_stopping.patience": [7]}
-    asked = study(grid, base)
-    [cell] = cells_of(asked)
+    nested_study = study(grid, base)
+    [cell] = cells_of(nested_study)
 
     assert (cell.spec.dataset.source, cell.spec.dataset.fraction) == ("digits", 0.5)
     assert (cell.spec.model.name, cell.spec.model.dropout) == ("mlp", 0.2)
     assert cell.spec.early_stopping is not None
     assert cell.spec.early_stopping.patience == 7
-    assert asked.base == BASE | {"model": "mlp", "early_stopping": None}, "the base was changed"
+    assert nested_study.base == BASE | {"model": "mlp", "early_stopping": None}, "the base was changed"
 
 
 @pytest.mark.parametrize("fields", [["model", "model.dropout"], ["model.dropout", "model"]])

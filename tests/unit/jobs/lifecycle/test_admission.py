@@ -27,7 +27,7 @@ def the_problem(spec: Spec, site: SitePolicy = SITE) -> FieldProblem:
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_registered_needs_no_operator(dataset: str, model: str) -> None:
+def test_registered_data_and_networks_need_no_operator(dataset: str, model: str) -> None:
     spec = spec_of({"source": dataset, "image_size": [96, 96]}, model=model)
     assert unsupported(spec, SitePolicy()) == []
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_right_is_refused_by_name(field: str, spec: Spec) -> None
     assert the_problem(spec).field == field
 
 
-def test_a_refusal_says_what_there_is() -> None:
+def test_a_refusal_lists_what_exists() -> None:
     assert the_problem(spec_of({"source": "/elsewhere"})).message == (
         "no such dataset: neither registered (digits, fashion-mnist, synthetic) nor below the data roots "
         "(/data, s3://bucket/sets)"
@@ -140,30 +140,30 @@ def missing(spec: Spec, *roots: Path | str) -> list[str]:
     return [problem.field for problem in missing_paths(spec, SitePolicy(data_roots=[str(root) for root in roots]))]
 
 
-def test_a_path_that_is_below_no_root_is_told_at_once(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    (one / "chips").mkdir(parents=True)
-    (other / "cats").mkdir(parents=True)
-    (other / "mlp.weights.h5").touch()
-    assert missing(spec_of({"source": "chips", "validation": "cats"}), one, other) == []
-    assert missing(spec_of({"source": str(other / "cats")}), one, other) == []
-    assert missing(spec_of({"source": "chops", "validation": "dogs"}), one, other) == [
+def test_a_path_below_no_data_root_is_refused_at_once(tmp_path: Path) -> None:
+    root_a, root_b = tmp_path / "one", tmp_path / "other"
+    (root_a / "chips").mkdir(parents=True)
+    (root_b / "cats").mkdir(parents=True)
+    (root_b / "mlp.weights.h5").touch()
+    assert missing(spec_of({"source": "chips", "validation": "cats"}), root_a, root_b) == []
+    assert missing(spec_of({"source": str(root_b / "cats")}), root_a, root_b) == []
+    assert missing(spec_of({"source": "chops", "validation": "dogs"}), root_a, root_b) == [
         "dataset.source", "dataset.validation",
     ]  # fmt: skip
-    assert missing(spec_of({"source": "chips/inside/deeper"}), one) == ["dataset.source"]
-    assert missing(spec_of(model={"name": "mlp", "weights": "mlp.weights.h5"}), other) == []
-    assert missing(spec_of(model={"name": "mlp", "weights": "nlp.weights.h5"}), other) == ["model.weights"]
+    assert missing(spec_of({"source": "chips/inside/deeper"}), root_a) == ["dataset.source"]
+    assert missing(spec_of(model={"name": "mlp", "weights": "mlp.weights.h5"}), root_b) == []
+    assert missing(spec_of(model={"name": "mlp", "weights": "nlp.weights.h5"}), root_b) == ["model.weights"]
 
 
 def test_a_host_that_does_not_see_every_root_says_nothing(tmp_path: Path) -> None:
-    seen, mount = tmp_path / "seen", tmp_path / "mount"
-    (seen / "chips").mkdir(parents=True)
+    root, mount = tmp_path / "seen", tmp_path / "mount"
+    (root / "chips").mkdir(parents=True)
     mount.mkdir()
-    assert missing(spec_of({"source": "chops"}), seen, mount) == []
-    assert missing(spec_of({"source": "chops"}), seen, tmp_path / "not-here") == []
-    assert missing(spec_of({"source": "s3://bucket/chops"}), seen, "s3://bucket") == []
-    assert missing(spec_of({"source": "digits"}), seen) == []
-    assert missing(spec_of({"source": "c" * 1000}), seen) == []  # too long to ask for: the trainer will say
+    assert missing(spec_of({"source": "chops"}), root, mount) == []
+    assert missing(spec_of({"source": "chops"}), root, tmp_path / "not-here") == []
+    assert missing(spec_of({"source": "s3://bucket/chops"}), root, "s3://bucket") == []
+    assert missing(spec_of({"source": "digits"}), root) == []
+    assert missing(spec_of({"source": "c" * 1000}), root) == []  # too long to ask for: the trainer will say
 
 
 def test_the_weights_of_a_job_are_those_of_an_id() -> None:

@@ -22,7 +22,7 @@ def key(**fields: Any) -> str:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_changes_how_long_a_run_takes(fields: dict[str, Any]) -> None:
+def test_options_that_change_the_run_time(fields: dict[str, Any]) -> None:
     assert key(**fields) != key()
 
 
@@ -34,11 +34,11 @@ def test_what_changes_how_long_a_run_takes(fields: dict[str, Any]) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_does_not(fields: dict[str, Any]) -> None:
+def test_options_that_do_not_change_the_run_time(fields: dict[str, Any]) -> None:
     assert key(**fields) == key()
 
 
-def test_an_attempt_is_expected_to_end_by_what_says_most_of_it() -> None:
+def test_an_expected_end_uses_the_most_specific_estimate() -> None:
     assert expected_end_s(5.0, 100.0, [50.0, 60.0], age_s=10) == 5
     assert expected_end_s(None, 100.0, [50.0, 60.0], age_s=10) == 90
     assert expected_end_s(None, None, [50.0, 60.0], age_s=10) == 50

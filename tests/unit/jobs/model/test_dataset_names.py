@@ -41,7 +41,7 @@ def test_a_source_names_a_dataset_or_it_does_not(source: str, reference: Referen
 
 
 @pytest.mark.parametrize("source", ["chips@3", "Chips@3", "digits@1", "chips@0", "@1"])
-def test_what_has_a_version_is_no_path(source: str) -> None:
+def test_a_source_with_a_version_is_no_path(source: str) -> None:
     assert is_versioned(source)
 
 
@@ -56,7 +56,7 @@ def test_options_fill_in_what_the_spec_does_not_set() -> None:
     assert (filled.validation, filled.cache) == (0.1, "memory")  # set, if to the default
 
 
-def test_a_clone_on_other_data_loses_what_came_with_the_first() -> None:
+def test_a_clone_on_other_data_drops_the_options_of_the_dataset() -> None:
     stored = with_options(a_spec(label="mine"), a_version()).model_dump(mode="json")
     own = without_options(stored, {"options": OPTIONS})["dataset"]
     assert own["label"] == "mine"

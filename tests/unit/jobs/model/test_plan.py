@@ -42,7 +42,7 @@ def test_a_global_batch_is_shared_by_the_gpus() -> None:
     assert (plan.steps_per_epoch, plan.validation_steps) == (21, 3)
 
 
-def test_another_number_of_gpus_than_the_spec_asks_for() -> None:
+def test_the_plan_follows_the_gpu_count_that_was_granted() -> None:
     plan = resolve_plan(spec_of(gpus=8), SIZES, gpus=4)
     assert (plan.gpus, plan.global_batch, plan.steps_per_epoch) == (4, 256, 5)
 

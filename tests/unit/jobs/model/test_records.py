@@ -127,7 +127,7 @@ def changed(**values: Any) -> str:
     ],
     ids=lambda line: str(line)[:40],
 )  # fmt: skip
-def test_what_is_no_record_is_none(line: bytes) -> None:
+def test_lines_that_are_no_record_are_ignored(line: bytes) -> None:
     assert parse_record(line) is None
 
 
@@ -137,7 +137,7 @@ def test_no_line_raises(line: str | bytes) -> None:
 
 
 @given(st.integers(0, 400))
-def test_a_line_torn_anywhere_is_none(length: int) -> None:
+def test_a_torn_line_is_no_record(length: int) -> None:
     line = STEP.model_dump_json()
     assert parse_record(line[: min(length, len(line) - 1)]) is None
 

@@ -1,20 +1,13 @@
 """A spec is read whole or refused with every wrong field named."""
 
 import json
-import math
-import re
-from collections.abc import Iterator
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 import pytest
 import yaml
-from pydantic import BaseModel
 
-from jobs.model.problems import FieldProblem, InvalidSpec
-from jobs.model.spec import MAX_SECONDS, Spec, load_yaml, parse_spec, set_field, spec_from
-
-SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+from jobs.model.spec import Spec, parse_spec, spec_from
+from tests.unit.jobs.model.spec_documents import SMALLEST, fields_of, problems_of, smallest
 
 # The whole spec of the design page, in full.
 WHOLE = """
@@ -63,21 +56,6 @@ probe: {smallest: 8, largest: 4096, seconds: 3.0}
 """
 
 
-def problems_of(document: Any) -> list[FieldProblem]:
-    text = document if isinstance(document, str) else json.dumps(document)
-    with pytest.raises(InvalidSpec) as refused:
-        parse_spec(text)
-    return refused.value.problems
-
-
-def fields_of(document: Any) -> list[str]:
-    return [problem.field for problem in problems_of(document)]
-
-
-def smallest(**changes: Any) -> dict[str, Any]:
-    return SMALLEST | changes
-
-
 def test_the_smallest_spec_is_complete() -> None:
     spec = parse_spec(json.dumps(SMALLEST))
     assert (spec.dataset.source, spec.batch_size, spec.learning_rate, spec.gpus) == ("digits", 64, 0.001, 2)
@@ -100,11 +78,11 @@ def test_the_whole_spec_reads_the_same_as_yaml_and_as_json() -> None:
 
 
 def test_the_whole_spec_has_every_field_there_is() -> None:
-    written = yaml.safe_load(WHOLE)
+    document = yaml.safe_load(WHOLE)
     complete = parse_spec(WHOLE, syntax="yaml").model_dump(mode="json")
-    assert written.keys() == complete.keys()
+    assert document.keys() == complete.keys()
     for part in ("dataset", "model", "early_stopping", "checkpoint", "probe"):
-        assert written[part].keys() == complete[part].keys()
+        assert document[part].keys() == complete[part].keys()
 
 
 def test_a_stored_spec_is_read_back_the_same() -> None:
@@ -244,60 +222,6 @@ def test_a_name_and_a_label_hold_any_printable_text(name: str) -> None:
     assert (spec.name, spec.labels) == (name, {"k": name})
 
 
-def kinds_of(annotation: Any) -> Iterator[Any]:
-    """The types that a field's values may be of."""
-    if get_origin(annotation) is Annotated:
-        yield from kinds_of(get_args(annotation)[0])
-    elif get_origin(annotation) in (Union, UnionType):
-        for kind in get_args(annotation):
-            yield from kinds_of(kind)
-    else:
-        yield annotation
-
-
-def numbers_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """The path of each field of a model that takes a number, with those of its parts."""
-    for name, field in model.model_fields.items():
-        kinds = set(kinds_of(field.annotation))
-        if kinds & {int, float}:
-            yield f"{prefix}{name}"
-        for kind in kinds:
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from numbers_of(kind, f"{prefix}{name}.")
-
-
-NUMBERS = sorted(set(numbers_of(Spec)) - {"early_stopping.min_delta"})  # which is compared with, and nothing else
-
-
-def test_the_numbers_are_found() -> None:
-    assert {"time_limit_s", "seed", "min_gpus", "dataset.validation", "probe.seconds"} <= set(NUMBERS)
-    assert len(NUMBERS) > 20
-
-
-@pytest.mark.parametrize(
-    "number", [1e300, math.inf, -math.inf, math.nan, 2**63, 10**400], ids=lambda number: f"{number}"[:20]
-)
-@pytest.mark.parametrize("field", NUMBERS)
-def test_a_number_beyond_what_it_is_kept_in_is_refused_at_its_field(field: str, number: float) -> None:
-    document = smallest(dataset={"source": "d"}, model={"name": "mlp"}, early_stopping={}, checkpoint={}, probe={})
-    set_field(document, field.split("."), number)
-    found = [problem for problem in problems_of(document) if problem.field == field]
-    assert found
-    for problem in found:
-        assert problem.received is not None
-        assert re.search("(less|greater) than|finite number|valid (integer|number|string)", problem.message)
-
-
-def test_a_limit_of_time_is_a_year_at_most() -> None:
-    longest = {"time_limit_s": MAX_SECONDS, "stall_timeout_s": MAX_SECONDS}
-    spec = parse_spec(json.dumps(smallest(**longest)))
-    assert (spec.time_limit_s, spec.stall_timeout_s) == (31_536_000, 31_536_000)
-    told = problems_of(smallest(**dict.fromkeys(longest, 1e300)))
-    assert [(problem.field, problem.message, problem.received) for problem in told] == [
-        (field, "Input should be less than or equal to 31536000", "1e+300") for field in longest
-    ]
-
-
 def test_two_branches_of_a_field_name_the_field_itself() -> None:
     assert set(fields_of(smallest(dataset={"source": "d", "validation": 2}))) == {"dataset.validation"}
 
@@ -318,53 +242,6 @@ def test_a_problem_says_what_came_and_shortens_it() -> None:
     assert len(problem.received) == 80
     (missing,) = problems_of({"gpus": 1})
     assert missing.received is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "dataset: [unclosed", "&a [*a]", "dataset: !!timestamp 2030-01-01", "? [a]\n: b", b"\xff\xfe\x00",
-        "a: !!python/name:os.system",
-        'a: !!int ""', "a: !!bool x", "a: !!timestamp x", "a: !!binary x", "a: " + "1:" * 300 + "1.0", "[" * 400,
-        "a: !!set {b}", "0x" + "f" * 9000, '"\\ud800"', "", "- digits",
-    ],
-    ids=lambda text: str(text)[:30],
-)  # fmt: skip
-def test_what_is_not_yaml_or_no_spec_in_yaml_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSpec):
-        parse_spec(text, syntax="yaml")
-
-
-def laughing(line: str, *, lines: int = 30) -> str:
-    """A document of which every line stands for the line before it, several times."""
-    return "a0: &a0 {x: lol}\n" + "".join(line.format(n=n, m=n - 1) for n in range(1, lines))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        laughing("a{n}: &a{n} [*a{m}, *a{m}, *a{m}]\n"),
-        laughing("a{n}: &a{n} {{<<: [*a{m}, *a{m}]}}\n"),
-        f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 1000)}]\n",
-        "&a {b: {<<: *a}}",
-    ],
-    ids=["lists", "merges", "one long text", "within itself"],
-)
-def test_aliases_that_stand_for_more_than_a_spec_may_have_are_refused_at_once(text: str) -> None:
-    with pytest.raises(InvalidSpec, match="every alias written out"):
-        parse_spec(text, syntax="yaml")
-
-
-def test_aliases_and_merges_may_be_used() -> None:
-    spec = parse_spec("labels: &shared {team: vision}\ndataset: &d {source: digits}\n", syntax="yaml")
-    assert spec.labels == {"team": "vision"}
-    document = load_yaml("base: &b {gpus: 2, epochs: 3}\njob: {<<: *b, epochs: 5}\nsame: *b\n")
-    assert document == {"base": {"gpus": 2, "epochs": 3}, "job": {"gpus": 2, "epochs": 5}, "same": document["base"]}
-
-
-@pytest.mark.parametrize("rate", ["1e-3", "1E-3", "1.0e-3", ".1e-2", "0.001"])
-def test_a_rate_in_scientific_notation_is_a_number_in_yaml_too(rate: str) -> None:
-    assert parse_spec(f"dataset: digits\nlearning_rate: {rate}", syntax="yaml").learning_rate == 0.001
 
 
 def test_a_spec_cannot_be_changed() -> None:

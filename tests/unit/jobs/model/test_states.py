@@ -24,7 +24,7 @@ def test_sources_is_the_inverse_of_next() -> None:
             assert (to in NEXT[at]) == (at in SOURCES[to])
 
 
-def test_what_ends_has_no_next() -> None:
+def test_a_final_status_has_no_next_status() -> None:
     assert {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED} == TERMINAL
     assert {Status.LAUNCHING, Status.RUNNING} == ACTIVE
 

@@ -20,7 +20,7 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
         (Answer(None, "inside", hopeless=True), Verdict.FAILED),
     ],
 )
-def test_what_an_answer_means(answer: Answer, verdict: Verdict) -> None:
+def test_each_answer_of_a_receiver_has_a_verdict(answer: Answer, verdict: Verdict) -> None:
     assert verdict_of(answer, 1) is verdict
 
 
@@ -51,5 +51,5 @@ def test_pauses_double_up_to_an_hour_and_the_last_try_is_about_a_day_after_the_f
         ("", 1), ("soon", 1), ("-5", 1), ("٣", 1), (None, 1),
     ],
 )  # fmt: skip
-def test_a_receiver_may_ask_for_more_patience(retry_after: str | None, expected: float) -> None:
+def test_a_receiver_may_ask_for_a_longer_pause(retry_after: str | None, expected: float) -> None:
     assert pause(1, retry_after=retry_after) == expected

@@ -10,7 +10,7 @@ def test_tokens_are_long_and_never_the_same() -> None:
     assert min(map(len, tokens)) > 40
 
 
-def test_a_hash_says_nothing_of_its_token() -> None:
+def test_a_hash_does_not_contain_its_token() -> None:
     token = new_token()
 
     assert len(token_sha256(token)) == 64

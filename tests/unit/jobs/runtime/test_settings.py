@@ -42,7 +42,7 @@ def test_models_are_modules_with_functions() -> None:
         "redis://0.0.0.0:6379", "redis://[fd00::5]:6379", "redis://:@10.0.0.5",
     ],
 )  # fmt: skip
-def test_a_broker_that_others_reach_has_a_password(url: str) -> None:
+def test_a_broker_on_the_network_needs_a_password(url: str) -> None:
     with pytest.raises(ValidationError, match="has no password"):
         Settings(broker_url=url)
 
@@ -54,7 +54,7 @@ def test_a_broker_that_others_reach_has_a_password(url: str) -> None:
         "redis://:secret@redis:6379/0", "rediss://user:secret@10.0.0.5", "memory://",
     ],
 )  # fmt: skip
-def test_one_on_loopback_needs_none(url: str) -> None:
+def test_a_broker_on_loopback_needs_no_password(url: str) -> None:
     assert Settings(broker_url=url).broker_url == url
 
 

@@ -33,7 +33,7 @@ def placed(
     return [one.job_id for one in place_jobs(queue, hosts, live, quotas).placements]
 
 
-def test_what_is_leased_and_what_is_given_out_stay_within_the_quota() -> None:
+def test_leased_and_placed_slots_stay_within_the_quota() -> None:
     queue = [job("a", 2), job("b", 1), job("c", 1)]
     assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=1)]) == ["a", "b"]
 
@@ -50,7 +50,7 @@ def test_hours_that_are_used_up_end_it_until_the_month_does() -> None:
     assert placed(queue, host("h", 8), quotas=[quota(hours=(0.0, 0.0))]) == []
 
 
-def test_a_smaller_job_does_not_pass_one_of_its_project_that_the_quota_keeps() -> None:
+def test_a_smaller_job_does_not_pass_one_of_its_project_that_the_quota_holds_back() -> None:
     queue = [job("large", 4), job("small", 1), job("other", 1, "q")]
     assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=2)]) == ["other"]
 
@@ -66,7 +66,7 @@ def test_a_job_that_waits_for_slots_keeps_its_part_of_the_quota() -> None:
     assert placed(queue, *hosts, live=[ends_soon], quotas=[quota(max_slots=5)]) == ["small"]
 
 
-def test_a_job_that_is_larger_than_the_quota_keeps_nobody_of_its_project_waiting() -> None:
+def test_a_job_larger_than_its_quota_does_not_block_its_project() -> None:
     assert placed([job("never", 4), job("small", 2)], host("h", 8), quotas=[quota(max_slots=2)]) == ["small"]
 
 
@@ -74,7 +74,7 @@ def test_a_job_that_no_host_could_hold_keeps_no_part_of_the_quota() -> None:
     assert placed([job("huge", 9), job("small", 2)], host("h", 8), quotas=[quota(max_slots=9)]) == ["small"]
 
 
-def test_nobody_makes_room_for_a_job_that_its_quota_keeps() -> None:
+def test_no_attempt_is_preempted_for_a_job_that_its_quota_holds_back() -> None:
     humble = LiveAttempt(1, (-10, 0.0, "x"), {"h": 4})
     queue = [job("urgent", 4, priority=90)]
     assert place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4)]).preemptions != []
@@ -82,7 +82,7 @@ def test_nobody_makes_room_for_a_job_that_its_quota_keeps() -> None:
     assert (decided.preemptions, decided.reservations, decided.kept_for) == ([], [], {})
 
 
-def test_jobs_that_a_quota_keeps_are_not_counted_as_looked_at() -> None:
+def test_jobs_held_back_by_a_quota_do_not_count_as_examined() -> None:
     queue = [job("a", 2), job("b", 2), job("c", 2), job("d", 1, "q")]
     assert place_jobs(queue, [host("h", 8)], [], [quota(max_slots=2)]).looked_at == 2
 
@@ -122,35 +122,35 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
 
 @settings(max_examples=300)
 @given(clusters(), QUOTAS)
-def test_no_quota_is_exceeded_and_none_passes_the_first_that_it_keeps(
-    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
+def test_no_quota_is_exceeded_and_no_job_passes_one_that_its_quota_holds_back(
+    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
 ) -> None:
-    queue, hosts, live = given_
+    queue, hosts, live = queue_and_cluster
     cluster = Cluster(hosts)
-    given_out = {one.job_id: one.gpus for one in place_jobs(queue, hosts, live, quotas).placements}
+    gpus_by_job = {placement.job_id: placement.gpus for placement in place_jobs(queue, hosts, live, quotas).placements}
     for limit in quotas:
-        jobs = [one for one in queue if one.project == limit.project]
-        got = sum(given_out.get(one.job_id, 0) for one in jobs)
-        assert not (limit.is_used_up and got)
+        jobs = [job for job in queue if job.project == limit.project]
+        placed_gpus = sum(gpus_by_job.get(job.job_id, 0) for job in jobs)
+        assert not (limit.is_used_up and placed_gpus)
         if limit.max_slots is None:
             continue
-        left = max(limit.max_slots - limit.slots, 0)
-        assert got <= left
-        wanted = 0
-        for one in jobs:
-            if one.request.gpus > limit.max_slots or cluster.attainable(one.request) is None:
-                assert one.job_id not in given_out
+        free_slots = max(limit.max_slots - limit.slots, 0)
+        assert placed_gpus <= free_slots
+        queued_gpus = 0
+        for job in jobs:
+            if job.request.gpus > limit.max_slots or cluster.attainable(job.request) is None:
+                assert job.job_id not in gpus_by_job
                 continue
-            wanted += one.request.gpus
-            assert wanted <= left or one.job_id not in given_out
+            queued_gpus += job.request.gpus
+            assert queued_gpus <= free_slots or job.job_id not in gpus_by_job
 
 
 @settings(max_examples=300)
 @given(clusters(), QUOTAS)
-def test_what_a_quota_keeps_is_to_all_others_as_if_it_were_not_there(
-    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
+def test_a_job_held_back_by_its_quota_does_not_block_others(
+    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
 ) -> None:
-    queue, hosts, live = given_
+    queue, hosts, live = queue_and_cluster
     cluster, allowances = Cluster(hosts), Allowances(quotas)
     within = [
         one for one in queue if cluster.attainable(one.request) and allowances.take(one.project, one.request.gpus)

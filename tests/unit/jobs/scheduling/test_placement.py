@@ -143,7 +143,7 @@ def test_slots_are_taken_by_their_own_index() -> None:
     ]
 
 
-def counted(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any) -> int:
+def placed_gpus(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any) -> int:
     """How many GPUs a job gets from hosts of these sizes, all of them free; 0 where it waits."""
     hosts = [host(f"h{number}", size, peers=request.get("peers")) for number, size in enumerate(capacities)]
     hosts.append(host("cpu", 64, kind="cpu"))
@@ -153,24 +153,24 @@ def counted(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any
 
 
 def test_a_restart_makes_do_with_fewer_when_the_hosts_cannot_hold_so_many() -> None:
-    assert counted(8, 2, 4, 6) == 6
-    assert counted(8, 2, 4, 8) == 8
-    assert counted(8, None, 4, 6) == 0
-    assert counted(8, 8, 4, 6) == 0
-    assert counted(8, 5, 4) == 0
-    assert counted(8, 2) == 0
+    assert placed_gpus(8, 2, 4, 6) == 6
+    assert placed_gpus(8, 2, 4, 8) == 8
+    assert placed_gpus(8, None, 4, 6) == 0
+    assert placed_gpus(8, 8, 4, 6) == 0
+    assert placed_gpus(8, 5, 4) == 0
+    assert placed_gpus(8, 2) == 0
 
 
 def test_fewer_gpus_are_shared_equally_by_hosts_that_work_together() -> None:
-    assert counted(12, 2, 4, 5, peers="eth0") == 8
-    assert counted(12, 2, 4, 5, placement="single_host", peers="eth0") == 5
-    assert counted(12, 2, 3, 4, 3, peers="eth0") == 9
+    assert placed_gpus(12, 2, 4, 5, peers="eth0") == 8
+    assert placed_gpus(12, 2, 4, 5, placement="single_host", peers="eth0") == 5
+    assert placed_gpus(12, 2, 3, 4, 3, peers="eth0") == 9
 
 
 def test_fewer_gpus_still_divide_a_global_batch() -> None:
-    assert counted(8, 1, 6, global_batch=64) == 4
-    assert counted(9, 2, 8, global_batch=27) == 3
-    assert counted(9, 4, 8, global_batch=27) == 0
+    assert placed_gpus(8, 1, 6, global_batch=64) == 4
+    assert placed_gpus(9, 2, 8, global_batch=27) == 3
+    assert placed_gpus(9, 4, 8, global_batch=27) == 0
 
 
 def test_a_host_that_is_only_busy_is_waited_for() -> None:
@@ -196,7 +196,7 @@ def test_a_job_passes_a_blocked_one_that_it_does_not_delay(
     assert decided.kept_for == {"ha": "large"}
 
 
-def test_what_comes_before_a_blocked_job_still_goes() -> None:
+def test_jobs_ahead_of_a_blocked_job_still_start() -> None:
     decided = place_jobs([job("ahead", 1), LARGE, job("behind", 1)], [BUSY], [live(1, {"ha": 6})])
     assert where(decided) == {"ahead": {"ha": 1}}
 
@@ -210,7 +210,7 @@ def test_a_blocked_job_keeps_only_what_it_needs() -> None:
     assert place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10)]).kept_for == {"ha": "large"}
 
 
-def test_what_is_spare_is_given_once() -> None:
+def test_spare_slots_are_given_once() -> None:
     queue = [job("large", 6), job("m", 1), job("n", 1), job("o", 1), job("short", 1, estimate_s=10)]
     decided = place_jobs(queue, [host("ha", 4, capacity=8)], [live(1, {"ha": 4}, ends_in_s=10)])
     assert [(one.job_id, one.due_s) for one in decided.placements] == [("m", None), ("n", None), ("short", 10)]
@@ -224,7 +224,7 @@ def test_slots_are_kept_where_they_come_free_first() -> None:
     assert place_jobs([LARGE], hosts, unknown).kept_for == {"ha": "large"}  # the older one is taken to end first
 
 
-def test_what_was_placed_in_the_same_pass_is_counted_too() -> None:
+def test_placements_of_the_same_pass_are_counted() -> None:
     queue = [job("a", 8, estimate_s=30), LARGE, job("passing", 2, estimate_s=30), job("long", 2, estimate_s=31)]
     hosts = [host("ha", 8, peers=None), host("hb", 2, capacity=8, peers=None)]
     decided = place_jobs(queue, hosts, [live(1, {"hb": 6}, ends_in_s=30)])
@@ -247,7 +247,7 @@ def test_a_job_behind_one_that_waits_without_end_keeps_nothing_on_its_hosts() ->
     assert where(decided) == {"short": {"ha": 1}}
 
 
-def test_a_job_that_no_hosts_can_hold_keeps_nobody_waiting() -> None:
+def test_a_job_that_no_hosts_can_hold_does_not_block_others() -> None:
     assert placed([job("giant", 64), job("small", 1)], host("ha", 2, capacity=8)) == {"small": {"ha": 1}}
     assert placed([job("odd", 7), job("small", 1)], host("ha", 2, capacity=4), host("hb", 2, capacity=4)) == {
         "small": {"ha": 1}
@@ -274,7 +274,7 @@ def test_only_a_lower_priority_makes_room() -> None:
     assert preemptions_of([URGENT], FULL, *attempts) == []
 
 
-def test_nobody_makes_room_that_need_not() -> None:
+def test_no_attempt_is_preempted_without_need() -> None:
     hosts = [host("ha", 1, capacity=4, peers=None), host("hb", 0, capacity=4, peers=None)]
     attempts = [
         live(1, {"hb": 1}, priority=1),
@@ -286,21 +286,21 @@ def test_nobody_makes_room_that_need_not() -> None:
     assert preemptions_of([job("urgent", 3, priority=90)], hosts, *attempts) == [Preemption("urgent", (3,))]
 
 
-def test_nobody_makes_room_for_a_job_that_it_cannot_help() -> None:
+def test_no_attempt_is_preempted_for_a_job_that_still_would_not_fit() -> None:
     attempts = [live(1, {"ha": 2}, priority=10), live(2, {"ha": 2}, priority=90), live(3, {}, priority=10)]
     alone = [host("ha", 0, capacity=4)]
     assert preemptions_of([job("urgent", 3, priority=90)], alone, *attempts) == []
     assert preemptions_of([job("giant", 5, priority=90)], alone, *attempts) == []
 
 
-def test_what_leaves_anyway_is_enough() -> None:
+def test_no_attempt_is_preempted_where_leaving_ones_free_enough() -> None:
     attempts = [live(1, {"ha": 4}, priority=99, leaving=True), live(2, {"hb": 4}, priority=10)]
     decided = place_jobs([URGENT, job("later", 4, priority=80)], FULL, attempts)
     assert decided.preemptions == [Preemption("later", (2,))]
     assert decided.kept_for == {"ha": "urgent", "hb": "later"}
 
 
-def test_what_was_made_room_for_is_left_to_that_job() -> None:
+def test_slots_freed_by_preemption_go_to_the_job_that_needs_them() -> None:
     hosts = [host("ha", 2, capacity=4), host("hb", 0, capacity=4)]
     attempts = [live(1, {"ha": 2}, priority=10), live(2, {"hb": 4}, priority=10, leaving=True)]
     queue = [URGENT, job("urgent2", 4, priority=90), job("short", 1, estimate_s=1.0), job("long", 1)]
@@ -309,7 +309,7 @@ def test_what_was_made_room_for_is_left_to_that_job() -> None:
     assert decided.placements == []
 
 
-def test_an_attempt_that_overstays_makes_room_for_those_it_passed() -> None:
+def test_an_attempt_past_its_estimate_makes_room_for_jobs_it_passed() -> None:
     late = live(1, {"ha": 4}, name="b", overdue=True)
     alone = [host("ha", 0, capacity=4)]
     assert preemptions_of([job("a", 4)], alone, late) == [Preemption("a", (1,))]

@@ -37,15 +37,15 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
     hosts = draw(HOSTS)
     priorities = st.integers(0, 3)
     attempts = []
-    for number, one in enumerate(hosts):
-        left = one.capacity - len(one.free)
-        while left:
-            held = draw(st.integers(1, left))
-            left -= held
-            order = (-draw(priorities), 0.0, f"a{number}.{left}")
+    for number, host in enumerate(hosts):
+        leased = host.capacity - len(host.free)
+        while leased:
+            gpus = draw(st.integers(1, leased))
+            leased -= gpus
+            order = (-draw(priorities), 0.0, f"a{number}.{leased}")
             attempts.append(
                 LiveAttempt(
-                    len(attempts), order, {one.host: held}, draw(ESTIMATES), leaving=draw(st.booleans()),
+                    len(attempts), order, {host.host: gpus}, draw(ESTIMATES), leaving=draw(st.booleans()),
                     overdue=draw(st.booleans()),
                 )
             )  # fmt: skip
@@ -73,32 +73,36 @@ def holds(request: SlotRequest, hosts: Sequence[HostSlots], free: Mapping[str, i
 
 
 @given(clusters())
-def test_no_slot_is_given_twice_and_no_job_half(
-    given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
+def test_no_slot_is_leased_twice_and_no_job_is_half_placed(
+    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
 ) -> None:
-    queue, hosts, attempts = given_
-    by_name = {one.host: one for one in hosts}
-    wanted = {one.job_id: one.request for one in queue}
+    queue, hosts, attempts = queue_and_cluster
+    by_name = {host.host: host for host in hosts}
+    requests = {job.job_id: job.request for job in queue}
     placements = place_jobs(queue, hosts, attempts).placements
-    taken = Counter(slot for one in placements for slot in one.slots)
-    assert set(taken.values()) <= {1}
-    assert len({one.job_id for one in placements}) == len(placements)
-    for one in placements:
-        request, used = wanted[one.job_id], [by_name[share.host] for share in one.shares]
-        assert one.gpus == request.gpus
-        assert len({len(share.slots) for share in one.shares}) == 1
-        assert len({host.host for host in used}) == len(used)
-        assert all(set(share.slots) <= set(by_name[share.host].free) for share in one.shares)
-        assert {host.kind for host in used} <= ({"gpu", "cpu"} if request.device == "auto" else {request.device})
-        assert len({host.kind for host in used}) == 1
-        assert len(used) == 1 or (request.placement != "single_host" and len({host.peers for host in used}) == 1)
-        assert len(used) == 1 or used[0].peers is not None
+    slot_counts = Counter(slot for placement in placements for slot in placement.slots)
+    assert set(slot_counts.values()) <= {1}
+    assert len({placement.job_id for placement in placements}) == len(placements)
+    for placement in placements:
+        request, used_hosts = requests[placement.job_id], [by_name[share.host] for share in placement.shares]
+        assert placement.gpus == request.gpus
+        assert len({len(share.slots) for share in placement.shares}) == 1
+        assert len({host.host for host in used_hosts}) == len(used_hosts)
+        assert all(set(share.slots) <= set(by_name[share.host].free) for share in placement.shares)
+        assert {host.kind for host in used_hosts} <= ({"gpu", "cpu"} if request.device == "auto" else {request.device})
+        assert len({host.kind for host in used_hosts}) == 1
+        assert len(used_hosts) == 1 or (
+            request.placement != "single_host" and len({host.peers for host in used_hosts}) == 1
+        )
+        assert len(used_hosts) == 1 or used_hosts[0].peers is not None
 
 
 @given(clusters())
-def test_what_could_go_first_goes(given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]) -> None:
+def test_the_head_of_the_queue_is_placed_whenever_it_fits(
+    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
+) -> None:
     """The head of the queue is placed whenever it fits, and blocked only where it could fit one day."""
-    queue, hosts, attempts = given_
+    queue, hosts, attempts = queue_and_cluster
     if not queue:
         return
     head, decided = queue[0], place_jobs(queue[:1], hosts, attempts)
@@ -110,34 +114,37 @@ def test_what_could_go_first_goes(given_: tuple[list[QueuedJob], list[HostSlots]
 
 @settings(max_examples=300)
 @given(clusters())
-def test_only_those_make_room_that_must(given_: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]) -> None:
-    queue, hosts, attempts = given_
+def test_only_needed_attempts_are_preempted(
+    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
+) -> None:
+    queue, hosts, attempts = queue_and_cluster
     if not queue:
         return
-    head, decided = queue[0], place_jobs(queue[:1], hosts, attempts)
-    soon = Counter({one.host: len(one.free) for one in hosts})
-    for one in attempts:
-        soon.update(one.slots if one.leaving else {})
-    may = [
-        one
-        for one in attempts
-        if not one.leaving and (one.order[0] > head.order[0] or (one.overdue and one.order > head.order))
+    head, decision = queue[0], place_jobs(queue[:1], hosts, attempts)
+    free_soon = Counter({host.host: len(host.free) for host in hosts})
+    for attempt in attempts:
+        free_soon.update(attempt.slots if attempt.leaving else {})
+    preemptible = [
+        attempt
+        for attempt in attempts
+        if not attempt.leaving
+        and (attempt.order[0] > head.order[0] or (attempt.overdue and attempt.order > head.order))
     ]
-    asked = {number for one in decided.preemptions for number in one.attempt_ids}
-    assert asked <= {one.attempt_id for one in may}
+    preempted = {number for preemption in decision.preemptions for number in preemption.attempt_ids}
+    assert preempted <= {attempt.attempt_id for attempt in preemptible}
 
-    def helps(leaving: set[int]) -> bool:
-        free = Counter(soon)
-        for one in may:
-            free.update(one.slots if one.attempt_id in leaving else {})
+    def makes_room(leaving: set[int]) -> bool:
+        free = Counter(free_soon)
+        for attempt in preemptible:
+            free.update(attempt.slots if attempt.attempt_id in leaving else {})
         return holds(head.request, hosts, free)
 
-    if asked:
-        assert not helps(set())
-        assert helps(asked)
-        assert not any(helps(asked - {one}) for one in asked)
-    elif not decided.placements:
-        assert helps(set()) or not helps({one.attempt_id for one in may})
+    if preempted:
+        assert not makes_room(set())
+        assert makes_room(preempted)
+        assert not any(makes_room(preempted - {number}) for number in preempted)
+    elif not decision.placements:
+        assert makes_room(set()) or not makes_room({attempt.attempt_id for attempt in preemptible})
 
 
 @dataclass
@@ -145,33 +152,34 @@ class Cluster:
     """A cluster in time: jobs come, are placed and end."""
 
     hosts: list[HostSlots]
-    known: bool  # whether one knows how long jobs take
+    has_estimates: bool  # whether it is known how long jobs take
     now: int = 0
     running: dict[int, tuple[QueuedJob, Mapping[str, int], int]] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     promised: dict[str, float] = field(default_factory=dict)  # by when the first blocked job starts at the latest
 
-    def look(self, queue: list[QueuedJob], durations: Mapping[str, int]) -> PlacementPass:
+    def run_pass(self, queue: list[QueuedJob], durations: Mapping[str, int]) -> PlacementPass:
         """One pass, and what it places begins."""
-        self.running = {number: one for number, one in self.running.items() if one[2] > self.now}
+        self.running = {number: run for number, run in self.running.items() if run[2] > self.now}
         used = Counter[str]()
         for _, slots, _ in self.running.values():
             used.update(slots)
         hosts = [
-            HostSlots(one.host, one.kind, one.free[used[one.host] :], one.capacity, one.peers) for one in self.hosts
+            HostSlots(host.host, host.kind, host.free[used[host.host] :], host.capacity, host.peers)
+            for host in self.hosts
         ]
         attempts = [
-            LiveAttempt(number, job.order, slots, float(end - self.now) if self.known else None)
+            LiveAttempt(number, job.order, slots, float(end - self.now) if self.has_estimates else None)
             for number, (job, slots, end) in self.running.items()
         ]
-        decided = place_jobs(queue, hosts, attempts)
+        decision = place_jobs(queue, hosts, attempts)
         jobs = {job.job_id: job for job in queue}
-        for one in decided.placements:
-            slots = {share.host: len(share.slots) for share in one.shares}
-            end = self.now + durations[one.job_id]
-            self.running[len(self.started)] = jobs[one.job_id], slots, end
-            self.started[one.job_id] = self.now
-        return decided
+        for placement in decision.placements:
+            slots = {share.host: len(share.slots) for share in placement.shares}
+            end = self.now + durations[placement.job_id]
+            self.running[len(self.started)] = jobs[placement.job_id], slots, end
+            self.started[placement.job_id] = self.now
+        return decision
 
 
 @settings(max_examples=300)
@@ -186,17 +194,19 @@ class Cluster:
     ),
     st.booleans(),
 )
-def test_a_blocked_job_starts_when_it_was_foreseen_and_all_are_served(
-    sizes: list[int], jobs: list[tuple[int, int, int, str]], known: bool
+def test_a_blocked_job_starts_by_its_shadow_time_and_every_job_starts(
+    sizes: list[int], jobs: list[tuple[int, int, int, str]], has_estimates: bool
 ) -> None:
     """With estimates that hold: by the time foreseen. Without: when what ran as it became the first has ended."""
-    cluster = Cluster([HostSlots(f"h{n}", "gpu", tuple(range(size)), size, "a") for n, size in enumerate(sizes)], known)
+    cluster = Cluster(
+        [HostSlots(f"h{n}", "gpu", tuple(range(size)), size, "a") for n, size in enumerate(sizes)], has_estimates
+    )
     durations = {f"j{number:02}": lasts for number, (_, _, lasts, _) in enumerate(jobs)}
     arrivals: dict[int, list[QueuedJob]] = {}
     at = 0
     for number, (after, gpus, lasts, placement) in enumerate(jobs):
         at += after
-        estimate_s = float(lasts) if known else None
+        estimate_s = float(lasts) if has_estimates else None
         job = QueuedJob(
             f"j{number:02}", (-50, float(at), f"j{number:02}"), SlotRequest(gpus, placement=placement), estimate_s
         )
@@ -205,11 +215,11 @@ def test_a_blocked_job_starts_when_it_was_foreseen_and_all_are_served(
     for now in range(at + sum(durations.values()) + 1):
         cluster.now = now
         queue += arrivals.get(now, [])
-        decided = cluster.look(queue, durations)
+        decision = cluster.run_pass(queue, durations)
         queue = [job for job in queue if job.job_id not in cluster.started]
-        for first in decided.reservations[:1]:
+        for first in decision.reservations[:1]:
             last_end = max(end for _, _, end in cluster.running.values())
-            cluster.promised.setdefault(first.job_id, now + first.at_s if known else last_end)
+            cluster.promised.setdefault(first.job_id, now + first.at_s if has_estimates else last_end)
     for job_id, latest in cluster.promised.items():
         assert cluster.started[job_id] <= latest
     capacity = {one.host: one.capacity for one in cluster.hosts}

@@ -16,7 +16,7 @@ def host(name: str, free: int, capacity: int = 4, **values: Any) -> RegisteredHo
     return RegisteredHost(slots, **{"alive": True, "drained": False, "kept_for": None} | values)
 
 
-def why(gpus: int, *hosts: RegisteredHost, waits_for: WaitsFor | None = None, **request: Any) -> str:
+def reason_for(gpus: int, *hosts: RegisteredHost, waits_for: WaitsFor | None = None, **request: Any) -> str:
     return explain("j", SlotRequest(gpus, **request), hosts, waits_for or WaitsFor())
 
 
@@ -34,41 +34,47 @@ PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        (why(1, host("ha", 4), waits_for=WaitsFor(paused=True)), "paused"),
-        (why(1, host("ha", 4), waits_for=WaitsFor(pause_s=11.6)), "waits 12 s more after a failed attempt"),
-        (why(1), "no host is alive"),
-        (why(1, LOST), "no host is alive"),
-        (why(2, LOST, host("ha", 4), device="gpu"), "needs 2 gpu slots; no host that is alive has any"),
-        (why(1, LOST, DRAINED), "needs 1 slot; every host that has any is drained"),
-        (why(8, host("ha", 4), LOST), "needs 8 slots on one host; the largest host has 4"),
-        (why(12, *PAIR), "needs 12 slots; the hosts that work together have 8"),
-        (why(7, *PAIR), "needs 7 slots, as many on each of its hosts; of 8 at most 4 are on one host"),
-        (why(4, host("ha", 2), host("hb", 1)), "needs 4 slots on one host; best host has 2 free"),
-        (why(4, *PAIR, placement="single_host"), "needs 4 slots on one host; best host has 2 free"),
-        (why(1, host("ha", 0)), "needs 1 slot; none is free"),
-        (why(8, *PAIR), "needs 8 slots; 3 are free"),
-        (why(3, *PAIR), "needs 3 slots, as many on each of its hosts; 3 are free, at most 2 on one host"),
-        (why(8, *PAIR, fewest_gpus=2), "needs 8 slots; 3 are free"),
-        (why(8, host("ha", 1), fewest_gpus=2), "needs 4 slots on one host; best host has 1 free"),
-        (why(1, host("ha", 2, kept_for="k")), "2 slots are free, but kept for job k, which is before it"),
-        (why(1, host("ha", 1, kept_for="j")), "is next"),
-        (why(1, host("ha", 2, kept_for="k"), host("hb", 1)), "is next"),
-        (why(1, host("ha", 4), waits_for=limited(4, 4)), "its project vision has 4 of 4 slots in use"),
-        (why(1, host("ha", 4), waits_for=limited(5, 4)), "its project vision has 5 of 4 slots in use"),
-        (why(3, host("ha", 4), waits_for=limited(2, 4)), "needs 3 slots; its project vision has 2 of 4 slots in use"),
-        (why(4, host("ha", 4), waits_for=limited(0, 2)), "needs 4 slots; its project vision may have 2 at once"),
+        (reason_for(1, host("ha", 4), waits_for=WaitsFor(paused=True)), "paused"),
+        (reason_for(1, host("ha", 4), waits_for=WaitsFor(pause_s=11.6)), "waits 12 s more after a failed attempt"),
+        (reason_for(1), "no host is alive"),
+        (reason_for(1, LOST), "no host is alive"),
+        (reason_for(2, LOST, host("ha", 4), device="gpu"), "needs 2 gpu slots; no host that is alive has any"),
+        (reason_for(1, LOST, DRAINED), "needs 1 slot; every host that has any is drained"),
+        (reason_for(8, host("ha", 4), LOST), "needs 8 slots on one host; the largest host has 4"),
+        (reason_for(12, *PAIR), "needs 12 slots; the hosts that work together have 8"),
+        (reason_for(7, *PAIR), "needs 7 slots, as many on each of its hosts; of 8 at most 4 are on one host"),
+        (reason_for(4, host("ha", 2), host("hb", 1)), "needs 4 slots on one host; best host has 2 free"),
+        (reason_for(4, *PAIR, placement="single_host"), "needs 4 slots on one host; best host has 2 free"),
+        (reason_for(1, host("ha", 0)), "needs 1 slot; none is free"),
+        (reason_for(8, *PAIR), "needs 8 slots; 3 are free"),
+        (reason_for(3, *PAIR), "needs 3 slots, as many on each of its hosts; 3 are free, at most 2 on one host"),
+        (reason_for(8, *PAIR, fewest_gpus=2), "needs 8 slots; 3 are free"),
+        (reason_for(8, host("ha", 1), fewest_gpus=2), "needs 4 slots on one host; best host has 1 free"),
+        (reason_for(1, host("ha", 2, kept_for="k")), "2 slots are free, but kept for job k, which is before it"),
+        (reason_for(1, host("ha", 1, kept_for="j")), "is next"),
+        (reason_for(1, host("ha", 2, kept_for="k"), host("hb", 1)), "is next"),
+        (reason_for(1, host("ha", 4), waits_for=limited(4, 4)), "its project vision has 4 of 4 slots in use"),
+        (reason_for(1, host("ha", 4), waits_for=limited(5, 4)), "its project vision has 5 of 4 slots in use"),
         (
-            why(2, host("ha", 4), waits_for=limited(1, 4, ahead=2)),
+            reason_for(3, host("ha", 4), waits_for=limited(2, 4)),
+            "needs 3 slots; its project vision has 2 of 4 slots in use",
+        ),
+        (reason_for(4, host("ha", 4), waits_for=limited(0, 2)), "needs 4 slots; its project vision may have 2 at once"),
+        (
+            reason_for(2, host("ha", 4), waits_for=limited(1, 4, ahead=2)),
             "its project vision has 1 of 4 slots in use, and others of its jobs are before it",
         ),
-        (why(2, host("ha", 0), waits_for=limited(1, 4, ahead=1)), "waits for job a to save and make room"),
+        (reason_for(2, host("ha", 0), waits_for=limited(1, 4, ahead=1)), "waits for job a to save and make room"),
         (
-            why(2, host("ha", 4), waits_for=limited(gpu_hours=1234.56, max_gpu_hours=1000)),
+            reason_for(2, host("ha", 4), waits_for=limited(gpu_hours=1234.56, max_gpu_hours=1000)),
             "its project vision used 1,234.6 of 1,000 GPU-hours this month; it goes on at 2026-12-01 00:00 UTC",
         ),
-        (why(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
-        (why(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),
-        (why(4, host("ha", 0), waits_for=WaitsFor(leaving=["a", "b"])), "waits for jobs a and b to save and make room"),
+        (reason_for(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
+        (reason_for(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),
+        (
+            reason_for(4, host("ha", 0), waits_for=WaitsFor(leaving=["a", "b"])),
+            "waits for jobs a and b to save and make room",
+        ),
     ],
 )
 def test_a_reason_says_what_is_needed_and_what_there_is(told: str, reason: str) -> None:

@@ -25,7 +25,7 @@ def whole(y: list[float]) -> Band:
 
 
 @given(values)
-def test_a_band_is_what_its_points_come_to(y: list[float]) -> None:
+def test_a_band_has_the_figures_of_its_points(y: list[float]) -> None:
     band = whole(y)
 
     assert (band.x_from, band.x_to, band.count, band.min, band.max) == (0, len(y) - 1, len(y), min(y), max(y))
@@ -70,7 +70,7 @@ def test_roll_ups_count_where_their_middle_lies() -> None:
     assert second == Band(20, 35, 6, 0, 7, pytest.approx(9.5 / 6), 7)
 
 
-def test_what_is_rolled_up_is_not_counted_again() -> None:
+def test_points_in_roll_ups_are_not_counted_again() -> None:
     alone = uncovered(np.arange(12), [(8, 9), (2, 4)])
 
     assert np.flatnonzero(alone).tolist() == [0, 1, 5, 6, 7, 10, 11]

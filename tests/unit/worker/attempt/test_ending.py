@@ -88,7 +88,7 @@ def test_no_rank_that_came_up_is_a_failed_launch_in_the_launchers_words() -> Non
     assert "nothing" in (judged(None, started=0).error or "")
 
 
-def test_a_rank_that_died_without_a_word_is_named() -> None:
+def test_a_rank_that_died_without_a_record_is_named() -> None:
     ending = judged(UnexplainedExit.PEER_LOST, None, UnexplainedExit.PEER_LOST, launcher_code=137)
     assert ending.reason is EndReason.RANK_FAILED
     assert "rank 1 " in (ending.error or "")

@@ -47,20 +47,20 @@ def test_the_command_that_starts_the_ranks_of_several_hosts() -> None:
     ]  # fmt: skip
 
 
-def test_a_member_is_told_what_is_its_own_host_s() -> None:
+def test_a_member_gets_the_paths_and_gpus_of_its_own_host() -> None:
     settings, lease = Settings(home=Path("/home")), Lease(7, "token", "j", 2)
     paths = paths_of(settings.runs_dir, "j", 2)
     launch = launch_of(lease, spec_from({"dataset": "digits", "gpus": 3}), paths, settings, TWO_HOSTS)
     assert (launch.gpus, launch.threads_per_rank, launch.gpu_uuids) == (3, 2, [])
     task = member_task(launch, TWO_HOSTS.shares[1], paths, mark="j.2")
     there = "/home/runs/j/attempt-2/members/other"
-    told = Launch.model_validate(task.launch)
+    member_launch = Launch.model_validate(task.launch)
     assert (task.host, task.mark, task.ranks) == ("other", "j.2", [2])
     assert task.launch_file == "/home/runs/j/attempt-2/launch/10.0.0.2.json"
-    assert (told.gpu_uuids, told.threads_per_rank) == (["GPU-7"], 0)
-    assert (told.records_dir, told.logs_dir) == (f"{there}/records", f"{there}/logs")
-    assert (told.stop_path, told.lease_path) == (f"{there}/stop", f"{there}/lease")
-    assert told.checkpoints_dir == "/home/runs/j/checkpoints"
+    assert (member_launch.gpu_uuids, member_launch.threads_per_rank) == (["GPU-7"], 0)
+    assert (member_launch.records_dir, member_launch.logs_dir) == (f"{there}/records", f"{there}/logs")
+    assert (member_launch.stop_path, member_launch.lease_path) == (f"{there}/stop", f"{there}/lease")
+    assert member_launch.checkpoints_dir == "/home/runs/j/checkpoints"
 
 
 def test_what_a_member_is_started_by_is_quoted_for_a_shell() -> None:
@@ -115,7 +115,7 @@ def test_attempts_share_checkpoints_and_artifacts_and_nothing_else() -> None:
     assert first.launch_dir == Path("/runs/j/attempt-1/launch")
 
 
-def test_a_supervisors_order_carries_its_lease() -> None:
+def test_the_start_message_of_a_supervisor_carries_its_lease() -> None:
     task = SupervisorTask(7, "token", "j", 2, ["true"], {}, "/log")
     assert task.lease == Lease(7, "token", "j", 2)
     assert SupervisorTask(**task.__dict__) == task

@@ -21,15 +21,15 @@ def append(file: Path, data: bytes) -> None:
 
 def everything(tail: Tail) -> list[bytes]:
     """All lines, the offset moved on as a caller does."""
-    found: list[bytes] = []
+    all_lines: list[bytes] = []
     while True:
         lines, after = tail.read()
         if after == tail.offset:
             break
-        found += lines
+        all_lines += lines
         tail.offset = after
     lines, tail.offset = tail.read(final=True)
-    return found + lines
+    return all_lines + lines
 
 
 def test_whole_lines_come_without_their_ends(file: Path) -> None:

@@ -35,7 +35,7 @@ def unpacked(archive: bytes, folder: Path, *, filename: str = "a.zip", limits: L
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tar.zst"])
-def test_what_is_in_it_comes_out(kind: str, tmp_path: Path) -> None:
+def test_every_file_of_an_archive_is_unpacked(kind: str, tmp_path: Path) -> None:
     tar = tar_of(FILES)
     archive = {"zip": zip_of(FILES), "tar": tar, "tar.gz": gzipped(tar)}.get(kind)
     if archive is None:
@@ -186,7 +186,7 @@ def test_the_number_of_files_is_limited(make: object, tmp_path: Path) -> None:
         assert not list((tmp_path / "into").iterdir())
 
 
-def test_files_do_not_share_their_bytes(tmp_path: Path) -> None:
+def test_an_archive_whose_files_share_bytes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="shares its bytes"):
         unpacked(zip_of_overlapping(bytes(1000), 50), tmp_path)
 
@@ -199,7 +199,7 @@ def test_nothing_is_unpacked_into_a_folder_that_is_there(tmp_path: Path) -> None
     assert not list((tmp_path / "into").iterdir())
 
 
-def test_what_is_encrypted_is_refused(tmp_path: Path) -> None:
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="encrypted"):
         unpacked(zip_encrypted(FILES), tmp_path)
 
@@ -219,7 +219,7 @@ def test_a_tar_that_is_cut_short_is_refused(keep: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"not an archive at all", bytes(2000), b"PK\x03\x04", b"\x1f\x8b\x08\x00"],
                          ids=["nothing", "text", "zeros", "zip's beginning", "gzip's beginning"])  # fmt: skip
-def test_what_is_no_archive_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_no_archive_is_refused(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(Refused):
         unpacked(content, tmp_path)
 
@@ -258,7 +258,7 @@ def test_an_archive_that_is_not_what_was_sent_is_refused(tmp_path: Path) -> None
     assert "bytes on this host" in str(answer_to(tmp_path, zip_of(FILES), size_bytes=1)["refused"])
 
 
-def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -12,7 +12,7 @@ def options(text: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in text.splitlines())
 
 
-def test_a_client_shows_one_key_and_believes_one() -> None:
+def test_ssh_uses_one_client_key_and_one_file_of_known_hosts() -> None:
     told = options(client_config(KEYS, FILES, user="hora", port=2222, lease_s=60))
     assert told["IdentityFile"] == '"/etc/hora ssh/100%%/client_ed25519"'
     assert told["UserKnownHostsFile"] == '"/home/ssh/ha/known_hosts"'
@@ -27,15 +27,15 @@ def test_a_silent_connection_is_given_up_within_half_a_lease() -> None:
         assert (told["ServerAliveInterval"], told["ServerAliveCountMax"]) == (interval_s, "6")
 
 
-def test_a_server_lets_in_one_user_by_one_key_for_commands_alone() -> None:
-    told = options(server_config(KEYS, FILES, user="hora"))
-    assert told["AuthorizedKeysFile"] == '"/home/ssh/ha/authorized_keys"'
-    assert told["AllowUsers"] == "hora"
-    assert told["AuthenticationMethods"] == "publickey"
-    assert {told[name] for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "UsePAM")} == {"no"}
-    assert {told[name] for name in ("PermitTTY", "PermitUserRC", "PermitUserEnvironment", "PermitTunnel")} == {"no"}
-    assert told["DisableForwarding"] == "yes"
-    assert "AcceptEnv" not in told
+def test_sshd_admits_one_user_with_one_key_to_run_commands_only() -> None:
+    sshd = options(server_config(KEYS, FILES, user="hora"))
+    assert sshd["AuthorizedKeysFile"] == '"/home/ssh/ha/authorized_keys"'
+    assert sshd["AllowUsers"] == "hora"
+    assert sshd["AuthenticationMethods"] == "publickey"
+    assert {sshd[name] for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "UsePAM")} == {"no"}
+    assert {sshd[name] for name in ("PermitTTY", "PermitUserRC", "PermitUserEnvironment", "PermitTunnel")} == {"no"}
+    assert sshd["DisableForwarding"] == "yes"
+    assert "AcceptEnv" not in sshd
 
 
 def test_keys_are_written_without_their_comments() -> None:

@@ -109,15 +109,17 @@ def learned(best_epoch: int, epochs_run: int, best: float, last: float, *, overf
     )
 
 
-def a_job(*kinds: FindingKind, **given: Any) -> Evidence:
+def a_job(*kinds: FindingKind, **changes: Any) -> Evidence:
     """Evidence on a job that succeeded, healthy where nothing else is given; `spec` has changes to a usual one.
 
     It is among its own past jobs, as rows would have it.
     """
-    own = past("own", summary=given.pop("summary", {}), **given.pop("spec", {}))
-    others = given.pop("past", ())
+    own = past("own", summary=changes.pop("summary", {}), **changes.pop("spec", {}))
+    others = changes.pop("past", ())
     analysis = an_analysis(
-        *(kinds or (FindingKind.COMPUTE_BOUND,)), steps=given.pop("steps", None), learning=given.pop("learning", None)
+        *(kinds or (FindingKind.COMPUTE_BOUND,)),
+        steps=changes.pop("steps", None),
+        learning=changes.pop("learning", None),
     )
     fields: dict[str, Any] = {
         "status": Status.SUCCEEDED,
@@ -127,7 +129,7 @@ def a_job(*kinds: FindingKind, **given: Any) -> Evidence:
         "past": (own, *others),
         "cluster": Cluster(largest_host=2, memory_bytes=64_000_000_000),
     }
-    return Evidence(job_id="own", spec=own.spec, plan=own.plan, analysis=analysis, **fields | given)
+    return Evidence(job_id="own", spec=own.spec, plan=own.plan, analysis=analysis, **fields | changes)
 
 
 def rules(advice: list[Advice]) -> list[str]:
