@@ -13,7 +13,7 @@ from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, HostSampleRow, MetricRow
-from tests.integration.api.given import a_host
+from tests.integration.api.starting_rows import a_host
 
 PROGRESS: dict[str, Any] = {
     "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "eta_s": 42.5, "samples_per_s": 640.0,

@@ -13,7 +13,7 @@ from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
 from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN
 
 
 @pytest.fixture

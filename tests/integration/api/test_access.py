@@ -19,7 +19,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.model.scopes import Scope
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import TOKEN
+from tests.integration.api.starting_rows import TOKEN
 from tests.integration.api.walk import SAFE, GuardedRoute, closed_routes
 
 Clients = Callable[..., TestClient]

@@ -16,7 +16,7 @@ from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, Status
-from tests.integration.api.given import SPEC, START, a_host, an_attempt, metric_points
+from tests.integration.api.starting_rows import SPEC, START, a_host, an_attempt, metric_points
 
 Submit = Callable[..., str]
 SUMMARY = {

@@ -25,7 +25,7 @@ from jobs.lifecycle.store import transition
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN, an_attempt
+from tests.integration.api.starting_rows import SPEC, TOKEN, an_attempt
 from tests.waiting import until
 
 NETWORK = bytes(range(256)) * 4096  # 1 MiB: more than one piece

@@ -19,7 +19,7 @@ from jobs.db.tables import AuditEntry, Host
 from jobs.people import audit
 from jobs.people.audit import Actor
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN, a_host
+from tests.integration.api.starting_rows import SPEC, TOKEN, a_host
 from tests.integration.api.walk import SAFE, closed_routes
 
 Clients = Callable[..., TestClient]

@@ -17,7 +17,7 @@ from jobs.lifecycle.store import move
 from jobs.model.catalog import DATASETS
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN
 
 Register = Callable[..., dict[str, Any]]
 Submit = Callable[..., str]

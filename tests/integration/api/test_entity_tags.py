@@ -13,8 +13,8 @@ from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import a_host, log_lines, metric_points, samples, seconds
 from tests.integration.api.polls import Poll
+from tests.integration.api.starting_rows import a_host, log_lines, metric_points, samples, seconds
 
 Submit = Callable[..., str]
 

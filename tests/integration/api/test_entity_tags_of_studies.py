@@ -8,8 +8,8 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Study
 from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
-from tests.integration.api.given import a_host, an_attempt, seconds
 from tests.integration.api.polls import Poll
+from tests.integration.api.starting_rows import a_host, an_attempt, seconds
 
 STUDY = {
     "name": "two", "base": {"dataset": "digits", "learning_rate": 0.001, "gpus": 1}, "grid": {"batch_size": [32, 64]},

@@ -16,7 +16,7 @@ from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN
 
 
 def problem(answer: Any, status: int, slug: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from jobs.db.tables import SCHEMA, Host, Slot
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import a_host, seconds
+from tests.integration.api.starting_rows import a_host, seconds
 
 Submit = Callable[..., str]
 

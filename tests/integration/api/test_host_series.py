@@ -15,7 +15,7 @@ from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from jobs.telemetry.sampled_metrics import HOST_METRICS
 from tests.integration.api.polls import Poll
-from tests.integration.jobs.given import a_host
+from tests.integration.jobs.job_rows import a_host
 
 
 def host_samples(sessions: Sessions, rows: list[dict[str, Any]], *, host: str = "ha", last_ago_s: float = 1.0) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 
 DIGITS = "9" * 5000  # more than Python makes an int of
 NUMBERS = ["1e300", "1e400", "-1e400", "NaN", "Infinity", "9223372036854775808", DIGITS]

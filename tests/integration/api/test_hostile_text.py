@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from jobs.model.spec import Spec
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 
 HOSTILE = {
     "substitution": "$(touch canary)",

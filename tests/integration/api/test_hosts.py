@@ -19,7 +19,7 @@ from jobs.scheduling import placing, registration
 from jobs.scheduling.placement import Placement, Share
 from jobs.scheduling.placement_rows import PASS_LOCK
 from jobs.scheduling.registration import SlotInfo
-from tests.integration.api.given import a_host, seconds
+from tests.integration.api.starting_rows import a_host, seconds
 from tests.waiting import until
 
 Submit = Callable[..., str]

@@ -12,7 +12,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
-from tests.integration.api.given import START, seconds
+from tests.integration.api.starting_rows import START, seconds
 
 Submit = Callable[..., str]
 

@@ -25,7 +25,7 @@ from tests.integration.api.busy import (
     readings,
     set_progress,
 )
-from tests.integration.api.given import a_host
+from tests.integration.api.starting_rows import a_host
 
 Submit = Callable[..., str]
 Figures = dict[str, dict[tuple[str, ...], float]]

@@ -16,7 +16,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.people import tokens
 from jobs.people.tokens import LoginRefused
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 from tests.waiting import until
 
 Clients = Callable[..., TestClient]

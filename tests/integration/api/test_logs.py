@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from jobs.db import text_search
 from jobs.db.engine import Sessions
-from tests.integration.api.given import log_lines
+from tests.integration.api.starting_rows import log_lines
 
 Submit = Callable[..., str]
 

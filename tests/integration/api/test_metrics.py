@@ -26,7 +26,7 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
 from tests.integration.api.busy import a_busy_cluster
-from tests.integration.api.given import a_host
+from tests.integration.api.starting_rows import a_host
 
 Submit = Callable[..., str]
 Figures = dict[str, dict[tuple[str, ...], float]]

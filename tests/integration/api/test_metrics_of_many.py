@@ -12,8 +12,8 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
 from jobs.lifecycle.store import some_jobs, touch
 from jobs.telemetry.series import metrics_of_jobs
-from tests.integration.api.given import an_attempt, metric_points
 from tests.integration.api.polls import Poll
+from tests.integration.api.starting_rows import an_attempt, metric_points
 
 Submit = Callable[..., str]
 

@@ -18,7 +18,7 @@ from jobs.insight.studies.plots import Line, Panel, Plot
 from jobs.model.states import Status
 from jobs.outward.webhooks import outbox
 from jobs.outward.webhooks.messages import body_of
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 from tests.integration.api.test_studies import ends, ids, succeeds
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import ProjectMember, Token, User
 from jobs.people import rights
-from tests.integration.api.given import TOKEN
+from tests.integration.api.starting_rows import TOKEN
 
 Clients = Callable[..., TestClient]
 

@@ -13,7 +13,7 @@ from jobs.lifecycle import leases
 from jobs.model.states import EndReason, Status
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import SPEC, a_host
+from tests.integration.api.starting_rows import SPEC, a_host
 
 ClientOf = Callable[..., TestClient]
 STUDY = {"name": "grid", "base": SPEC | {"project": "vision"}, "grid": {"batch_size": [32, 64]}, "repeats": 2}

@@ -12,7 +12,7 @@ from sqlalchemy import func, select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import IdempotencyKey
 from jobs.lifecycle import retention
-from tests.integration.api.given import SPEC, a_host
+from tests.integration.api.starting_rows import SPEC, a_host
 
 Submit = Callable[..., str]
 

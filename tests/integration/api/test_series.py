@@ -14,7 +14,7 @@ from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from jobs.telemetry.sampled_metrics import HOST_METRICS
-from tests.integration.api.given import an_attempt, metric_points, samples, seconds
+from tests.integration.api.starting_rows import an_attempt, metric_points, samples, seconds
 
 Submit = Callable[..., str]
 

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Project, ProjectMember
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 
 Clients = Callable[..., TestClient]
 

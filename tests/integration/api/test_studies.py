@@ -18,7 +18,7 @@ from jobs.db.tables import Job, JobEvent, Study
 from jobs.lifecycle.store import transition
 from jobs.model.states import Status
 from jobs.telemetry.ingest import ALL_RANKS
-from tests.integration.api.given import a_host, an_attempt, metric_points, seconds
+from tests.integration.api.starting_rows import a_host, an_attempt, metric_points, seconds
 
 BASE = {"dataset": "digits", "learning_rate": 0.001}
 GRID = {"gpus": [1, 2], "batch_size": [32, 64]}

@@ -20,7 +20,7 @@ from jobs.model.states import Status
 from jobs.people import tokens
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, a_host
+from tests.integration.api.starting_rows import SPEC, a_host
 from tests.waiting import until
 
 JSON = {"Content-Type": "application/json"}

@@ -18,7 +18,7 @@ from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of
-from tests.integration.api.given import TOKEN
+from tests.integration.api.starting_rows import TOKEN
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 ARCHIVE = zip_of(chips(2))

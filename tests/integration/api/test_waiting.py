@@ -14,7 +14,7 @@ from jobs.lifecycle import leases, store
 from jobs.model.states import EndReason, Status
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import a_host, seconds
+from tests.integration.api.starting_rows import a_host, seconds
 
 Submit = Callable[..., str]
 

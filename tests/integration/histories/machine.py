@@ -21,7 +21,7 @@ from jobs.model.states import EndReason
 from jobs.scheduling import placing
 from tests.integration.histories.audit import Audit
 from tests.integration.histories.world import Crash, Supervisor, World
-from tests.integration.jobs.given import submit_once
+from tests.integration.jobs.job_rows import submit_once
 
 T = TypeVar("T")
 

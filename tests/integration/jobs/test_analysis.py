@@ -24,7 +24,7 @@ from jobs.runtime.settings import Settings
 from jobs.telemetry import blocks, ingest, thinning
 from jobs.telemetry.ingest import MetricRow, SampleRow, event_row
 from jobs.views.analysis import Analysis, FindingKind, LedgerItem
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from worker.retention import Retention
 
 near = pytest.approx
@@ -39,8 +39,8 @@ def moment(after_s: float) -> datetime:
 
 def a_job(sessions: Sessions, *, ended: bool = True, **fields: Any) -> str:
     """A job of two ranks that started at `START`, and ended long ago or runs."""
-    given.a_host(sessions)
-    job_id = given.a_job_that_is(sessions, Status.SUCCEEDED if ended else Status.RUNNING)
+    job_rows.a_host(sessions)
+    job_id = job_rows.a_job_that_is(sessions, Status.SUCCEEDED if ended else Status.RUNNING)
     with sessions.begin() as session:
         times = {"started_at": START} | ({"ended_at": func.now() - timedelta(days=1)} if ended else {})
         session.execute(update(Job).where(Job.id == job_id).values(times | fields))
@@ -237,7 +237,7 @@ def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions, monk
 
 
 def test_a_job_that_was_never_placed_has_nothing_to_tell(sessions: Sessions) -> None:
-    analysis = told(sessions, given.a_job(sessions))
+    analysis = told(sessions, job_rows.a_job(sessions))
 
     assert analysis.ledger.leased_s == 0
     assert (analysis.findings, analysis.steps, analysis.utilization, analysis.learning) == ([], [], [], None)
@@ -325,7 +325,7 @@ def test_the_api_tells_it(sessions: Sessions, database: str) -> None:
 
 
 def a_job_ended(sessions: Sessions, days_ago: int) -> str:
-    job_id = given.a_job_that_is(sessions, Status.SUCCEEDED)
+    job_id = job_rows.a_job_that_is(sessions, Status.SUCCEEDED)
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(ended_at=func.now() - timedelta(days=days_ago)))
     return job_id

@@ -14,8 +14,8 @@ from jobs.telemetry.axes import AxisRange
 from jobs.telemetry.blocks import BLOCK, points_of_block
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow, store_metrics
 from jobs.telemetry.series import MetricSeries, metrics
-from tests.integration.api.given import seconds
-from tests.integration.jobs import given
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs import job_rows
 
 STEPS = 3 * BLOCK + 100
 
@@ -31,7 +31,7 @@ def store(sessions: Sessions, rows: Sequence[MetricRow], *, at_once: int) -> Non
 
 
 def a_job(sessions: Sessions) -> str:
-    job_id = given.a_job_that_is(sessions, Status.RUNNING)
+    job_id = job_rows.a_job_that_is(sessions, Status.RUNNING)
     with sessions.begin() as session:
         job = session.get_one(Job, job_id)
         job.started_at, job.plan = seconds(0), {**job.plan, "steps_per_epoch": 1000}
@@ -74,7 +74,7 @@ def test_series_with_one_point_an_epoch_stay_rows_however_many(sessions: Session
     rows += [row(job_id, step, 1.0, name="epoch_data_wait_s") for step in range(1, 2 * BLOCK)]
     store(sessions, rows, at_once=500)
 
-    assert (given.count(sessions, MetricPoint), stored_blocks(sessions)) == (len(rows), [])
+    assert (job_rows.count(sessions, MetricPoint), stored_blocks(sessions)) == (len(rows), [])
 
 
 def test_points_in_blocks_lie_on_every_axis_and_are_complete_when_zoomed_in(sessions: Sessions) -> None:

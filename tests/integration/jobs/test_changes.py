@@ -11,7 +11,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
-from tests.integration.jobs.given import a_job
+from tests.integration.jobs.job_rows import a_job
 from tests.waiting import until
 
 

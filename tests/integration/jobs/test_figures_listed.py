@@ -11,7 +11,7 @@ from jobs.db.text_search import TooMuchToSearch
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
-from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
+from tests.integration.jobs.paging import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
 # Of the succeeded ones (every fourth) four in five have an accuracy; of all, eight in nine have a plan.

@@ -12,7 +12,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import LogLine, MetricPoint, Sample
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow, store_logs, store_metrics, store_samples
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 ODD = ["", " ", "tab\tand \\ and \\N", "\\.", "'; DROP TABLE jobs; --", "grün 😀 \u2028", '"quoted"', "\r", "x" * 16384]
@@ -127,4 +127,4 @@ def test_a_database_that_goes_away_meanwhile_is_told_by_its_name(sessions: Sessi
     with sessions.begin() as session:  # the next one takes a new connection
         store_metrics(session, [point(2)])
     assert points(sessions) == [(2, 1.0)]
-    assert given.count(sessions, MetricPoint) == 1
+    assert job_rows.count(sessions, MetricPoint) == 1

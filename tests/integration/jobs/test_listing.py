@@ -10,8 +10,8 @@ from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
-from tests.integration.api.given import seconds
-from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs.paging import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
 _JOBS = text("""

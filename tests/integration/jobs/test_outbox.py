@@ -19,7 +19,7 @@ from jobs.outward.webhooks import outbox, store
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Answer, Verdict
 from jobs.people.tokens import add_user
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 
 def a_webhook(
@@ -79,9 +79,9 @@ def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: 
         store.remove(session, session.get_one(Webhook, deleted))
         session.execute(update(User).where(User.name == "left").values(disabled_at=func.now()))
         session.execute(update(Webhook).where(Webhook.id == of_nobody).values(project="default"))
-    given.a_job_that_is(sessions, Status.RUNNING)
+    job_rows.a_job_that_is(sessions, Status.RUNNING)
     assert written(sessions) == []
-    done = given.a_job_that_is(sessions, Status.SUCCEEDED)
+    done = job_rows.a_job_that_is(sessions, Status.SUCCEEDED)
     expected = {(own, JOB_ENDED, done), (of_project, JOB_ENDED, done)}
     assert set(written(sessions)) == expected
     assert len(written(sessions)) == 2
@@ -90,7 +90,7 @@ def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: 
 @pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.BAD_DATA, EndReason.CANCELLED])
 def test_every_kind_of_end_is_told_of_once(sessions: Sessions, reason: EndReason) -> None:
     webhook = a_webhook(sessions)
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     if reason is EndReason.CANCELLED:
         cancel(sessions, lease.job_id)
     with sessions.begin() as session:
@@ -100,16 +100,16 @@ def test_every_kind_of_end_is_told_of_once(sessions: Sessions, reason: EndReason
 
 def test_a_restart_is_no_end(sessions: Sessions) -> None:
     a_webhook(sessions)
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)
-    assert given.the_job(sessions, lease.job_id).status is Status.QUEUED
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED
     assert written(sessions) == []
 
 
 def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
     a_webhook(sessions)
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions() as session:
         request_cancel(session, job_id)
         session.rollback()
@@ -118,7 +118,7 @@ def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
 
 def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    study_id, job_ids = given.a_study(sessions, jobs=3)
+    study_id, job_ids = job_rows.a_study(sessions, jobs=3)
     assert end_studies(sessions) == []
     with sessions.begin() as session:
         control.request_cancel(session, study_id)
@@ -131,7 +131,7 @@ def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions
 
 def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
     webhook = a_webhook(sessions, events=[STUDY_ENDED])
-    study_id, _ = given.a_study(sessions)
+    study_id, _ = job_rows.a_study(sessions)
     for _ in range(2):
         with sessions.begin() as session:
             control.resume(session, study_id)
@@ -144,7 +144,7 @@ def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
 
 def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions) -> None:
     """Whoever resumes a study holds its row, and its new jobs are seen only after the commit."""
-    study_id, _ = given.a_study(sessions)
+    study_id, _ = job_rows.a_study(sessions)
     with sessions.begin() as session:
         control.request_cancel(session, study_id)
     with sessions.begin() as resuming:
@@ -155,7 +155,7 @@ def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions
 
 def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    study_id, job_ids = given.a_study(sessions)
+    study_id, job_ids = job_rows.a_study(sessions)
     at_once = threading.Barrier(4)
 
     def end(job_id: str) -> None:
@@ -184,7 +184,7 @@ def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> Non
 
 def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> None:
     a_webhook(sessions)
-    cancel(sessions, given.a_job(sessions, name="first"))
+    cancel(sessions, job_rows.a_job(sessions, name="first"))
     first = claim(sessions)
     assert first is not None
     assert (first.attempt, first.event, first.payload["job"]["name"]) == (1, JOB_ENDED, "first")
@@ -203,7 +203,7 @@ def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> 
 
 def test_a_message_stays_as_it_was_first_sent(sessions: Sessions) -> None:
     a_webhook(sessions)
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     cancel(sessions, job_id)
     first = claim(sessions, lease_s=0)
     with sessions.begin() as session:
@@ -216,7 +216,7 @@ def test_a_message_stays_as_it_was_first_sent(sessions: Sessions) -> None:
 
 def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
     a_webhook(sessions)
-    cancel(sessions, given.a_job(sessions))
+    cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
     assert claimed is not None
     assert settle(sessions, claimed, Answer(429, retry_after="100")) is Verdict.AGAIN
@@ -232,7 +232,7 @@ def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
 def test_one_at_a_time_goes_to_a_webhook_of_a_process(sessions: Sessions) -> None:
     a_webhook(sessions), a_webhook(sessions, owner="another", project="default")
     for name in ("first", "second"):
-        cancel(sessions, given.a_job(sessions, name=name))
+        cancel(sessions, job_rows.a_job(sessions, name=name))
     first = claim(sessions)
     assert first is not None
     second = claim(sessions, besides=[first.webhook_id])
@@ -253,7 +253,7 @@ def state(sessions: Sessions, webhook_id: str) -> tuple[bool, list[str | None]]:
 def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
     for _ in range(2):
-        cancel(sessions, given.a_job(sessions))
+        cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
     assert claimed is not None
     assert settle(sessions, claimed, Answer(410)) is Verdict.GONE
@@ -265,7 +265,7 @@ def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: S
 
 def test_what_is_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    cancel(sessions, given.a_job(sessions))
+    cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
     assert claimed is not None
     with sessions.begin() as session:
@@ -315,5 +315,5 @@ def test_an_owner_has_a_limit_whoever_asks_at_once(sessions: Sessions) -> None:
     for thread in threads:
         thread.join()
     assert len(refused) == 2
-    assert given.count(sessions, Webhook) == store.MAX_OF_AN_OWNER
+    assert job_rows.count(sessions, Webhook) == store.MAX_OF_AN_OWNER
     a_webhook(sessions, owner="another")

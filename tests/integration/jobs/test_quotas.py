@@ -22,7 +22,7 @@ from jobs.people.tokens import add_user
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.queue import standings
 from jobs.scheduling.quotas import active_quotas, quotas_of
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 
 def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
@@ -43,7 +43,7 @@ def placed_at(sessions: Sessions, lease: Lease, at: datetime) -> None:
 def ends(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> Attempt:
     with sessions.begin() as session:
         leases.end(session, lease, reason)
-    return given.the_attempt(sessions, lease)
+    return job_rows.the_attempt(sessions, lease)
 
 
 def usage(sessions: Sessions, project: str = "vision") -> dict[date, float]:
@@ -64,11 +64,11 @@ def following(month: datetime) -> datetime:
 
 def test_what_runs_counts_and_what_waits_does_not(sessions: Sessions) -> None:
     a_project(sessions, max_slots=4)
-    given.a_host(sessions, slots=3)
-    given.a_job(sessions, project="vision")
-    given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[2])
+    job_rows.a_host(sessions, slots=3)
+    job_rows.a_job(sessions, project="vision")
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[2])
     assert quota(sessions).slots == 0
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
     now = datetime.now(UTC)
     placed_at(sessions, lease, max(now - timedelta(hours=3), month_of(now)))
     found = quota(sessions)
@@ -79,8 +79,8 @@ def test_what_runs_counts_and_what_waits_does_not(sessions: Sessions) -> None:
 
 def test_slots_count_until_they_are_given_back_and_never_while_quarantined(sessions: Sessions) -> None:
     a_project(sessions, max_slots=4)
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
     ends(sessions, lease)
     assert quota(sessions).slots == 2
     with sessions.begin() as session:
@@ -93,8 +93,8 @@ def test_slots_count_until_they_are_given_back_and_never_while_quarantined(sessi
 
 def test_an_attempt_is_charged_to_each_month_its_part(sessions: Sessions) -> None:
     a_project(sessions, max_gpu_hours=1e6)
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
     since = datetime.now(UTC) - timedelta(days=70)
     placed_at(sessions, lease, since)
     before = quota(sessions)
@@ -114,8 +114,8 @@ def test_an_attempt_is_charged_to_each_month_its_part(sessions: Sessions) -> Non
 
 def test_months_end_in_utc_whatever_the_time_zone_of_the_session(sessions: Sessions) -> None:
     a_project(sessions, max_gpu_hours=1e6)
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
     now = datetime.now(UTC)
     placed_at(sessions, lease, month_of(now) - timedelta(hours=1))
     with sessions.begin() as session:
@@ -129,12 +129,12 @@ def test_months_end_in_utc_whatever_the_time_zone_of_the_session(sessions: Sessi
 
 def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> None:
     a_project(sessions)
-    given.a_host(sessions)
-    job_id, charged = given.a_job(sessions, project="vision"), 0.0
+    job_rows.a_host(sessions)
+    job_id, charged = job_rows.a_job(sessions, project="vision"), 0.0
     for reason in (EndReason.PREEMPTED, EndReason.HOST_LOST, EndReason.COMPLETED):
         with sessions.begin() as session:
             session.execute(update(Job).values(not_before=None))
-        lease = given.an_attempt(sessions, job_id)
+        lease = job_rows.an_attempt(sessions, job_id)
         placed_at(sessions, lease, datetime.now(UTC) - timedelta(minutes=10))
         ended = ends(sessions, lease, reason)
         assert ended.ended_at is not None
@@ -147,8 +147,8 @@ def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> 
 
 
 def test_ends_of_one_project_that_come_together_are_all_charged(sessions: Sessions) -> None:
-    given.a_host(sessions, slots=8)
-    running = [given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[index]) for index in range(8)]
+    job_rows.a_host(sessions, slots=8)
+    running = [job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[index]) for index in range(8)]
     for lease in running:
         placed_at(sessions, lease, datetime.now(UTC) - timedelta(seconds=100))
     with ThreadPoolExecutor(8) as pool:
@@ -175,17 +175,17 @@ def reason(sessions: Sessions, job_id: str) -> str:
 
 def test_a_queued_job_says_what_its_quota_keeps_it_for(sessions: Sessions) -> None:
     a_project(sessions, max_slots=3)
-    given.a_host(sessions, slots=8)
-    given.an_attempt(sessions, given.a_job(sessions, project="vision", gpus=1), slots=[0])
-    first, second = (given.a_job(sessions, project="vision", priority=priority) for priority in (60, 50))
-    asleep = given.a_job(sessions, project="vision", priority=99)
+    job_rows.a_host(sessions, slots=8)
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision", gpus=1), slots=[0])
+    first, second = (job_rows.a_job(sessions, project="vision", priority=priority) for priority in (60, 50))
+    asleep = job_rows.a_job(sessions, project="vision", priority=99)
     with sessions.begin() as session:
         pause(session, asleep)
     assert reason(sessions, first) == "is next"
     assert (
         reason(sessions, second) == "its project vision has 1 of 3 slots in use, and others of its jobs are before it"
     )
-    given.an_attempt(sessions, first, slots=[1, 2])
+    job_rows.an_attempt(sessions, first, slots=[1, 2])
     assert reason(sessions, second) == "its project vision has 3 of 3 slots in use"
     with sessions.begin() as session:
         projects.change(session, "vision", max_slots=None, max_gpu_hours=0.0)
@@ -197,7 +197,7 @@ def test_a_queued_job_says_what_its_quota_keeps_it_for(sessions: Sessions) -> No
 
 def submitted(sessions: Sessions, user: str = "me", *, is_admin: bool = False, project: str = "vision") -> str:
     """A submission as the api makes one; raises what `admit` raises."""
-    spec = spec_from(given.SPEC | {"project": project})
+    spec = spec_from(job_rows.SPEC | {"project": project})
     with sessions.begin() as session:
         admit(session, project, Applicant(user, is_admin), jobs=1)
         return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=user).id
@@ -215,7 +215,7 @@ def test_submissions_that_come_together_do_not_exceed_the_queue(sessions: Sessio
 
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(attempt, range(24)))
-    assert sum(taken) == 5 == given.count(sessions, Job)
+    assert sum(taken) == 5 == job_rows.count(sessions, Job)
 
 
 def test_a_full_queue_says_how_many_there_are_and_may_be(sessions: Sessions) -> None:

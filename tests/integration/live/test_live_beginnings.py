@@ -11,7 +11,7 @@ from api.live.feed import FeedFilter, FeedTopic
 from api.live.positions import FeedPosition
 from api.live.topics import Reads
 from jobs.db.engine import Sessions
-from tests.integration.jobs.given import a_job
+from tests.integration.jobs.job_rows import a_job
 from tests.integration.live.reading import note
 
 TellNext = Callable[[], Awaitable[list[str]]]

@@ -38,12 +38,12 @@ from jobs.model.records import (
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.telemetry import series
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from worker.attempt.intake import Intake
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths, paths_of
 
-PLAN = resolve_plan(spec_from(given.SPEC), DatasetSizes(train=1350, validation=150))  # 30 epochs of 10 steps
+PLAN = resolve_plan(spec_from(job_rows.SPEC), DatasetSizes(train=1350, validation=150))  # 30 epochs of 10 steps
 SUMMARY = Summary(
     best_epoch=1, epochs_run=2, val_accuracy=0.9, val_loss=math.nan, train_samples_per_s=9.0, wall_s=1.0, setup_s=1.0,
     parameters=10, trainable_parameters=10, model_bytes=40, after_best_share=0.5, stopped_early=False,
@@ -52,7 +52,7 @@ SUMMARY = Summary(
 
 @pytest.fixture
 def lease(sessions: Sessions) -> Lease:
-    return given.a_claimed_attempt(sessions)
+    return job_rows.a_claimed_attempt(sessions)
 
 
 @pytest.fixture
@@ -111,11 +111,11 @@ def test_the_first_rank_starts_the_job_and_every_rank_is_told_of(
 ) -> None:
     write(paths, 0, started(0))
     assert intake.store_new()
-    assert given.the_job(sessions, lease.job_id).status is Status.RUNNING
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
     write(paths, 1, started(1))
     intake.store_new()
     assert intake.pids == {0: 100, 1: 101}
-    assert given.kinds(sessions, lease.job_id).count(EventKind.RANK_STARTED) == 2
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.RANK_STARTED) == 2
 
 
 def test_every_line_is_stored_once_over_two_readers(
@@ -131,7 +131,7 @@ def test_every_line_is_stored_once_over_two_readers(
     successor.drain()
     assert losses(sessions) == sorted((number % 2, number) for number in [*range(1, 51), 52])
     assert sorted(line for _, line in lines(sessions)) == sorted(f"step {number}" for number in range(1, 51))
-    assert given.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
     assert not Intake(sessions, lease, paths, ranks=2).store_new(final=True)
 
 
@@ -152,22 +152,22 @@ def test_without_the_lease_nothing_is_stored_and_no_offset_moves(
 ) -> None:
     write(paths, 0, started(0), step(1))
     intake.store_new()
-    offsets = given.the_attempt(sessions, lease).offsets
+    offsets = job_rows.the_attempt(sessions, lease).offsets
     with sessions.begin() as session:
         if why == "ended":
             leases.end(session, lease, EndReason.LEASE_EXPIRED)
         else:
             session.execute(text("UPDATE attempts SET token = gen_random_uuid()"))
-    history, revision = given.kinds(sessions, lease.job_id), given.the_job(sessions, lease.job_id).revision
+    history, revision = job_rows.kinds(sessions, lease.job_id), job_rows.the_job(sessions, lease.job_id).revision
     write(paths, 0, step(2), Summarized(at=1.0, summary=SUMMARY))
     write_log(paths, 0, b"late\n")
     with pytest.raises(StaleLease):
         intake.store_new()
     assert losses(sessions) == [(0, 1)]
     assert lines(sessions) == []
-    assert given.the_attempt(sessions, lease).offsets == offsets
-    assert given.kinds(sessions, lease.job_id) == history
-    assert given.the_job(sessions, lease.job_id).revision == revision
+    assert job_rows.the_attempt(sessions, lease).offsets == offsets
+    assert job_rows.kinds(sessions, lease.job_id) == history
+    assert job_rows.the_job(sessions, lease.job_id).revision == revision
 
 
 @pytest.fixture
@@ -184,15 +184,15 @@ def test_a_batch_that_failed_is_stored_whole_the_next_time(
     write_log(paths, 0, b"one\n")
     with pytest.raises(psycopg.ProgrammingError):
         intake.store_new()
-    assert given.the_job(sessions, lease.job_id).status is Status.LAUNCHING
-    assert given.the_attempt(sessions, lease).offsets == {}
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.LAUNCHING
+    assert job_rows.the_attempt(sessions, lease).offsets == {}
     with sessions.begin() as session:
         session.execute(text("ALTER TABLE away RENAME TO metric_points"))
     assert intake.store_new()
     assert losses(sessions) == [(0, 1)]
     assert lines(sessions) == [(0, "one")]
-    assert given.the_job(sessions, lease.job_id).status is Status.RUNNING
-    history = given.kinds(sessions, lease.job_id)
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
+    history = job_rows.kinds(sessions, lease.job_id)
     assert (history.count(EventKind.RANK_STARTED), history.count(EventKind.FIRST_STEP)) == (1, 1)
 
 
@@ -215,15 +215,15 @@ def test_a_torn_last_line_is_read_when_it_is_whole_or_over(
 def test_the_plan_that_the_ranks_agreed_on_counts(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
-    assert given.the_job(sessions, lease.job_id).plan["steps_per_epoch"] is None
+    assert job_rows.the_job(sessions, lease.job_id).plan["steps_per_epoch"] is None
     write(paths, 0, Planned(at=1.0, plan=PLAN, start_epoch=2, start_step=20))
     intake.store_new()
-    assert given.the_job(sessions, lease.job_id).plan == PLAN.model_dump(mode="json")
-    assert given.the_attempt(sessions, lease).resumed_step == 20
+    assert job_rows.the_job(sessions, lease.job_id).plan == PLAN.model_dump(mode="json")
+    assert job_rows.the_attempt(sessions, lease).resumed_step == 20
 
 
 def progress(sessions: Sessions, lease: Lease) -> dict[str, Any]:
-    return given.the_job(sessions, lease.job_id).progress or {}
+    return job_rows.the_job(sessions, lease.job_id).progress or {}
 
 
 def test_progress_follows_rank_zero_also_for_the_next_reader(
@@ -270,8 +270,8 @@ def test_what_steps_and_epochs_waited_for_is_kept_of_every_rank(
         write(paths, rank, step(10), ended)
     intake.store_new()
     with sessions() as session:
-        found = series.metrics(session, given.the_job(sessions, lease.job_id), axis="epoch")
-        steps = series.metrics(session, given.the_job(sessions, lease.job_id), names=["allreduce_s"])
+        found = series.metrics(session, job_rows.the_job(sessions, lease.job_id), axis="epoch")
+        steps = series.metrics(session, job_rows.the_job(sessions, lease.job_id), names=["allreduce_s"])
     assert {(one.name, one.rank): (one.x, one.y) for one in found} == {
         ("step_time_p50_s", 0): ([1], [0.1]),
         ("step_time_p50_s", 1): ([1], [0.1]),
@@ -288,13 +288,13 @@ def test_what_steps_and_epochs_waited_for_is_kept_of_every_rank(
 def test_the_phases_of_rank_zero_are_the_attempts_set_up(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
-    assert given.the_attempt(sessions, lease).setup == {}
+    assert job_rows.the_attempt(sessions, lease).setup == {}
     write(paths, 0, PhaseEnded(at=1.0, name="import", duration_s=2.5), PhaseEnded(at=2.0, name="data", duration_s=1.0))
     write(paths, 1, PhaseEnded(at=1.0, name="import", duration_s=9.9))
     intake.store_new()
     write(paths, 0, PhaseEnded(at=3.0, name="first_step", duration_s=0.5))
     Intake(sessions, lease, paths, ranks=2).store_new()
-    assert given.the_attempt(sessions, lease).setup == {"import": 2.5, "data": 1.0, "first_step": 0.5}
+    assert job_rows.the_attempt(sessions, lease).setup == {"import": 2.5, "data": 1.0, "first_step": 0.5}
 
 
 def test_what_the_data_turned_out_to_be_is_kept_with_the_job(
@@ -323,7 +323,7 @@ def test_the_summary_and_what_the_ranks_said_last(
     write(paths, 1, long)
     intake.drain()
     assert intake.exits == {0: RankExited(at=9.0, reason=ExitReason.COMPLETED), 1: long}
-    assert given.the_job(sessions, lease.job_id).summary == SUMMARY.model_dump() | {"val_loss": None}
+    assert job_rows.the_job(sessions, lease.job_id).summary == SUMMARY.model_dump() | {"val_loss": None}
 
 
 def point(batch: int, *, fits: bool = True) -> ProbeMeasured:
@@ -334,12 +334,12 @@ def point(batch: int, *, fits: bool = True) -> ProbeMeasured:
 
 def probed(sessions: Sessions, lease: Lease) -> tuple[list[int], Any]:
     """The batches that a job's probe has tried, and why it ended."""
-    found = given.the_job(sessions, lease.job_id).probe or {}
+    found = job_rows.the_job(sessions, lease.job_id).probe or {}
     return [one["per_gpu_batch"] for one in found["points"]], found["ended_by"]
 
 
 def test_a_probe_is_told_of_batch_by_batch_and_begins_anew(sessions: Sessions, tmp_path: Path) -> None:
-    lease = given.a_claimed_attempt(sessions, probe={"smallest": 8, "largest": 64})
+    lease = job_rows.a_claimed_attempt(sessions, probe={"smallest": 8, "largest": 64})
     paths = paths_of(tmp_path, lease.job_id, lease.number)
     paths.create()
     intake = Intake(sessions, lease, paths, ranks=2)
@@ -349,7 +349,7 @@ def test_a_probe_is_told_of_batch_by_batch_and_begins_anew(sessions: Sessions, t
     write(paths, 0, ProbeStepped(at=2.0, per_gpu_batch=8, steps=0), point(8))
     intake.store_new()
     assert intake.steps_seen == 2
-    assert given.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
     working = {"epochs": None, "step": 1, "steps": 4, "per_gpu_batch": 8, "samples_per_s": 160.0}
     assert progress(sessions, lease) == working
     assert probed(sessions, lease) == ([8], None)
@@ -361,7 +361,7 @@ def test_a_probe_is_told_of_batch_by_batch_and_begins_anew(sessions: Sessions, t
     assert probed(sessions, lease) == ([8, 16], None)
     write(paths, 0, ProbeEnded(at=3.0, findings=ended))
     successor.store_new()
-    assert given.the_job(sessions, lease.job_id).probe == ended.model_dump(mode="json")
+    assert job_rows.the_job(sessions, lease.job_id).probe == ended.model_dump(mode="json")
     assert progress(sessions, lease) == working | {"step": 2, "per_gpu_batch": None}
 
     write(paths, 0, Planned(at=4.0, plan=PLAN))  # as the ranks of a next attempt begin
@@ -376,7 +376,7 @@ def test_a_training_takes_no_word_of_a_probe(
     write(paths, 0, point(8))
     intake.store_new()
     assert intake.steps_seen == 0
-    assert given.the_job(sessions, lease.job_id).probe is None
+    assert job_rows.the_job(sessions, lease.job_id).probe is None
 
 
 def test_lines_are_stored_as_postgresql_can_hold_them(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
@@ -410,14 +410,14 @@ def test_what_an_attempt_left_is_stored_by_the_next_one(sessions: Sessions, leas
         leases.release(session, lease.attempt_id)
     with pytest.raises(StaleLease):
         intake.drain()
-    later = given.an_attempt(sessions, lease.job_id)
+    later = job_rows.an_attempt(sessions, lease.job_id)
     runs_dir = paths.job_dir.parent
     looks: list[None] = []
     store_leftovers(sessions, later, runs_dir, meanwhile=lambda: looks.append(None))
     assert losses(sessions) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
     assert looks
-    assert given.kinds(sessions, lease.job_id)[-1] is EventKind.CHECKPOINT_SAVED
-    job = given.the_job(sessions, lease.job_id)
+    assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.CHECKPOINT_SAVED
+    job = job_rows.the_job(sessions, lease.job_id)
     assert (job.status, (job.progress or {})["step"]) == (Status.LAUNCHING, 1)  # nothing is said of the job itself
     store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)
     assert len(losses(sessions)) == 5

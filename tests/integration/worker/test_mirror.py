@@ -21,7 +21,7 @@ from jobs.outward.mirroring.store import work_on
 from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest, series
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow, SampleRow
-from tests.integration.jobs.given import a_host, a_job, a_running_attempt, an_attempt
+from tests.integration.jobs.job_rows import a_host, a_job, a_running_attempt, an_attempt
 from tests.peers import peer
 from worker.outward.mirror import Mirror as Mirroring
 from worker.outward.mirror import mirror_of

@@ -22,7 +22,7 @@ from jobs.outward.webhooks import outbox, store
 from jobs.people.tokens import add_user
 from jobs.runtime.outbound_addresses import allowed_from
 from jobs.runtime.settings import Settings
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.receivers import Received, Receiver, receiving
 from tests.waiting import until
 from worker.outward.http import Outbound
@@ -65,7 +65,7 @@ def a_webhook(sessions: Sessions, url: str) -> tuple[str, str]:
 
 
 def an_end(sessions: Sessions, **fields: Any) -> str:
-    job_id = given.a_job(sessions, **fields)
+    job_id = job_rows.a_job(sessions, **fields)
     with sessions.begin() as session:
         request_cancel(session, job_id)
     return job_id
@@ -183,7 +183,7 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
 
 def test_a_study_is_told_of_after_its_jobs(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
     a_webhook(sessions, receiver.url)
-    study_id, job_ids = given.a_study(sessions)
+    study_id, job_ids = job_rows.a_study(sessions)
     for job_id in job_ids:
         with sessions.begin() as session:
             request_cancel(session, job_id)
@@ -276,7 +276,7 @@ def test_the_log_names_no_secret_and_no_address(
     sessions: Sessions, receiver: Receiver, config: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     webhook, secret = a_webhook(sessions, f"{receiver.url}/path-of-a-secret")
-    given.a_job_that_is(sessions, Status.FAILED)
+    job_rows.a_job_that_is(sessions, Status.FAILED)
     receiver.answers = lambda _: (410, {}, b"")
     with caplog.at_level("DEBUG"), notifying(sessions, config):
         until(settled(sessions), what="the end of the delivery")

@@ -17,7 +17,7 @@ from jobs.lifecycle.store import Lease, touch
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -73,8 +73,8 @@ def ranks_of(start: Start, lease: Lease) -> None:
 
 
 def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
-    lease = given.a_running_attempt(sessions)
-    given.a_host(sessions, slots=4)  # two more, free
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.a_host(sessions, slots=4)  # two more, free
     ranks_of(start, lease)
     assert sampler.sample() == 2
     with sessions.begin() as session:
@@ -93,13 +93,13 @@ def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, sta
 
 
 def test_a_slot_whose_rank_is_not_up_has_a_row_without_figures(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_claimed_attempt(sessions)
+    job_rows.a_claimed_attempt(sessions)
     assert sampler.sample() == 2
     assert {(row.cpu_percent, row.memory_bytes) for row in stored(sessions)} == {(None, None)}
 
 
 def test_nothing_is_stored_for_an_ended_attempt(sessions: Sessions, start: Start, sampler: Sampler) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     ranks_of(start, lease)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
@@ -108,15 +108,15 @@ def test_nothing_is_stored_for_an_ended_attempt(sessions: Sessions, start: Start
 
 
 def test_nothing_is_stored_for_the_slots_of_another_host(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_host(sessions, "hb")
-    given.an_attempt(sessions, given.a_job(sessions), host="hb")
+    job_rows.a_host(sessions, "hb")
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     assert sampler.sample() == 0
 
 
 def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
     sessions: Sessions, sampler: Sampler, tmp_path: Path
 ) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         touch(session, lease.job_id, progress={"step": 40, "epoch": 2})
     sampler.sample()
@@ -133,8 +133,8 @@ def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
 
 
 def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(sessions: Sessions, make: Make, tmp_path: Path) -> None:
-    given.a_host(sessions, "hb", slots=1)
-    lease = given.a_running_attempt(sessions)
+    job_rows.a_host(sessions, "hb", slots=1)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         moved = {"host": "hb", "index": 0}
         session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=lease.attempt_id, rank=2))
@@ -149,7 +149,7 @@ def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(sessions: Sessions
 def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
     cards("wmgp")
     registered(sessions, 4)
-    lease = given.an_attempt(sessions, given.a_job(sessions, gpus=3), slots=(0, 1, 2))
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=3), slots=(0, 1, 2))
     sampler = make()
     assert sampler.sample() == 3
     assert [
@@ -160,7 +160,7 @@ def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: C
         (lease.job_id, None, 7 << 30, 412.5, 4, 0),
         (lease.job_id, None, None, None, None, None),
     ]
-    readings = [slot.reading for slot in given.the_slots(sessions)]
+    readings = [slot.reading for slot in job_rows.the_slots(sessions)]
     assert [(told["percent"], told["processes"], told["is_lost"]) for told in readings if told] == [
         (97.0, 0, False), (None, 0, False), (None, None, False), (97.0, 1, False),
     ]  # fmt: skip
@@ -170,7 +170,7 @@ def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: C
 
 def registered(sessions: Sessions, cards: int) -> None:
     """Host `ha` with the stub's cards."""
-    given.a_host(sessions, slots=cards, kind="gpu")
+    job_rows.a_host(sessions, slots=cards, kind="gpu")
     with sessions.begin() as session:
         for index in range(cards):
             session.execute(update(Slot).where(Slot.index == index).values(uuid=f"GPU-{index:02}"))
@@ -181,9 +181,9 @@ def test_readings_are_told_once_a_period(sessions: Sessions, make: Make, cards: 
     registered(sessions, 1)
     sampler = make(report_period_s=3600.0)
     sampler.sample()
-    first = given.the_slots(sessions)[0].reading
+    first = job_rows.the_slots(sessions)[0].reading
     sampler.sample()
-    assert given.the_slots(sessions)[0].reading == first
+    assert job_rows.the_slots(sessions)[0].reading == first
     assert first is not None
     assert len(of_host(sessions)) == 2
 
@@ -194,17 +194,17 @@ def test_a_lost_card_is_out_of_service_until_it_is_back(
     monkeypatch.setattr("worker.host.gpus._REOPEN_S", 0.0)
     cards("www")
     registered(sessions, 3)
-    lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[1])
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[1])
     sampler = make(report_period_s=3600.0)
     sampler.sample()
 
     def retired() -> list[bool]:
-        return [slot.retired_at is not None for slot in given.the_slots(sessions)]
+        return [slot.retired_at is not None for slot in job_rows.the_slots(sessions)]
 
     cards("wll")
     sampler.sample()
     assert retired() == [False, False, True]  # not under an attempt that still has it
-    assert [slot.reading["is_lost"] for slot in given.the_slots(sessions) if slot.reading] == [False, True, True]
+    assert [slot.reading["is_lost"] for slot in job_rows.the_slots(sessions) if slot.reading] == [False, True, True]
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.RANK_FAILED, backoff_s=100)
         leases.release(session, lease.attempt_id)
@@ -228,9 +228,9 @@ def test_a_slot_that_somebody_holds_is_told_of_later(
     with sessions.begin() as session:
         session.execute(select(Slot.index).where(Slot.index == 0).with_for_update()).all()
         sampler.sample()
-    assert [slot.reading is None for slot in given.the_slots(sessions)] == [True, False]
+    assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [True, False]
     sampler.sample()
-    assert [slot.reading is None for slot in given.the_slots(sessions)] == [False, False]
+    assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [False, False]
 
 
 def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sampler) -> None:
@@ -250,7 +250,7 @@ def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sample
 def test_readings_wait_while_the_database_is_away_and_keep_their_time(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stays = given.a_running_attempt(sessions)
+    stays = job_rows.a_running_attempt(sessions)
     sampler.sample()
     before = datetime.now(UTC)
     with monkeypatch.context() as away:
@@ -277,7 +277,7 @@ def is_away(*_: object) -> None:
 def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over = given.a_running_attempt(sessions)
+    over = job_rows.a_running_attempt(sessions)
     sampler.sample()
     with monkeypatch.context() as away:
         away.setattr(sampler_module, "leased_slots", is_away)
@@ -286,7 +286,7 @@ def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
     with sessions.begin() as session:
         leases.end(session, over, EndReason.LEASE_EXPIRED)
         leases.release(session, over.attempt_id)
-    given.an_attempt(sessions, given.a_job(sessions))
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     sampler._away_until = 0.0
     assert sampler.sample() == 2  # of the next one, and none of it from before
     assert len([row for row in stored(sessions) if row.job_id == over.job_id]) == 2
@@ -294,7 +294,7 @@ def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
 
 
 def test_what_cannot_be_stored_does_not_stop_what_comes_after_it(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_running_attempt(sessions)
+    job_rows.a_running_attempt(sessions)
     sampler.sample()
     sampler._away_until = float("inf")
     sampler.sample()
@@ -307,7 +307,7 @@ def test_what_cannot_be_stored_does_not_stop_what_comes_after_it(sessions: Sessi
 
 
 def test_only_the_newest_readings_are_kept(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_running_attempt(sessions)
+    job_rows.a_running_attempt(sessions)
     sampler.sample()
     sampler._away_until = float("inf")
     for _ in range(70):
@@ -319,7 +319,7 @@ def test_only_the_newest_readings_are_kept(sessions: Sessions, sampler: Sampler)
 def test_an_attempt_does_not_end_between_the_look_and_the_rows(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     store = sampler_module.store_samples
 
     def ends_meanwhile(*arguments: object) -> None:

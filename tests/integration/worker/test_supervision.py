@@ -27,7 +27,7 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
 from worker.attempt import lease_file
@@ -77,7 +77,7 @@ _STARTED_S = 60  # a lease that is long enough to start on a busy machine; those
 
 def written(sessions: Sessions) -> int:
     """Rows of points, those in blocks too."""
-    return given.count(sessions, MetricPoint) + given.count(sessions, MetricBlock)
+    return job_rows.count(sessions, MetricPoint) + job_rows.count(sessions, MetricBlock)
 
 
 class Supervised:
@@ -89,7 +89,7 @@ class Supervised:
 
     @property
     def attempt(self) -> Attempt:
-        return given.the_attempt(self.sessions, self.lease)
+        return job_rows.the_attempt(self.sessions, self.lease)
 
     def runs(self) -> None:
         """Wait until steps are stored."""
@@ -103,7 +103,7 @@ class Supervised:
         """Wait for the supervisor's own end; why the attempt ended. Nothing of it is left."""
         assert self.process.wait(240) == 0, self.paths.supervisor_log.read_text()
         assert pids_with_mark(self.mark) == []
-        assert given.holders(self.sessions) == [None]
+        assert job_rows.holders(self.sessions) == [None]
         return self.attempt.end_reason
 
 
@@ -118,8 +118,8 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
     program.write_text(RANK)
 
     def run(mood: str = "obedient", *, save_s: float = 0.0, lease_s: float = 60, **fields: Any) -> Supervised:
-        given.a_host(sessions, slots=1)
-        lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1, **fields), slots=[0])
+        job_rows.a_host(sessions, slots=1)
+        lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, **fields), slots=[0])
         with sessions.begin() as session:
             leases.claim(session, lease.attempt_id, lease_s=_STARTED_S)
         paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
@@ -166,7 +166,7 @@ def unreachable(database: str) -> Iterator[None]:
 def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
     one = run("brief")
     assert one.ends() is EndReason.COMPLETED
-    assert given.the_job(one.sessions, one.lease.job_id).status is Status.SUCCEEDED
+    assert job_rows.the_job(one.sessions, one.lease.job_id).status is Status.SUCCEEDED
 
 
 def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
@@ -189,7 +189,7 @@ def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
         store.pause(session, one.lease.job_id)
     assert one.ends() is EndReason.PAUSED
     assert (one.paths.root / "saved").exists()
-    job = given.the_job(one.sessions, one.lease.job_id)
+    job = job_rows.the_job(one.sessions, one.lease.job_id)
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
 
 
@@ -203,7 +203,7 @@ def test_a_cancel_cuts_short_what_a_pause_waits_for(run: Run) -> None:
         store.request_cancel(session, one.lease.job_id)
     assert one.ends() is EndReason.CANCELLED
     assert not (one.paths.root / "saved").exists()
-    assert given.the_job(one.sessions, one.lease.job_id).status is Status.CANCELLED
+    assert job_rows.the_job(one.sessions, one.lease.job_id).status is Status.CANCELLED
 
 
 def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
@@ -222,7 +222,7 @@ def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run:
     one.process.terminate()
     assert one.ends() is EndReason.HOST_LOST
     assert (one.paths.root / "saved").exists()
-    assert given.the_job(one.sessions, one.lease.job_id).status is Status.QUEUED
+    assert job_rows.the_job(one.sessions, one.lease.job_id).status is Status.QUEUED
 
 
 def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
@@ -242,10 +242,10 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
     expires = one.attempt.lease_expires_at
     with one.sessions() as session:
         until(lambda: session.scalar(func.now()) > expires or session.rollback())
-    before = written(one.sessions), given.count(one.sessions, JobEvent)
+    before = written(one.sessions), job_rows.count(one.sessions, JobEvent)
     one.process.send_signal(signal.SIGCONT)
     assert one.process.wait(120) == 1
-    assert (written(one.sessions), given.count(one.sessions, JobEvent)) == before
+    assert (written(one.sessions), job_rows.count(one.sessions, JobEvent)) == before
     assert one.attempt.ended_at is None  # whoever watches over the leases ends it
     assert pids_with_mark(one.mark) == []
     assert ProcessId.of(hidden) is None
@@ -307,4 +307,4 @@ def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
         leases.end(session, one.lease, EndReason.LEASE_EXPIRED)
     assert one.process.wait(10 * slowdown()) == 1
     assert pids_with_mark(one.mark) == []
-    assert given.kinds(one.sessions, one.lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]
+    assert job_rows.kinds(one.sessions, one.lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]

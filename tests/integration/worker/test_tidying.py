@@ -17,8 +17,8 @@ from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow
-from tests.integration.api.given import seconds
-from tests.integration.jobs import given
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs import job_rows
 from tests.waiting import until
 from worker.attempt.paths import paths_of
 from worker.old_artifacts import OldArtifacts
@@ -37,7 +37,7 @@ def config(tmp_path: Path, database: str) -> Settings:
 
 def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifact: bool = True) -> str:
     """A job with the files of two attempts, that ended so long ago; None: it runs."""
-    job_id = given.a_job_that_is(sessions, Status.RUNNING if days_ago is None else Status.SUCCEEDED)
+    job_id = job_rows.a_job_that_is(sessions, Status.RUNNING if days_ago is None else Status.SUCCEEDED)
     for number in (1, 2):
         paths = paths_of(runs, job_id, number)
         paths.create()
@@ -129,25 +129,25 @@ def test_links_are_not_followed(
 
 
 def an_old_log(sessions: Sessions) -> None:
-    job_id = given.a_job_that_is(sessions, Status.FAILED)
+    job_id = job_rows.a_job_that_is(sessions, Status.FAILED)
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(ended_at=func.now() - timedelta(days=31)))
         ingest.store_logs(session, [LogRow(job_id, 1, 0, seconds(0), "an old line")])
 
 
 def test_a_worker_tidies_up_again_and_again(sessions: Sessions, runs: Path, config: Settings) -> None:
-    given.a_host(sessions)
-    given.host_went_silent(sessions, for_s=86400 * 8)
+    job_rows.a_host(sessions)
+    job_rows.host_went_silent(sessions, for_s=86400 * 8)
     tidier = Retention(sessions, config)
     tidier.start()
     try:
         for _ in range(2):
             an_old_log(sessions)
             job_id = a_job(sessions, runs)
-            until(lambda: given.count(sessions, LogLine) == 0)
+            until(lambda: job_rows.count(sessions, LogLine) == 0)
             until(lambda job_id=job_id: os.listdir(runs / job_id) == ["artifacts"])
-            until(lambda job_id=job_id: given.the_job(sessions, job_id).series_thinned_at)
-        until(lambda: given.count(sessions, Host) == 0)
+            until(lambda job_id=job_id: job_rows.the_job(sessions, job_id).series_thinned_at)
+        until(lambda: job_rows.count(sessions, Host) == 0)
     finally:
         tidier.stop()
         tidier.join(120)
@@ -177,10 +177,10 @@ def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, r
     with sessions.begin() as session:
         assert retention.take_lock(session)
         tidier.tidy()
-    assert given.count(sessions, LogLine) == 1
+    assert job_rows.count(sessions, LogLine) == 1
     assert left(runs, job_id) == ["artifacts/model.weights.h5"]  # files are each host's own
     tidier.tidy()
-    assert given.count(sessions, LogLine) == 0
+    assert job_rows.count(sessions, LogLine) == 0
     with sessions() as session:
         assert (
             session.scalar(select(func.count()).where(Job.series_thinned_at.is_(None), Job.ended_at.is_not(None))) == 0

@@ -1,4 +1,4 @@
-"""What the tests of the store and of the workers start from, made as the service makes it."""
+"""Jobs, hosts, attempts and leases that tests start from, written to the database as the service writes them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -7,7 +7,7 @@ from sqlalchemy import Engine, TextClause, event, text
 from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs, revisions
-from tests.integration.api.given import START
+from tests.integration.api.starting_rows import START
 
 
 def analyzed(engine: Engine) -> None:
