@@ -107,9 +107,9 @@ def test_it_starts_stops_and_keeps_its_data(short_folder: Path) -> None:
 def test_a_second_start_finds_the_first(short_folder: Path) -> None:
     with components(short_folder / "home") as stack:
         pid = stack.pid_of("database")
-        other = components(short_folder / "home")
-        assert other.start(stays=True) is False
-        assert other.pid_of("database") == pid
+        second_stack = components(short_folder / "home")
+        assert second_stack.start(stays=True) is False
+        assert second_stack.pid_of("database") == pid
 
 
 @pytest.mark.parametrize("part", COMPONENTS)
@@ -316,20 +316,20 @@ def test_only_the_api_has_the_token(stack: Stack) -> None:
 
 
 def test_no_command_line_and_no_log_has_a_token(stack: Stack, client: Service) -> None:
-    made = client.create_token("x", scope="read")["token"]
-    with Service(stack.url, made) as reader, Service(stack.url, "hora_mistyped") as stranger:
+    read_token = client.create_token("x", scope="read")["token"]
+    with Service(stack.url, read_token) as reader, Service(stack.url, "hora_mistyped") as stranger:
         reader.me()
         with pytest.raises(NotAuthorized):
             stranger.me()
     link = client.login_link()["url"]
     assert httpx.get(link).status_code == 303
     until(lambda: '"path": "/login"' in stack.log_of("api"), what="the line of the last request")
-    texts = (stack.token, made, "hora_mistyped", link.partition("=")[2])
-    written = [log.read_text(errors="replace") for log in (stack.home / "logs").iterdir()]
+    texts = (stack.token, read_token, "hora_mistyped", link.partition("=")[2])
+    logs_and_command_lines = [log.read_text(errors="replace") for log in (stack.home / "logs").iterdir()]
     for process in processes_of(stack):
         with suppress(psutil.NoSuchProcess):  # as above
-            written.append(str(psutil.Process(process.pid).cmdline()))
-    assert [text for text in texts if text in "".join(written)] == []
+            logs_and_command_lines.append(str(psutil.Process(process.pid).cmdline()))
+    assert [text for text in texts if text in "".join(logs_and_command_lines)] == []
 
 
 @pytest.mark.parametrize(("length", "status"), [(65_000, 401), (66_000, 400)])

@@ -80,16 +80,16 @@ def test_numbers_and_times_of_a_query_are_no_fault_of_ours(api: TestClient, subm
         "/v1/studies": ("limit",),
         "/v1/webhooks/x/deliveries": ("limit",),
     }
-    asked = [
+    queries = [
         (path, name, number) for path, names in numbers.items() for name in names for number in [*NUMBERS, "1e-320"]
     ]
-    asked += [
+    queries += [
         (path, name, date)
         for path in ("/v1/jobs", "/v1/audit")
         for name in ("since", "until")
         for date in LONGEST_DATES
     ]
-    for path, name, value in asked:
+    for path, name, value in queries:
         answer = api.get(path, params={name: value})
         assert answer.status_code in (200, 404, 422), f"{path} {name}={value[:30]}: {answer.status_code}"
     ranged = api.get(f"/v1/jobs/{job_id}/artifacts/model.keras", headers={"Range": f"bytes={DIGITS}-"})

@@ -33,17 +33,17 @@ Figures = dict[str, dict[tuple[str, ...], float]]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
-def read(api: TestClient) -> Figures:
+def scrape(api: TestClient) -> Figures:
     """Every sample of the page, by its name and the values of its labels."""
-    found: Figures = {}
+    figures: Figures = {}
     for family in text_string_to_metric_families(api.get("/metrics").text):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return found
+            figures.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return figures
 
 
-def starting(found: Figures, prefix: str) -> Figures:
-    return {name: samples for name, samples in found.items() if name.startswith(prefix)}
+def starting(figures: Figures, prefix: str) -> Figures:
+    return {name: samples for name, samples in figures.items() if name.startswith(prefix)}
 
 
 def test_a_running_job_tells_how_far_it_is(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -54,12 +54,14 @@ def test_a_running_job_tells_how_far_it_is(api: TestClient, submitted: Submit, s
         "data_wait_ratio": 0.25, "allreduce_ratio": 0.125,
     }  # fmt: skip
     labels = (job_id, "default")
-    assert starting(read(api), "hora_job_") == {f"hora_job_{name}": {labels: value} for name, value in expected.items()}
+    assert starting(scrape(api), "hora_job_") == {
+        f"hora_job_{name}": {labels: value} for name, value in expected.items()
+    }
 
 
 def test_its_gpus_tell_what_they_do(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id = a_busy_cluster(sessions, submitted).job_id
-    gauges = starting(read(api), "hora_gpu_")
+    gauges = starting(scrape(api), "hora_gpu_")
     expected = {
         "utilization_ratio": 0.93, "memory_used_bytes": 2**30, "memory_bytes": 2**35, "power_watts": 310.5,
         "temperature_celsius": 61,
@@ -75,8 +77,8 @@ def test_hosts_tell_what_they_do(api: TestClient, submitted: Submit, sessions: S
         "network_received_bytes_per_second": 100, "network_sent_bytes_per_second": 200,
         "disk_read_bytes_per_second": 300, "disk_written_bytes_per_second": 400,
     }  # fmt: skip
-    found = starting(read(api), "hora_host_")
-    assert found == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
+    figures = starting(scrape(api), "hora_host_")
+    assert figures == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
 
 
 def test_a_lost_host_tells_only_that_it_is_lost(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -84,31 +86,31 @@ def test_a_lost_host_tells_only_that_it_is_lost(api: TestClient, submitted: Subm
     with sessions.begin() as session:
         lost = {"heartbeat_at": func.now() - timedelta(minutes=1), "drained_at": func.now()}
         session.execute(update(Host).where(Host.name == "hb").values(**lost))
-    found = read(api)
-    assert found["hora_host_up"] == {("ha",): 1, ("hb",): 0}
-    assert found["hora_host_drained"] == {("ha",): 0, ("hb",): 1}
-    assert found["hora_host_cpu_ratio"] == {("ha",): 0.5}
-    assert starting(found, "hora_gpu_") == {}
+    figures = scrape(api)
+    assert figures["hora_host_up"] == {("ha",): 1, ("hb",): 0}
+    assert figures["hora_host_drained"] == {("ha",): 0, ("hb",): 1}
+    assert figures["hora_host_cpu_ratio"] == {("ha",): 0.5}
+    assert starting(figures, "hora_gpu_") == {}
 
 
 def test_an_old_sample_is_not_of_now(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions)
     host_sample(sessions, "ha", age_s=600, cpu_percent=50.0)
-    assert "hora_host_cpu_ratio" not in read(api)
+    assert "hora_host_cpu_ratio" not in scrape(api)
 
 
 def test_what_is_not_known_has_no_sample(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_host(sessions, "hb", kind="gpu")
     lease = a_live_attempt(sessions, submitted())
-    assert starting(read(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
+    assert starting(scrape(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
     set_progress(sessions, lease.job_id, **{**PROGRESS, "eta_s": None, "metrics": {"loss": None}})
     an_epoch(sessions, lease, step=10, epoch_s=0.0, data_wait_s=0.0)
     readings(sessions, "hb", percent=None, memory_bytes=None, power_w=20.0, is_lost=False)
-    found = read(api)
-    assert {"hora_job_step", "hora_gpu_power_watts", "hora_gpu_memory_bytes"} <= found.keys()
+    figures = scrape(api)
+    assert {"hora_job_step", "hora_gpu_power_watts", "hora_gpu_memory_bytes"} <= figures.keys()
     absent = ("hora_job_remaining_seconds", "hora_job_loss", "hora_job_val_loss", "hora_job_data_wait_ratio",
               "hora_job_allreduce_ratio", "hora_gpu_utilization_ratio", "hora_gpu_memory_used_bytes")  # fmt: skip
-    assert found.keys().isdisjoint(absent)
+    assert figures.keys().isdisjoint(absent)
 
 
 def test_a_new_attempt_does_not_tell_what_the_one_before_wrote(
@@ -119,26 +121,26 @@ def test_a_new_attempt_does_not_tell_what_the_one_before_wrote(
         leases.end(session, lease, EndReason.HOST_LOST)
         leases.release(session, lease.attempt_id)
         session.execute(update(Job).values(not_before=None))
-    assert starting(read(api), "hora_job_") == starting(read(api), "hora_gpu_") == {}  # it waits
+    assert starting(scrape(api), "hora_job_") == starting(scrape(api), "hora_gpu_") == {}  # it waits
     again = a_live_attempt(sessions, lease.job_id, slots=(2, 3))
-    assert "hora_job_data_wait_ratio" not in read(api)
+    assert "hora_job_data_wait_ratio" not in scrape(api)
     an_epoch(sessions, again, step=12, epoch_s=2.0, data_wait_s=1.0)
-    found = read(api)
-    assert found["hora_job_data_wait_ratio"] == {(lease.job_id, "default"): 0.5}
-    assert {slot for _, slot, _ in found["hora_gpu_power_watts"]} == {"2", "3"}
+    figures = scrape(api)
+    assert figures["hora_job_data_wait_ratio"] == {(lease.job_id, "default"): 0.5}
+    assert {slot for _, slot, _ in figures["hora_gpu_power_watts"]} == {"2", "3"}
 
 
 def test_messages_that_wait_and_that_nobody_took(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submitted)
-    assert read(api)["hora_webhook_deliveries"] == {("pending",): 3, ("failed",): 1}
+    assert scrape(api)["hora_webhook_deliveries"] == {("pending",): 3, ("failed",): 1}
 
 
 def test_projects_tell_what_they_hold_and_may_hold(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submitted)
     submitted()
-    found = starting(read(api), "hora_project_")
-    assert found.pop("hora_project_slot_seconds")["vision",] == 0
-    assert found == {
+    figures = starting(scrape(api), "hora_project_")
+    assert figures.pop("hora_project_slot_seconds")["vision",] == 0
+    assert figures == {
         "hora_project_slots": {("default",): 2, ("vision",): 0},
         "hora_project_slots_limit": {("vision",): 8},
         "hora_project_queued_jobs": {("default",): 1, ("vision",): 0},
@@ -214,10 +216,10 @@ def test_a_gpu_that_was_never_read_tells_its_memory_alone(
     a_busy_cluster(sessions, submitted)
     with sessions.begin() as session:
         session.execute(update(Slot).values(reading=null()))
-    assert starting(read(api), "hora_gpu_").keys() == {"hora_gpu_memory_bytes"}
+    assert starting(scrape(api), "hora_gpu_").keys() == {"hora_gpu_memory_bytes"}
 
 
 def test_an_odd_name_is_no_line_of_its_own(api: TestClient, sessions: Sessions) -> None:
     odd = 'a "b" \\ c\nhora_host_up{host="d"} 1'
     a_host(sessions, odd)
-    assert read(api)["hora_host_up"] == {(odd,): 1}
+    assert scrape(api)["hora_host_up"] == {(odd,): 1}

@@ -13,50 +13,50 @@ Submit = Callable[..., str]
 
 
 def test_logs_go_on_from_where_they_were_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other = submitted(), submitted()
+    job_id, other_job_id = submitted(), submitted()
     lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
     log_lines(sessions, job_id, lines[:6])
-    log_lines(sessions, other, [(0, "not this")])
+    log_lines(sessions, other_job_id, [(0, "not this")])
 
-    def read(**parameters: int) -> tuple[list[str], int]:
+    def read_page(**parameters: int) -> tuple[list[str], int]:
         answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
         return [line["text"] for line in answer["items"]], answer["next_after"]
 
-    first, after = read(limit=4)
-    second, after = read(after=after)
+    first, after = read_page(limit=4)
+    second, after = read_page(after=after)
     assert first + second == [text for _, text in lines[:6]]
-    assert read(after=after) == ([], after)
+    assert read_page(after=after) == ([], after)
     log_lines(sessions, job_id, lines[6:])
-    third, newest = read(after=after)
+    third, newest = read_page(after=after)
     assert third == [text for _, text in lines[6:]]
-    assert read(tail=2) == (["line 7", "line 8"], newest)
-    assert read(rank=-1)[0] == ["line 0", "line 3", "line 6"]
-    assert read(rank=1, tail=1)[0] == ["line 8"]
-    assert read(rank=7) == ([], 0)
+    assert read_page(tail=2) == (["line 7", "line 8"], newest)
+    assert read_page(rank=-1)[0] == ["line 0", "line 3", "line 6"]
+    assert read_page(rank=1, tail=1)[0] == ["line 8"]
+    assert read_page(rank=7) == ([], 0)
 
 
 def test_logs_go_back_from_where_they_ended(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other = submitted(), submitted()
-    log_lines(sessions, other, [(0, "before it")])
+    job_id, other_job_id = submitted(), submitted()
+    log_lines(sessions, other_job_id, [(0, "before it")])
     log_lines(sessions, job_id, [(n % 2, f"line {n}") for n in range(7)])
-    log_lines(sessions, other, [(0, "behind it")])
+    log_lines(sessions, other_job_id, [(0, "behind it")])
 
-    def read(**parameters: object) -> tuple[list[str], int, int | None]:
+    def read_page(**parameters: object) -> tuple[list[str], int, int | None]:
         answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
         return [line["text"] for line in answer["items"]], answer["next_after"], answer["previous_before"]
 
-    newest, after, before = read(tail=3)
+    newest, after, before = read_page(tail=3)
     assert newest == ["line 4", "line 5", "line 6"]
-    middle, next_after, further = read(before=before, limit=3)
+    middle, next_after, further = read_page(before=before, limit=3)
     assert middle == ["line 1", "line 2", "line 3"]
-    assert read(after=next_after) == (newest, after, None)
-    first, _, nothing = read(before=further, limit=3)
+    assert read_page(after=next_after) == (newest, after, None)
+    first, _, nothing = read_page(before=further, limit=3)
     assert (first, nothing) == (["line 0"], None)
-    assert read(before=further, limit=1)[2] is None  # exactly so many were left
-    assert read(tail=7)[2] is None
-    assert read(tail=2, rank=0)[0] == ["line 4", "line 6"]
-    assert read(before=before, rank=1, limit=1) == (["line 3"], next_after, next_after)
-    texts, back, none = read(before=1)
+    assert read_page(before=further, limit=1)[2] is None  # exactly so many were left
+    assert read_page(tail=7)[2] is None
+    assert read_page(tail=2, rank=0)[0] == ["line 4", "line 6"]
+    assert read_page(before=before, rank=1, limit=1) == (["line 3"], next_after, next_after)
+    texts, back, none = read_page(before=1)
     assert (texts, back, none) == ([], 0, None)
 
 

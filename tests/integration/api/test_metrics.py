@@ -32,17 +32,17 @@ Submit = Callable[..., str]
 Figures = dict[str, dict[tuple[str, ...], float]]
 
 
-def read(api: TestClient) -> Figures:
+def scrape(api: TestClient) -> Figures:
     """Every sample of the page, by its name and the values of its labels."""
-    found: Figures = {}
+    scraped: Figures = {}
     for family in text_string_to_metric_families(api.get("/metrics").text):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return found
+            scraped.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return scraped
 
 
-def buckets(found: Figures, name: str) -> dict[str, float]:
-    return {labels[0]: value for labels, value in found[f"{name}_bucket"].items()}
+def buckets(scraped: Figures, name: str) -> dict[str, float]:
+    return {labels[0]: value for labels, value in scraped[f"{name}_bucket"].items()}
 
 
 def an_attempt(sessions: Sessions, job_id: str, *, slots: tuple[int, ...] = (0,), host: str = "ha") -> Lease:
@@ -72,7 +72,7 @@ def test_the_page_names_every_figure(api: TestClient, submitted: Submit, session
     _, _, below = (Path(__file__).parents[3] / "docs/operations.md").read_text().partition("\n## Metrics\n")
     table, _, _ = below.partition("What to alert on")
     api.get("/v1/jobs")
-    ours = {name for name in read(api) if name.startswith("hora_")}
+    ours = {name for name in scrape(api) if name.startswith("hora_")}
     names = {re.sub("_(bucket|count|sum|created)$", "", name) for name in ours}
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == names
 
@@ -81,7 +81,7 @@ def test_requests_are_timed_by_route(api: TestClient, submitted: Submit) -> None
     api.post(f"/v1/jobs/{submitted()}/cancel")
     submitted()
     del api.headers["Authorization"]
-    counts = read(api)["hora_http_request_duration_seconds_count"]
+    counts = scrape(api)["hora_http_request_duration_seconds_count"]
     assert counts["POST", "/v1/jobs", "201"] == 2
     assert counts["POST", "/v1/jobs/{job_id}/cancel", "202"] == 1
 
@@ -98,20 +98,20 @@ def test_the_queue_by_what_jobs_wait_for(api: TestClient, submitted: Submit, ses
         for job_id, pause_s in ((backing_off, 600), (paused, 600), (ready, -1)):
             until = func.now() + timedelta(seconds=pause_s)
             session.execute(update(Job).where(Job.id == job_id).values(not_before=until))
-    found = read(api)
+    scraped = scrape(api)
 
-    assert found["hora_queue_jobs"] == {("waiting",): 2, ("paused",): 1, ("backing_off",): 1}
-    assert 70 <= found["hora_queue_oldest_wait_seconds"][()] < 130
-    assert found["hora_jobs"]["queued",] == 4
-    assert found["hora_jobs"]["cancelled",] == 1
+    assert scraped["hora_queue_jobs"] == {("waiting",): 2, ("paused",): 1, ("backing_off",): 1}
+    assert 70 <= scraped["hora_queue_oldest_wait_seconds"][()] < 130
+    assert scraped["hora_jobs"]["queued",] == 4
+    assert scraped["hora_jobs"]["cancelled",] == 1
 
 
 def test_an_empty_queue_waits_for_nothing(api: TestClient) -> None:
-    found = read(api)
-    assert found["hora_queue_oldest_wait_seconds"] == {(): 0}
-    assert found["hora_database_up"] == {(): 1}
-    assert found["hora_attempts_ended_total"]["completed",] == 0  # every series is there from the start
-    assert buckets(found, "hora_queue_wait_seconds")["+Inf"] == 0
+    scraped = scrape(api)
+    assert scraped["hora_queue_oldest_wait_seconds"] == {(): 0}
+    assert scraped["hora_database_up"] == {(): 1}
+    assert scraped["hora_attempts_ended_total"]["completed",] == 0  # every series is there from the start
+    assert buckets(scraped, "hora_queue_wait_seconds")["+Inf"] == 0
 
 
 def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
@@ -124,7 +124,7 @@ def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: 
         session.execute(update(Host).where(Host.name == "hc").values(drained_at=func.now()))
         long_ago = func.now() - timedelta(hours=1)
         session.execute(update(Host).where(Host.name == "hd").values(drained_at=func.now(), heartbeat_at=long_ago))
-    figures = read(api)
+    figures = scrape(api)
 
     assert figures["hora_slots"] == {
         ("cpu", "free"): 1, ("cpu", "leased"): 1, ("cpu", "quarantined"): 1, ("cpu", "retired"): 1,
@@ -145,7 +145,7 @@ def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Se
     end(sessions, preempted, EndReason.PREEMPTED)
     an_attempt(sessions, job_id)
     end(sessions, an_attempt(sessions, submitted(), slots=(2,)), EndReason.BAD_DATA)
-    figures = read(api)
+    figures = scrape(api)
 
     ended = {labels[0]: value for labels, value in figures["hora_attempts_ended_total"].items() if value}
     assert ended == {"rank_failed": 1, "preempted": 1, "bad_data": 1}
@@ -169,7 +169,7 @@ def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessi
         change(sessions, lease, **columns)
         if slot < 2:
             end(sessions, lease, EndReason.INTERNAL_ERROR)
-    figures = read(api)
+    figures = scrape(api)
 
     waits = buckets(figures, "hora_queue_wait_seconds")
     assert waits["0.1"] == 0
@@ -199,23 +199,23 @@ def test_what_was_added_up_is_counted_once_and_only_once(
             for table, row in ((Attempt, Attempt.id == lease.attempt_id), (Job, Job.id == lease.job_id)):
                 session.execute(update(table).where(row).values(ended_at=at))
 
-    def counted(client: TestClient) -> tuple[float, ...]:
-        found = read(client)
-        ended, jobs = found["hora_attempts_ended_total"], found["hora_jobs"]
-        waits = found["hora_queue_wait_seconds_count"][()]
-        return ended["completed",], found["hora_attempts_live"][()], jobs["succeeded",], waits
+    def totals(client: TestClient) -> tuple[float, ...]:
+        scraped = scrape(client)
+        ended, jobs = scraped["hora_attempts_ended_total"], scraped["hora_jobs"]
+        waits = scraped["hora_queue_wait_seconds_count"][()]
+        return ended["completed",], scraped["hora_attempts_live"][()], jobs["succeeded",], waits
 
-    assert [counted(api) for _ in range(2)] == [(2, 1, 2, 3)] * 2
+    assert [totals(api) for _ in range(2)] == [(2, 1, 2, 3)] * 2
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.STALLED))
     end(sessions, live, EndReason.COMPLETED)
-    assert counted(api) == (3, 0, 3, 3)  # what was added up is not read again: old rows never change
+    assert totals(api) == (3, 0, 3, 3)  # what was added up is not read again: old rows never change
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.COMPLETED))
     anew = CollectorRegistry()
     anew.register(ClusterCollector(sessions, configuration))
     app.state.registry = anew
-    assert counted(api) == (3, 0, 3, 3)
+    assert totals(api) == (3, 0, 3, 3)
 
 
 def test_an_end_is_settled_when_it_is_old_enough(
@@ -244,4 +244,4 @@ def test_a_database_that_is_away_is_a_figure(api: TestClient, app: FastAPI, conf
     registry.register(ClusterCollector(sessions_for(nowhere), configuration))
     app.state.registry = registry
     app.state.live_gauges = LiveGauges(sessions_for(nowhere), configuration)
-    assert read(api) == {"hora_database_up": {(): 0}}
+    assert scrape(api) == {"hora_database_up": {(): 0}}

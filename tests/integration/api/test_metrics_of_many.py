@@ -36,7 +36,7 @@ def trained(submitted: Submit, sessions: Sessions) -> list[str]:
     return [in_blocks, uninterrupted, restarted]
 
 
-def read(api: TestClient, path: str, **parameters: Any) -> Any:
+def get_json(api: TestClient, path: str, **parameters: Any) -> Any:
     answer = api.get(path, params=parameters)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -56,15 +56,15 @@ def test_each_job_has_the_series_that_it_has_by_itself(
     ]
     for query in queries:
         with subtests.test(query=query):
-            alone = [{"id": one, **read(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained]
-            assert read(api, "/v1/metrics", job=trained, **query) == {"jobs": alone}
+            alone = [{"id": one, **get_json(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained]
+            assert get_json(api, "/v1/metrics", job=trained, **query) == {"jobs": alone}
             assert query["name"] == "nothing" or any(one["series"] for one in alone)
 
 
 def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, trained: list[str]) -> None:
     in_blocks, uninterrupted, restarted = trained
     queried_ids = [restarted, "0nobody", in_blocks, restarted, uninterrupted]
-    jobs = read(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
+    jobs = get_json(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
 
     assert [job["id"] for job in jobs] == [restarted, in_blocks, uninterrupted]
     assert [[(one["name"], one["rank"]) for one in job["series"]] for job in jobs] == 3 * [[("loss", -1)]]
@@ -74,8 +74,8 @@ def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, traine
 
 def test_a_job_without_points_is_there_without_series(api: TestClient, submitted: Submit) -> None:
     job_id = submitted()
-    assert read(api, "/v1/metrics", job=job_id, name="loss") == {"jobs": [{"id": job_id, "series": []}]}
-    assert read(api, "/v1/metrics", job="0nobody", name="loss", axis="epoch") == {"jobs": []}
+    assert get_json(api, "/v1/metrics", job=job_id, name="loss") == {"jobs": [{"id": job_id, "series": []}]}
+    assert get_json(api, "/v1/metrics", job="0nobody", name="loss", axis="epoch") == {"jobs": []}
 
 
 def test_what_would_be_too_many_points_is_refused(api: TestClient) -> None:
@@ -134,7 +134,7 @@ def test_one_tag_is_of_all_of_them(api: TestClient, trained: list[str], submitte
 
 
 @contextmanager
-def counted(engine: Engine) -> Iterator[list[str]]:
+def recorded_statements(engine: Engine) -> Iterator[list[str]]:
     """The statements that are sent meanwhile, but for that which reads the points themselves."""
     statements: list[str] = []
 
@@ -147,10 +147,12 @@ def counted(engine: Engine) -> Iterator[list[str]]:
 
 
 def test_many_jobs_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, trained: list[str]) -> None:
-    def statements(ids: list[str]) -> int:
-        with sessions() as session, counted(engine) as sent:
-            found = metrics_of_jobs(session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch")
-        assert list(found) == ids
-        return len(sent)
+    def statement_count(ids: list[str]) -> int:
+        with sessions() as session, recorded_statements(engine) as sent_statements:
+            metrics_by_job = metrics_of_jobs(
+                session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch"
+            )
+        assert list(metrics_by_job) == ids
+        return len(sent_statements)
 
-    assert statements(trained) == statements(trained[:1]) > 0
+    assert statement_count(trained) == statement_count(trained[:1]) > 0

@@ -38,21 +38,21 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_job_is_found_by_what_it_is_called(api: TestClient, submitted: Callable[..., str], name: str) -> None:
-    other = submitted(name="other", labels={"k": "other"})
+    other_job_id = submitted(name="other", labels={"k": "other"})
     job_id = submitted(name=name, labels={"k": name})
     for typed in (name, unicodedata.normalize("NFD", name), f"  {name}\u3000"):
-        assert [job["id"] for job in listed(api, name=typed)] == [job_id]
+        assert [job["id"] for job in listed_jobs(api, name=typed)] == [job_id]
         if len(typed) < 250:
-            assert [job["id"] for job in listed(api, label=f"k:{typed}")] == [job_id]
+            assert [job["id"] for job in listed_jobs(api, label=f"k:{typed}")] == [job_id]
     for typed in (name, unicodedata.normalize("NFD", name), name.upper(), name[:5]):
-        assert job_id in [job["id"] for job in listed(api, search=typed[:200])]
+        assert job_id in [job["id"] for job in listed_jobs(api, search=typed[:200])]
     job = api.get(f"/v1/jobs/{job_id}").json()
     assert job["name"] == job["spec"]["name"] == job["spec"]["labels"]["k"] == name
-    assert other != job_id
+    assert other_job_id != job_id
     assert name not in api.get("/metrics").text
 
 
-def listed(api: TestClient, **query: Any) -> list[Json]:
+def listed_jobs(api: TestClient, **query: Any) -> list[Json]:
     answer = api.get("/v1/jobs", params=query)
     assert answer.status_code == 200, answer.text
     items: list[Json] = answer.json()["items"]
@@ -63,17 +63,17 @@ def test_a_list_by_name_goes_page_by_page(api: TestClient, submitted: Callable[.
     for name in [*NAMES.values(), *NAMES.values()]:
         submitted(name=name)
     for sort in ("name", "-name"):
-        seen, cursor = [], None
+        names, cursor = [], None
         while True:
             answer = api.get(
                 "/v1/jobs", params={"sort": sort, "limit": 4} | ({"cursor": cursor} if cursor else {})
             ).json()
-            seen += [job["name"] for job in answer["items"]]
+            names += [job["name"] for job in answer["items"]]
             cursor = answer["next_cursor"]
             if cursor is None:
                 break
-        assert sorted(seen) == sorted([*NAMES.values()] * 2)
-        assert seen == [job["name"] for job in listed(api, sort=sort, limit=100)]
+        assert sorted(names) == sorted([*NAMES.values()] * 2)
+        assert names == [job["name"] for job in listed_jobs(api, sort=sort, limit=100)]
 
 
 def test_one_key_one_answer_and_two_ways_to_type_a_name_are_two_bodies(api: TestClient) -> None:
@@ -119,12 +119,16 @@ def test_a_picture_shows_any_name_without_a_warning() -> None:
 
 
 def test_a_webhook_is_told_the_name(api: TestClient, sessions: Sessions, submitted: Callable[..., str]) -> None:
-    asked = {"url": "https://example.org/x", "events": ["job.ended"]}
-    assert api.post("/v1/webhooks", json=asked).status_code == 201
+    webhook = {"url": "https://example.org/x", "events": ["job.ended"]}
+    assert api.post("/v1/webhooks", json=webhook).status_code == 201
     for name in NAMES.values():
         ends(sessions, submitted(name=name, labels={"k": name}), Status.CANCELLED)
     with sessions.begin() as session:
         assert session.query(Webhook).count() == 1
         claimed = [outbox.claim(session, lease_s=60) for _ in NAMES]
-    told = [json.loads(body_of(one.payload))["job"] for one in claimed if one is not None]
-    assert {job["name"] for job in told} == {job["labels"]["k"] for job in told} == set(NAMES.values())
+    jobs_in_messages = [json.loads(body_of(one.payload))["job"] for one in claimed if one is not None]
+    assert (
+        {job["name"] for job in jobs_in_messages}
+        == {job["labels"]["k"] for job in jobs_in_messages}
+        == set(NAMES.values())
+    )

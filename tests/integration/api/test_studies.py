@@ -94,15 +94,17 @@ def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(
     ]
     assert (study["jobs"], study["counts"]["queued"], study["complete"], study["varied"]) == (8, 8, False, list(GRID))
     assert [note["text"] for note in study["notes"]] == ["first try"]
-    listed = api.get("/v1/jobs", params={"study": study["id"], "sort": "created_at"}).json()["items"]
-    assert [(job["study_cell"], job["study_repeat"]) for job in listed] == [(c, r) for r in (0, 1) for c in range(4)]
-    for job in listed:
+    listed_jobs = api.get("/v1/jobs", params={"study": study["id"], "sort": "created_at"}).json()["items"]
+    assert [(job["study_cell"], job["study_repeat"]) for job in listed_jobs] == [
+        (c, r) for r in (0, 1) for c in range(4)
+    ]
+    for job in listed_jobs:
         cell = study["cells"][job["study_cell"]]
         assert cell["jobs"][job["study_repeat"]]["id"] == job["id"]
         assert (job["spec"]["gpus"], job["spec"]["batch_size"]) == tuple(cell["values"].values())
         assert (job["spec"]["seed"], job["study"]) == (42 + job["study_repeat"], study["id"])
         assert job["plan"]["global_batch"] == job["gpus"] * job["spec"]["batch_size"]
-    assert listed[0]["name"] == "scaling gpus 1 batch_size 32"
+    assert listed_jobs[0]["name"] == "scaling gpus 1 batch_size 32"
     with sessions() as session:
         assert Counter(session.scalars(select(JobEvent.kind))) == {"submitted": 8}
     assert api.get(f"/v1/studies/{study['id']}").json() == study
@@ -114,11 +116,11 @@ def test_the_location_leads_there_and_the_tag_says_whether_anything_changed(
     answer = api.post("/v1/studies", json=STUDY)
     location = answer.headers["location"]
     assert api.get(location).headers["etag"] == answer.headers["etag"]
-    known = {"If-None-Match": answer.headers["etag"]}
-    assert api.get(location, headers=known).status_code == 304
+    if_none_match = {"If-None-Match": answer.headers["etag"]}
+    assert api.get(location, headers=if_none_match).status_code == 304
 
     api.post(f"/v1/jobs/{ids(answer.json())[0]}/cancel")
-    assert api.get(location, headers=known).json()["counts"]["cancelled"] == 1
+    assert api.get(location, headers=if_none_match).json()["counts"]["cancelled"] == 1
 
 
 def test_a_dry_run_says_the_cells_and_stores_nothing(api: TestClient, sessions: Sessions) -> None:
@@ -160,8 +162,8 @@ def test_a_repeated_key_gets_the_first_study_again(api: TestClient, sessions: Se
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert Counter("idempotency-replayed" in answer.headers for answer in answers) == {True: 3, False: 1}
     assert how_many(sessions, Job) == 8
-    other = api.post("/v1/studies", json=STUDY | {"repeats": 1}, headers=key)
-    assert (other.status_code, other.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict")
+    changed_study = api.post("/v1/studies", json=STUDY | {"repeats": 1}, headers=key)
+    assert (changed_study.status_code, changed_study.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict")
     assert api.post("/v1/jobs", json=BASE, headers=key).status_code == 409
 
 
@@ -299,9 +301,9 @@ def test_the_report_is_made_of_what_the_jobs_say(api: TestClient, finished: Json
     assert report["best"]["wall_s"] == 3
     assert "dataset.label a|b: 2 GPUs ran at 2x the speed of 1 (efficiency 1)." in report["findings"]
 
-    asked = api.get(f"/v1/studies/{finished['id']}/report", params={"target": 0.8}).json()
-    assert asked["target"] == {"metric": "val_accuracy", "value": 0.8, "chosen_by": "request"}
-    assert asked["cells"][3]["time_to_target_s"]["values"] == pytest.approx([8 * 2 / 3, 10 * 2 / 3])
+    report_for_target = api.get(f"/v1/studies/{finished['id']}/report", params={"target": 0.8}).json()
+    assert report_for_target["target"] == {"metric": "val_accuracy", "value": 0.8, "chosen_by": "request"}
+    assert report_for_target["cells"][3]["time_to_target_s"]["values"] == pytest.approx([8 * 2 / 3, 10 * 2 / 3])
     assert fields(api.get(f"/v1/studies/{finished['id']}/report", params={"target": 2})) == ["target"]
 
 

@@ -27,9 +27,9 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
 def proposed(home: Path, line: str, shell: str = "bash") -> list[str]:
     """What the shell gets for the last word of a line."""
     words = line.split(" ")
-    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
+    variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
     action = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1]}
-    return hora(home, _HORA_COMPLETE=f"complete_{shell}", **asked, **action).stdout.strip().splitlines()
+    return hora(home, _HORA_COMPLETE=f"complete_{shell}", **variables, **action).stdout.strip().splitlines()
 
 
 def jobs(_: httpx.Request) -> httpx.Response:
@@ -66,9 +66,9 @@ def test_names_of_commands_and_statuses_need_no_service(short_folder: Path) -> N
 
 
 def test_a_service_that_is_away_says_nothing(short_folder: Path) -> None:
-    done = hora(short_folder, _HORA_COMPLETE="complete_bash", COMP_WORDS="hora show 0", COMP_CWORD="2",
+    result = hora(short_folder, _HORA_COMPLETE="complete_bash", COMP_WORDS="hora show 0", COMP_CWORD="2",
                 HORA_URL="http://127.0.0.1:9", HORA_TOKEN="x")  # fmt: skip
-    assert (done.stdout.strip(), done.stderr) == ("", "")
+    assert (result.stdout.strip(), result.stderr) == ("", "")
 
 
 def test_a_service_that_is_slow_is_not_waited_for(
@@ -91,6 +91,6 @@ def test_a_service_that_is_slow_is_not_waited_for(
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_script(short_folder: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("typer.completion._get_shell_name", lambda: shell)
-    done = hora(short_folder, "--show-completion")
-    assert done.returncode == 0
-    assert f"_HORA_COMPLETE=complete_{shell}" in done.stdout
+    result = hora(short_folder, "--show-completion")
+    assert result.returncode == 0
+    assert f"_HORA_COMPLETE=complete_{shell}" in result.stdout

@@ -67,7 +67,7 @@ class Rows:
         )  # fmt: skip
 
 
-def read(connection: Connection, now: datetime, *, events_after: int) -> tuple[Rows, Sequence[Row[Any]]]:
+def read_rows(connection: Connection, now: datetime, *, events_after: int) -> tuple[Rows, Sequence[Row[Any]]]:
     """The rows as they are, and the events after the one with this id; on a connection without transactions."""
     rows = Rows(
         now,

@@ -55,9 +55,9 @@ def a_host(
     sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = "cpu", peers: str | None = None
 ) -> None:
     """Register a host with free slots; those with the same `peers` can work together."""
-    found = [SlotInfo(index, kind, kind, f"{name}-{index}" if kind == "gpu" else None) for index in range(slots)]
+    slot_infos = [SlotInfo(index, kind, kind, f"{name}-{index}" if kind == "gpu" else None) for index in range(slots)]
     with sessions.begin() as session:
-        registration.register(session, name, {"peers": peers}, found)
+        registration.register(session, name, {"peers": peers}, slot_infos)
         session.execute(update(Host).where(Host.name == name).values(address=None if peers is None else name))
 
 

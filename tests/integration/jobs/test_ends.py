@@ -140,27 +140,27 @@ def test_an_end_that_is_rolled_back_changes_nothing(sessions: Sessions) -> None:
     assert job_rows.the_attempt(sessions, lease).ended_at is None
 
 
-def abandoned(sessions: Sessions, **limits: float) -> list[leases.AbandonedAttempt]:
+def abandoned_attempts(sessions: Sessions, **limits: float) -> list[leases.AbandonedAttempt]:
     with sessions() as session:
         return leases.abandoned(session, **{"host_timeout_s": 30, "claim_timeout_s": 60} | limits)
 
 
 def test_an_attempt_that_is_looked_after_is_not_abandoned(sessions: Sessions) -> None:
     job_rows.a_running_attempt(sessions)
-    assert abandoned(sessions) == []
+    assert abandoned_attempts(sessions) == []
 
 
 def test_a_host_that_is_silent_while_the_lease_is_good_is_left_alone(sessions: Sessions) -> None:
     """Its worker may be dead and its supervisor alive."""
     job_rows.a_running_attempt(sessions)
     job_rows.host_went_silent(sessions)
-    assert abandoned(sessions) == []
+    assert abandoned_attempts(sessions) == []
 
 
 def test_a_lease_that_ran_out(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.lease_ran_out(sessions, lease)
-    (found,) = abandoned(sessions)
+    (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.host, found.reason) == (lease, "ha", EndReason.LEASE_EXPIRED)
 
 
@@ -168,18 +168,18 @@ def test_a_lease_that_ran_out_on_a_lost_host(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.lease_ran_out(sessions, lease)
     job_rows.host_went_silent(sessions, for_s=31)
-    (found,) = abandoned(sessions)
+    (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.reason) == (lease, EndReason.HOST_LOST)
 
 
 def test_a_placement_that_no_supervisor_took(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
-    assert abandoned(sessions) == []
+    assert abandoned_attempts(sessions) == []
     with sessions.begin() as session:
         placed = func.now() - timedelta(seconds=61)
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
-    (found,) = abandoned(sessions)
+    (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.reason) == (lease, EndReason.LAUNCH_FAILED)
 
 
@@ -187,7 +187,7 @@ def test_an_ended_attempt_is_not_abandoned(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     end(sessions, lease, EndReason.COMPLETED)
     job_rows.lease_ran_out(sessions, lease)
-    assert abandoned(sessions) == []
+    assert abandoned_attempts(sessions) == []
 
 
 def test_the_reaper_takes_what_is_abandoned_and_not_what_was_renewed(sessions: Sessions) -> None:

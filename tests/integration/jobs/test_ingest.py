@@ -63,9 +63,9 @@ def test_a_point_that_is_there_stays_and_the_others_come(sessions: Sessions) -> 
 def test_what_is_no_number_is_stored_as_it_is(sessions: Sessions) -> None:
     with sessions.begin() as session:
         store_metrics(session, [point(1, math.nan), point(2, math.inf), point(3, -math.inf), point(4, 1e-320)])
-    found = dict(points(sessions))
-    assert math.isnan(found.pop(1))
-    assert found == {2: math.inf, 3: -math.inf, 4: 1e-320}
+    values_by_step = dict(points(sessions))
+    assert math.isnan(values_by_step.pop(1))
+    assert values_by_step == {2: math.inf, 3: -math.inf, 4: 1e-320}
 
 
 def test_lines_are_stored_as_they_are_in_their_order(sessions: Sessions) -> None:
@@ -80,8 +80,8 @@ def test_samples_are_stored_with_what_is_not_there_as_null(sessions: Sessions) -
         store_samples(session, [sample(0, gpu_percent=97.5, memory_bytes=2**40), sample(1)])
         store_samples(session, [sample(1, gpu_percent=5.0), sample(2, step=7)])
     with sessions() as session:
-        found = session.scalars(select(Sample).order_by(Sample.at)).all()
-        assert [(one.gpu_percent, one.memory_bytes, one.step) for one in found] == [
+        rows = session.scalars(select(Sample).order_by(Sample.at)).all()
+        assert [(one.gpu_percent, one.memory_bytes, one.step) for one in rows] == [
             (97.5, 2**40, None),
             (None, None, None),
             (None, None, 7),

@@ -59,7 +59,7 @@ def test_shares_of_several_hosts_are_leased_in_the_order_of_the_ranks(sessions: 
 
 def test_of_several_placements_those_that_can_be_are_made(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=6)
-    held = place(sessions, job_rows.a_job(sessions, gpus=1), [5])
+    held_lease = place(sessions, job_rows.a_job(sessions, gpus=1), [5])
     jobs = [job_rows.a_job(sessions) for _ in range(4)]
     with sessions.begin() as session:
         request_cancel(session, jobs[1])
@@ -69,30 +69,30 @@ def test_of_several_placements_those_that_can_be_are_made(sessions: Sessions) ->
         (lease,) = placing.place(session, placements, lease_s=60)
     assert lease.job_id == jobs[0]
     mine = lease.attempt_id
-    assert job_rows.holders(sessions) == [mine, mine, None, None, None, held.attempt_id]
+    assert job_rows.holders(sessions) == [mine, mine, None, None, None, held_lease.attempt_id]
     assert job_rows.count(sessions, Attempt) == 2
 
 
-@pytest.mark.parametrize("why", ["leased", "quarantined", "retired", "unknown", "drained"])
-def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sessions, why: str) -> None:
-    job_rows.a_host(sessions, slots=2 if why == "unknown" else 3)
-    if why == "leased":
+@pytest.mark.parametrize("obstacle", ["leased", "quarantined", "retired", "unknown", "drained"])
+def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sessions, obstacle: str) -> None:
+    job_rows.a_host(sessions, slots=2 if obstacle == "unknown" else 3)
+    if obstacle == "leased":
         place(sessions, job_rows.a_job(sessions, gpus=1), [2])
-    elif why == "drained":
+    elif obstacle == "drained":
         job_rows.drained(sessions, "ha")
-    elif why != "unknown":
+    elif obstacle != "unknown":
         with sessions.begin() as session:
             slot = session.get_one(Slot, ("ha", 2))
-            column = f"{why}_at"
+            column = f"{obstacle}_at"
             setattr(slot, column, session.get_one(Job, job_rows.a_job(sessions)).created_at)
     job_id = job_rows.a_job(sessions)
-    before, held = job_rows.count(sessions, Attempt), job_rows.holders(sessions)
+    before, holders_before = job_rows.count(sessions, Attempt), job_rows.holders(sessions)
     with pytest.raises(job_rows.NotPlaced):
         place(sessions, job_id, [1, 2])
     job = job_rows.the_job(sessions, job_id)
     assert (job.status, job.attempt, job.revision) == (Status.QUEUED, 0, 1)
     assert job_rows.count(sessions, Attempt) == before
-    assert job_rows.holders(sessions) == held
+    assert job_rows.holders(sessions) == holders_before
     assert job_rows.kinds(sessions, job_id) == [EventKind.SUBMITTED]
 
 

@@ -44,7 +44,7 @@ def end_studies(sessions: Sessions) -> list[str]:
         return outbox.end_studies(session)
 
 
-def written(sessions: Sessions) -> list[tuple[str, str, str]]:
+def stored_deliveries(sessions: Sessions) -> list[tuple[str, str, str]]:
     with sessions() as session:
         rows = session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id))
         return [(row.webhook_id, row.event, row.subject_id) for row in rows]
@@ -80,11 +80,11 @@ def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: 
         session.execute(update(User).where(User.name == "left").values(disabled_at=func.now()))
         session.execute(update(Webhook).where(Webhook.id == of_nobody).values(project="default"))
     job_rows.a_job_that_is(sessions, Status.RUNNING)
-    assert written(sessions) == []
+    assert stored_deliveries(sessions) == []
     done = job_rows.a_job_that_is(sessions, Status.SUCCEEDED)
     expected = {(own, JOB_ENDED, done), (of_project, JOB_ENDED, done)}
-    assert set(written(sessions)) == expected
-    assert len(written(sessions)) == 2
+    assert set(stored_deliveries(sessions)) == expected
+    assert len(stored_deliveries(sessions)) == 2
 
 
 @pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.BAD_DATA, EndReason.CANCELLED])
@@ -95,7 +95,7 @@ def test_every_kind_of_end_is_told_of_once(sessions: Sessions, reason: EndReason
         cancel(sessions, lease.job_id)
     with sessions.begin() as session:
         leases.end(session, lease, reason)
-    assert written(sessions) == [(webhook, JOB_ENDED, lease.job_id)]
+    assert stored_deliveries(sessions) == [(webhook, JOB_ENDED, lease.job_id)]
 
 
 def test_a_restart_is_no_end(sessions: Sessions) -> None:
@@ -104,7 +104,7 @@ def test_a_restart_is_no_end(sessions: Sessions) -> None:
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)
     assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED
-    assert written(sessions) == []
+    assert stored_deliveries(sessions) == []
 
 
 def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
@@ -113,7 +113,7 @@ def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
     with sessions() as session:
         request_cancel(session, job_id)
         session.rollback()
-    assert written(sessions) == []
+    assert stored_deliveries(sessions) == []
 
 
 def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions: Sessions) -> None:
@@ -124,9 +124,9 @@ def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions
         control.request_cancel(session, study_id)
     assert end_studies(sessions) == [study_id]
     assert end_studies(sessions) == []
-    told = written(sessions)
-    assert set(told[:3]) == {(webhook, JOB_ENDED, job_id) for job_id in job_ids}
-    assert told[3:] == [(webhook, STUDY_ENDED, study_id)]
+    deliveries = stored_deliveries(sessions)
+    assert set(deliveries[:3]) == {(webhook, JOB_ENDED, job_id) for job_id in job_ids}
+    assert deliveries[3:] == [(webhook, STUDY_ENDED, study_id)]
 
 
 def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
@@ -139,7 +139,7 @@ def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
         with sessions.begin() as session:
             control.request_cancel(session, study_id)
         assert end_studies(sessions) == [study_id]
-    assert written(sessions) == 2 * [(webhook, STUDY_ENDED, study_id)]
+    assert stored_deliveries(sessions) == 2 * [(webhook, STUDY_ENDED, study_id)]
 
 
 def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions) -> None:
@@ -177,9 +177,9 @@ def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> Non
     for thread in threads:
         thread.join()
     end_studies(sessions)
-    told = written(sessions)
-    assert sorted(told[:2]) == sorted((webhook, JOB_ENDED, job_id) for job_id in job_ids)
-    assert told[2:] == [(webhook, STUDY_ENDED, study_id)]
+    deliveries = stored_deliveries(sessions)
+    assert sorted(deliveries[:2]) == sorted((webhook, JOB_ENDED, job_id) for job_id in job_ids)
+    assert deliveries[2:] == [(webhook, STUDY_ENDED, study_id)]
 
 
 def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> None:
@@ -279,11 +279,11 @@ def test_what_is_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> No
 
 
 def test_a_webhook_that_is_deleted_has_no_secret_and_goes_with_its_deliveries(sessions: Sessions) -> None:
-    kept, gone = a_webhook(sessions), a_webhook(sessions)
+    remaining, deleted = a_webhook(sessions), a_webhook(sessions)
     with sessions.begin() as session:
-        for webhook_id in (kept, gone):
+        for webhook_id in (remaining, deleted):
             outbox.add_ping(session, webhook_id)
-        webhook = session.get_one(Webhook, gone)
+        webhook = session.get_one(Webhook, deleted)
         assert webhook.secret
         store.remove(session, webhook)
         assert webhook.secret == ""
@@ -293,8 +293,8 @@ def test_a_webhook_that_is_deleted_has_no_secret_and_goes_with_its_deliveries(se
         with sessions.begin() as session:
             outbox.remove_old(session, keep_days=30)
     with sessions() as session:
-        assert session.scalars(select(Webhook.id)).all() == [kept]
-        assert session.scalars(select(WebhookDelivery.webhook_id)).all() == [kept]  # it still waits
+        assert session.scalars(select(Webhook.id)).all() == [remaining]
+        assert session.scalars(select(WebhookDelivery.webhook_id)).all() == [remaining]  # it still waits
         assert outbox.counts(session) == outbox.Counts(pending=1, failed=0)
 
 

@@ -18,8 +18,8 @@ from tests.integration.jobs import job_rows
 
 def standing(sessions: Sessions, *jobs: str) -> list[Standing | None]:
     with sessions() as session:
-        found = standings(session, jobs, host_timeout_s=30.0)
-    return [found.get(job) for job in jobs]
+        standings_by_job = standings(session, jobs, host_timeout_s=30.0)
+    return [standings_by_job.get(job) for job in jobs]
 
 
 def test_the_queue_is_told_in_its_order(sessions: Sessions) -> None:
@@ -34,11 +34,20 @@ def test_the_queue_is_told_in_its_order(sessions: Sessions) -> None:
         later = func.now() + timedelta(seconds=100)
         session.execute(update(Job).where(Job.id == last).values(not_before=later))
     reason = "needs 2 slots on one host; best host has 0 free"
-    told = standing(sessions, last, low, high, paused, cancelled, running, "nobody")
-    assert told[1:] == [Standing(2, reason), Standing(1, reason), Standing(None, "paused"), None, None, None]
-    assert told[0] is not None
-    assert told[0].position == 3
-    assert told[0].reason in {f"waits {seconds} s more after a failed attempt" for seconds in (98, 99, 100)}
+    standings_in_order = standing(sessions, last, low, high, paused, cancelled, running, "nobody")
+    assert standings_in_order[1:] == [
+        Standing(2, reason),
+        Standing(1, reason),
+        Standing(None, "paused"),
+        None,
+        None,
+        None,
+    ]
+    assert standings_in_order[0] is not None
+    assert standings_in_order[0].position == 3
+    assert standings_in_order[0].reason in {
+        f"waits {seconds} s more after a failed attempt" for seconds in (98, 99, 100)
+    }
 
 
 def test_what_is_kept_and_who_leaves_is_told(sessions: Sessions) -> None:

@@ -42,8 +42,8 @@ def test_eight_claims_let_one_through(sessions: Sessions) -> None:
             with sessions.begin() as session:
                 return leases.claim(session, attempt_id, lease_s=60)
 
-        found = at_once([claim] * THREADS)
-        assert [one for one in found if one is not None] == [lease]
+        claims = at_once([claim] * THREADS)
+        assert [one for one in claims if one is not None] == [lease]
         with sessions.begin() as session:
             leases.end(session, lease, EndReason.COMPLETED)
             leases.release(session, lease.attempt_id)
@@ -74,8 +74,8 @@ def test_eight_placements_of_the_same_slots_let_one_through(sessions: Sessions) 
 
 def _live_lease(sessions: Sessions) -> leases.Lease:
     with sessions() as session:
-        one = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None))).one()
-        return leases.Lease(one.id, str(one.token), one.job_id, one.number)
+        attempt = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None))).one()
+        return leases.Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
 
 
 def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> None:
@@ -95,8 +95,8 @@ def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> Non
     assert job_rows.count(sessions, Attempt) == 1
 
 
-@pytest.mark.parametrize("what", ["cancel", "pause"])
-def test_a_placement_and_a_wish_at_once_agree(sessions: Sessions, what: str) -> None:
+@pytest.mark.parametrize("asked_for", ["cancel", "pause"])
+def test_a_placement_and_a_wish_at_once_agree(sessions: Sessions, asked_for: str) -> None:
     job_rows.a_host(sessions)
     for _ in range(10):
         job_id = job_rows.a_job(sessions)
@@ -109,11 +109,13 @@ def test_a_placement_and_a_wish_at_once_agree(sessions: Sessions, what: str) -> 
 
         def ask(job_id: str = job_id) -> None:
             with sessions.begin() as session:
-                (request_cancel if what == "cancel" else pause)(session, job_id)
+                (request_cancel if asked_for == "cancel" else pause)(session, job_id)
 
         lease, _ = at_once([place, ask])
         job = job_rows.the_job(sessions, job_id)
-        assert job.status is (Status.LAUNCHING if lease else Status.CANCELLED if what == "cancel" else Status.QUEUED)
+        assert job.status is (
+            Status.LAUNCHING if lease else Status.CANCELLED if asked_for == "cancel" else Status.QUEUED
+        )
         assert job_rows.holders(sessions) == [lease.attempt_id if lease else None] * 2
         if lease is not None:
             with sessions.begin() as session:
@@ -138,8 +140,8 @@ def test_who_drains_a_host_finds_every_attempt_that_was_placed_on_it(sessions: S
                 session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
                 return session.scalar(select(Attempt.id).where(Attempt.host == name))
 
-        placed, found = at_once([place, drain])
-        assert placed == found
+        placed, attempts_to_move = at_once([place, drain])
+        assert placed == attempts_to_move
 
 
 def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:

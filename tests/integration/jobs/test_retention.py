@@ -33,7 +33,7 @@ def remove_logs(sessions: Sessions) -> int:
     raise AssertionError
 
 
-def with_logs(sessions: Sessions) -> dict[str, int]:
+def line_counts(sessions: Sessions) -> dict[str, int]:
     with sessions() as session:
         rows = session.execute(select(LogLine.job_id, func.count()).group_by(LogLine.job_id))
         return {job_id: count for job_id, count in rows}  # noqa: C416 - a row is no pair to the type checker
@@ -44,15 +44,15 @@ def test_old_lines_go_in_small_batches_and_the_job_says_so(sessions: Sessions) -
     young, running = a_job_with_logs(sessions, days_ago=29), job_rows.a_job_that_is(sessions, Status.RUNNING)
     with sessions.begin() as session:
         ingest.store_logs(session, [LogRow(running, 1, 0, seconds(-(10**8)), "an old line")])
-    was = job_rows.the_job(sessions, old[0])
+    before = job_rows.the_job(sessions, old[0])
     assert remove_logs(sessions) == 3
 
-    assert with_logs(sessions) == {young: 3, running: 1}
+    assert line_counts(sessions) == {young: 3, running: 1}
     for job_id in old:
         job = job_rows.the_job(sessions, job_id)
         assert job.logs_removed_at is not None
-        assert job.logs_removed_at > was.created_at
-    assert job_rows.the_job(sessions, old[0]).revision == was.revision + 1
+        assert job.logs_removed_at > before.created_at
+    assert job_rows.the_job(sessions, old[0]).revision == before.revision + 1
     assert job_rows.the_job(sessions, young).logs_removed_at is None
     assert job_rows.count(sessions, JobEvent) == 4  # one for each submission: histories stay
 
@@ -70,10 +70,10 @@ def test_a_batch_that_died_is_done_again(sessions: Sessions) -> None:
     with sessions() as session:
         assert retention.remove_logs(session, keep_days=30)
         session.rollback()
-    assert with_logs(sessions) == {job_id: 3}
+    assert line_counts(sessions) == {job_id: 3}
     assert job_rows.the_job(sessions, job_id).logs_removed_at is None
     assert remove_logs(sessions) == 1
-    assert with_logs(sessions) == {}
+    assert line_counts(sessions) == {}
 
 
 def test_one_worker_is_at_it_at_a_time(sessions: Sessions) -> None:
@@ -135,19 +135,19 @@ def test_a_host_without_the_lead_of_an_attempt_is_not_forgotten_either(sessions:
 def test_jobs_whose_files_may_go(sessions: Sessions) -> None:
     old, young = a_job_with_logs(sessions, days_ago=31), a_job_with_logs(sessions, days_ago=29)
     lease = job_rows.a_running_attempt(sessions)
-    asked = [old, young, lease.job_id, "unknown"]
+    job_ids = [old, young, lease.job_id, "unknown"]
 
-    def over() -> set[str]:
+    def ended_long_ago() -> set[str]:
         with sessions() as session:
-            return retention.ended_long_ago(session, asked, keep_days=30)
+            return retention.ended_long_ago(session, job_ids, keep_days=30)
 
-    assert over() == {old}
+    assert ended_long_ago() == {old}
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
         session.execute(update(Job).where(Job.id == lease.job_id).values(ended_at=func.now() - timedelta(days=31)))
         leases.quarantine(session, lease.attempt_id, host="ha")
-    assert over() == {old}  # a process of it may still be there
+    assert ended_long_ago() == {old}  # a process of it may still be there
     with sessions.begin() as session:
         session.execute(update(Attempt).values(ended_at=func.now()))
         leases.release(session, lease.attempt_id)
-    assert over() == {old, lease.job_id}
+    assert ended_long_ago() == {old, lease.job_id}

@@ -72,9 +72,9 @@ def test_without_a_key_every_submission_is_a_job(sessions: Sessions) -> None:
 def test_eight_at_once_with_one_key_make_one_job(sessions: Sessions) -> None:
     for round_ in range(3):
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda _, key=f"k{round_}": submitted(sessions, key=key), range(8)))
-        assert len({one.job.id for one in found}) == 1
-        assert sum(one.created for one in found) == 1
+            submissions = list(pool.map(lambda _, key=f"k{round_}": submitted(sessions, key=key), range(8)))
+        assert len({one.job.id for one in submissions}) == 1
+        assert sum(one.created for one in submissions) == 1
         assert job_rows.count(sessions, Job) == round_ + 1
 
 
@@ -141,12 +141,12 @@ def test_a_cancel_that_is_rolled_back_leaves_nothing(sessions: Sessions) -> None
 
 def test_each_change_grows_the_revision(sessions: Sessions) -> None:
     job_id = job_rows.a_job(sessions)
-    seen = [job_rows.the_job(sessions, job_id).revision]
+    revisions = [job_rows.the_job(sessions, job_id).revision]
     with sessions.begin() as session:
         touch(session, job_id, progress={"step": 1})
-    seen.append(job_rows.the_job(sessions, job_id).revision)
-    seen.append(cancelled(sessions, job_id).revision)
-    assert seen == sorted(set(seen))
+    revisions.append(job_rows.the_job(sessions, job_id).revision)
+    revisions.append(cancelled(sessions, job_id).revision)
+    assert revisions == sorted(set(revisions))
 
 
 def test_what_is_no_number_is_stored_as_null(sessions: Sessions) -> None:

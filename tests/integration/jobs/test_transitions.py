@@ -43,12 +43,12 @@ def test_a_job_that_is_not_there_moves_nowhere(sessions: Sessions) -> None:
 def stale_leases(sessions: Sessions, lease: Lease) -> list[Lease]:
     """Leases that look like `lease` and are not good."""
     job_rows.a_host(sessions, "hb")
-    other = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
+    other_lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     return [
         dataclasses.replace(lease, token=str(uuid4())),
         dataclasses.replace(lease, attempt_id=lease.attempt_id + 1000),
-        dataclasses.replace(lease, attempt_id=other.attempt_id),
-        other,  # good, but of another job
+        dataclasses.replace(lease, attempt_id=other_lease.attempt_id),
+        other_lease,  # good, but of another job
     ]
 
 

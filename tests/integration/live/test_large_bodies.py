@@ -81,13 +81,13 @@ def test_an_ordinary_client_sees_it_and_its_next_request_works(url: str, is_chun
 
 def test_who_sends_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lingering, "MOST_BYTES", 4 * MAX_BYTES)
-    sent = 0
+    sent_bytes = 0
     with connected(url) as connection:
         connection.sendall(f"{HEAD}{CHUNKED}\r\n".encode())
         with suppress(ConnectionError):
-            while sent < 100 * MAX_BYTES:
-                sent += connection.send(CHUNK)
-    assert 4 * MAX_BYTES < sent < 100 * MAX_BYTES
+            while sent_bytes < 100 * MAX_BYTES:
+                sent_bytes += connection.send(CHUNK)
+    assert 4 * MAX_BYTES < sent_bytes < 100 * MAX_BYTES
 
 
 def test_who_sends_slowly_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

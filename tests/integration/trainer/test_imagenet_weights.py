@@ -58,8 +58,8 @@ def test_imagenet_weights_on_the_host_are_taken(
 ) -> None:
     name = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{rows}_no_top.h5"
     base = write_imagenet_weights(tmp_path / place / name, size)
-    asked = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
-    model = started(tmp_path, asked, facts(size, size, 3, classes=2))
+    model_spec = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
+    model = started(tmp_path, model_spec, facts(size, size, 3, classes=2))
     assert all_equal(model.get_layer("base"), base)
     assert not was_asked(proxy)
 

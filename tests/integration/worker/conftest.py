@@ -81,13 +81,13 @@ def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
 @pytest.fixture(scope="session")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders with a `libnvidia-ml.so.1` that stands in for the driver's: a `new` one and an `old` one."""
-    source, found = Path(__file__).with_name("nvml_stub.c"), {}
+    source, folders = Path(__file__).with_name("nvml_stub.c"), {}
     for name, options in (("new", []), ("old", ["-DOLD"])):
-        found[name] = tmp_path_factory.mktemp(name)
-        library = found[name] / "libnvidia-ml.so.1"
+        folders[name] = tmp_path_factory.mktemp(name)
+        library = folders[name] / "libnvidia-ml.so.1"
         argv = ["cc", *options, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", str(library), str(source)]
         subprocess.run(argv, check=True)
-    return found
+    return folders
 
 
 @pytest.fixture

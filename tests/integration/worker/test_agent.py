@@ -143,13 +143,13 @@ def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
 ) -> None:
     lease = job_rows.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
-    left = start("trap '' TERM; exec sleep 60", HORA_ATTEMPT=mark)
+    leftover = start("trap '' TERM; exec sleep 60", HORA_ATTEMPT=mark)
     until(lambda: pids_with_mark(mark))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
         leases.quarantine(session, lease.attempt_id, host="ha")
     agent.reconcile()
-    assert left.wait(120) == -signal.SIGKILL
+    assert leftover.wait(120) == -signal.SIGKILL
     assert [(slot.attempt_id, slot.quarantined_at) for slot in job_rows.the_slots(sessions)] == [(None, None)] * 2
 
 

@@ -30,32 +30,32 @@ from worker.host_shutdown import stop_jobs_of_host
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("exit_reasons", "reason"),
     [
         ([ExitReason.COMPLETED, ExitReason.COMPLETED], EndReason.COMPLETED),
         ([ExitReason.PEER_LOST, ExitReason.OUT_OF_MEMORY], EndReason.OUT_OF_MEMORY),
         ([ExitReason.COMPLETED, None], EndReason.LEASE_EXPIRED),
     ],
 )
-@pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored"])
+@pytest.mark.parametrize("already_stored", [False, True], ids=["not stored", "stored"])
 def test_what_the_ranks_said_last_outlives_their_supervisor(
     sessions: Sessions,
     settings: Settings,
     agent: Agent,
-    said: list[ExitReason | None],
+    exit_reasons: list[ExitReason | None],
     reason: EndReason,
-    stored: bool,
+    already_stored: bool,
 ) -> None:
     lease = job_rows.a_running_attempt(sessions)
     supervised_by(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
-    for rank, why in enumerate(said):
+    for rank, exit_reason in enumerate(exit_reasons):
         records: list[RankStarted | RankExited] = [RankStarted(at=1.0, rank=rank, local_rank=rank, host="ha", pid=1)]
-        records += [RankExited(at=2.0, reason=why)] if why is not None else []
+        records += [RankExited(at=2.0, reason=exit_reason)] if exit_reason is not None else []
         lines = [record.model_dump_json() + "\n" for record in records]
         (paths.records / rank_records_name(rank)).write_text("".join(lines))
-    if stored:  # and the supervisor died before it wrote the end
+    if already_stored:  # and the supervisor died before it wrote the end
         Intake(sessions, lease, paths, ranks=2).drain()
     agent.reconcile()
     assert job_rows.the_attempt(sessions, lease).end_reason is reason
@@ -165,19 +165,19 @@ def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
             leases.claim(session, lease.attempt_id, lease_s=60)
         supervised_by(sessions, lease, dead_process())
         leases_of.append(lease)
-    held, broken, last = leases_of
+    locked, broken, last = leases_of
     path = paths_of(settings.runs_dir, broken.job_id, broken.number).records / rank_records_name(0)
     path.mkdir(parents=True)
     engine = engine_for(database, patience_s=0.3 * slowdown())
     agent = agent_of(sessions_for(engine), settings, hints, slots=3)
     with sessions.begin() as session:
-        session.execute(update(Attempt).where(Attempt.id == held.attempt_id).values(error="held"))
+        session.execute(update(Attempt).where(Attempt.id == locked.attempt_id).values(error="held"))
         agent.reconcile()
         assert job_rows.the_attempt(sessions, last).ended_at is not None
     assert caplog.text.count("could not be looked after; the next pass tries again") == 2
-    assert job_rows.the_attempt(sessions, held).ended_at is None
+    assert job_rows.the_attempt(sessions, locked).ended_at is None
     agent.reconcile()
-    assert job_rows.the_attempt(sessions, held).ended_at is not None
+    assert job_rows.the_attempt(sessions, locked).ended_at is not None
     assert job_rows.the_attempt(sessions, broken).ended_at is None
     engine.dispose()
 

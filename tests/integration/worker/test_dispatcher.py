@@ -28,30 +28,30 @@ Make = Callable[..., Dispatcher]
 @pytest.fixture
 def make(database: str, broker: str) -> Iterator[Make]:
     """Make a dispatcher with connections and hints of its own, as every worker has."""
-    made = []
+    opened = []
 
     def make(broker_url: str = broker, **values: float) -> Dispatcher:
         engine, hints = engine_for(database), Hints(broker_url)
-        made.append((engine, hints))
+        opened.append((engine, hints))
         return Dispatcher(sessions_for(engine), hints, Settings(**values))
 
     yield make
-    for engine, hints in made:
+    for engine, hints in opened:
         hints.close(0.2)
         engine.dispose()
 
 
-def live(sessions: Sessions) -> list[Lease]:
+def live_leases(sessions: Sessions) -> list[Lease]:
     with sessions() as session:
         query = select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id)
         return [Lease(one.id, str(one.token), one.job_id, one.number) for one in session.scalars(query)]
 
 
-def placed(sessions: Sessions) -> list[str]:
-    return [lease.job_id for lease in live(sessions)]
+def placed_jobs(sessions: Sessions) -> list[str]:
+    return [lease.job_id for lease in live_leases(sessions)]
 
 
-def over(sessions: Sessions, lease: Lease) -> None:
+def complete(sessions: Sessions, lease: Lease) -> None:
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.COMPLETED)
         leases.release(session, lease.attempt_id)
@@ -61,7 +61,7 @@ def test_a_job_is_placed_and_its_host_told(sessions: Sessions, make: Make, broke
     job_rows.a_host(sessions)
     job_id = job_rows.a_job(sessions)
     assert make().run() == 1
-    (lease,) = live(sessions)
+    (lease,) = live_leases(sessions)
     assert lease.job_id == job_id
     assert job_rows.holders(sessions) == [lease.attempt_id] * 2
     with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
@@ -79,7 +79,7 @@ def test_the_queue_goes_by_priority_then_age(sessions: Sessions, make: Make) -> 
     job_rows.a_host(sessions, slots=3)
     jobs = [job_rows.a_job(sessions, gpus=1, priority=priority) for priority in (50, 90, 50, 10)]
     assert make().run() == 3
-    assert placed(sessions) == [jobs[1], jobs[0], jobs[2]]
+    assert placed_jobs(sessions) == [jobs[1], jobs[0], jobs[2]]
 
 
 def test_a_job_waits_out_its_pause(sessions: Sessions, make: Make) -> None:
@@ -115,7 +115,7 @@ def test_a_slot_that_is_not_to_be_used_is_passed_over(sessions: Sessions, make: 
     job_rows.a_job(sessions, gpus=3)
     job_rows.a_job(sessions, gpus=2)
     assert make().run() == 1
-    (lease,) = live(sessions)
+    (lease,) = live_leases(sessions)
     assert job_rows.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
 
 
@@ -126,20 +126,20 @@ def test_a_blocked_job_is_passed_only_by_those_that_end_in_time(sessions: Sessio
     unknown, long, short = (job_rows.a_job(sessions, gpus=1, time_limit_s=limit_s) for limit_s in (None, 2000, 500))
     dispatcher = make()
     assert dispatcher.run() == 1
-    passing = live(sessions)[1]
+    passing = live_leases(sessions)[1]
     assert passing.job_id == short
     due_at = job_rows.the_attempt(sessions, passing).due_at
     assert due_at is not None
     assert 900 < (due_at - job_rows.the_attempt(sessions, passing).created_at).total_seconds() <= 1000
     assert job_rows.kept_for(sessions) == {"ha": large}
-    over(sessions, busy)
-    over(sessions, passing)
+    complete(sessions, busy)
+    complete(sessions, passing)
     assert dispatcher.run() == 1
-    assert placed(sessions) == [large]
+    assert placed_jobs(sessions) == [large]
     assert job_rows.kept_for(sessions) == {"ha": unknown}
-    over(sessions, live(sessions)[0])
+    complete(sessions, live_leases(sessions)[0])
     assert dispatcher.run() == 2
-    assert placed(sessions) == [unknown, long]
+    assert placed_jobs(sessions) == [unknown, long]
     assert job_rows.kept_for(sessions) == {"ha": None}
 
 
@@ -152,8 +152,8 @@ def test_a_limit_from_before_limits_were_bounded_stops_no_pass(sessions: Session
         endless = Job.spec.concat({"time_limit_s": 1e300})
         session.execute(update(Job).where(Job.id != short).values(spec=endless))
     assert make().run() == 1
-    assert short in placed(sessions)
-    assert job_rows.the_attempt(sessions, live(sessions)[1]).due_at is not None
+    assert short in placed_jobs(sessions)
+    assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).due_at is not None
 
 
 def test_what_overstays_makes_room_for_the_job_that_it_passed(sessions: Sessions, make: Make) -> None:
@@ -163,8 +163,8 @@ def test_what_overstays_makes_room_for_the_job_that_it_passed(sessions: Sessions
     job_rows.a_job(sessions, gpus=1, time_limit_s=500)
     dispatcher = make()
     assert dispatcher.run() == 1
-    passing = live(sessions)[1]
-    over(sessions, busy)
+    passing = live_leases(sessions)[1]
+    complete(sessions, busy)
     assert dispatcher.run() == 0
     assert job_rows.the_attempt(sessions, passing).preempt_requested_at is None
     with sessions.begin() as session:
@@ -183,7 +183,7 @@ def test_a_job_like_those_before_is_expected_to_take_as_long(sessions: Sessions,
     job_rows.a_job(sessions, gpus=1, epochs=4)
     like_those = job_rows.a_job(sessions, gpus=1, epochs=3)
     assert make().run() == 1
-    assert placed(sessions)[1:] == [like_those]
+    assert placed_jobs(sessions)[1:] == [like_those]
 
 
 def test_a_job_of_lower_priority_makes_room(sessions: Sessions, make: Make) -> None:
@@ -193,8 +193,8 @@ def test_a_job_of_lower_priority_makes_room(sessions: Sessions, make: Make) -> N
     later = job_rows.a_job(sessions, gpus=1, priority=10, time_limit_s=1)
     dispatcher = make()
     assert dispatcher.run() == 0
-    asked = [job_rows.the_attempt(sessions, lease).preempted_for for lease in low]
-    assert asked == [None, f"job {urgent}"]  # the youngest
+    causes = [job_rows.the_attempt(sessions, lease).preempted_for for lease in low]
+    assert causes == [None, f"job {urgent}"]  # the youngest
     assert EventKind.PREEMPT_REQUESTED in job_rows.kinds(sessions, low[1].job_id)
     assert dispatcher.run() == 0
     assert job_rows.the_attempt(sessions, low[0]).preempted_for is None  # one is enough
@@ -202,7 +202,7 @@ def test_a_job_of_lower_priority_makes_room(sessions: Sessions, make: Make) -> N
         leases.end(session, low[1], EndReason.PREEMPTED)
         leases.release(session, low[1].attempt_id)
     assert dispatcher.run() == 1
-    assert placed(sessions) == [low[0].job_id, urgent]
+    assert placed_jobs(sessions) == [low[0].job_id, urgent]
     assert job_rows.the_job(sessions, low[1].job_id).status is Status.QUEUED
     assert job_rows.the_job(sessions, later).status is Status.QUEUED
 
@@ -213,7 +213,7 @@ def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make
     job_rows.a_host(sessions, "hd", slots=2)
     job_id = job_rows.a_job(sessions, gpus=4)
     assert make().run() == 1
-    (lease,) = live(sessions)
+    (lease,) = live_leases(sessions)
     attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.job_id, attempt.host, attempt.gpus) == (job_id, "hb", 4)
     assert attempt.shares == [{"host": "hb", "slots": [0, 1]}, {"host": "hc", "slots": [0, 1]}]
@@ -227,7 +227,7 @@ def test_spread_takes_one_slot_of_each(sessions: Sessions, make: Make) -> None:
     job_rows.a_host(sessions, "hb", slots=2, peers="eth0")
     job_rows.a_job(sessions, gpus=2, placement="spread")
     assert make().run() == 1
-    (lease,) = live(sessions)
+    (lease,) = live_leases(sessions)
     assert job_rows.the_attempt(sessions, lease).shares == [{"host": "ha", "slots": [0]}, {"host": "hb", "slots": [0]}]
 
 
@@ -239,7 +239,7 @@ def test_a_restart_goes_to_its_last_host(sessions: Sessions, make: Make) -> None
         leases.end(session, first, EndReason.RANK_FAILED)
         leases.release(session, first.attempt_id)
     assert make().run() == 1
-    assert job_rows.the_attempt(sessions, live(sessions)[0]).host == "hb"
+    assert job_rows.the_attempt(sessions, live_leases(sessions)[0]).host == "hb"
 
 
 def test_nothing_is_placed_on_a_drained_host(sessions: Sessions, make: Make) -> None:
@@ -253,14 +253,16 @@ def test_nothing_is_placed_on_a_drained_host(sessions: Sessions, make: Make) -> 
     assert job_rows.holders(sessions, "ha") == [None, None]
 
 
-@pytest.mark.parametrize("why", ["paused", "being cancelled"])
-def test_a_paused_job_is_not_placed_and_one_that_leaves_is_waited_for(sessions: Sessions, make: Make, why: str) -> None:
+@pytest.mark.parametrize("state", ["paused", "being cancelled"])
+def test_a_paused_job_is_not_placed_and_one_that_leaves_is_waited_for(
+    sessions: Sessions, make: Make, state: str
+) -> None:
     job_rows.a_host(sessions, slots=4)
     leaving = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=2, priority=90), slots=[0, 1])
     low = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=2, priority=10), slots=[2, 3])
     urgent = job_rows.a_job(sessions, gpus=2)
     with sessions.begin() as session:
-        (pause if why == "paused" else request_cancel)(session, leaving.job_id)
+        (pause if state == "paused" else request_cancel)(session, leaving.job_id)
     dispatcher = make()
     assert dispatcher.run() == 0
     assert job_rows.the_attempt(sessions, low).preempt_requested_at is None
@@ -268,7 +270,7 @@ def test_a_paused_job_is_not_placed_and_one_that_leaves_is_waited_for(sessions: 
         leases.end(session, leaving, EndReason.PAUSED)
         leases.release(session, leaving.attempt_id)
     assert dispatcher.run() == 1
-    assert placed(sessions) == [low.job_id, urgent]
+    assert placed_jobs(sessions) == [low.job_id, urgent]
 
 
 def test_a_pass_looks_beyond_its_first_page(sessions: Sessions, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +280,7 @@ def test_a_pass_looks_beyond_its_first_page(sessions: Sessions, make: Make, monk
         job_rows.a_job(sessions, device="gpu", priority=60 - number % 2)  # nobody has any
     jobs = [job_rows.a_job(sessions, gpus=1) for _ in range(2)]
     assert make().run() == 2
-    assert placed(sessions) == jobs
+    assert placed_jobs(sessions) == jobs
 
 
 def test_a_restart_after_a_lost_host_makes_do_with_fewer_gpus(sessions: Sessions, make: Make) -> None:
@@ -290,12 +292,12 @@ def test_a_restart_after_a_lost_host_makes_do_with_fewer_gpus(sessions: Sessions
     assert dispatcher.run() == 0  # it starts with all that it asks for
     job_rows.host_went_silent(sessions, "large", for_s=0)
     assert dispatcher.run() == 1
-    (first,) = live(sessions)
+    (first,) = live_leases(sessions)
     job_rows.host_went_silent(sessions, "large", for_s=31)
     with sessions.begin() as session:
         leases.end(session, first, EndReason.HOST_LOST)
     assert dispatcher.run() == 1
-    (second,) = live(sessions)
+    (second,) = live_leases(sessions)
     assert job_rows.holders(sessions, "small") == [second.attempt_id, second.attempt_id, None]  # 3 do not divide 64
     assert job_rows.the_attempt(sessions, second).gpus == 2
     assert job_rows.the_job(sessions, job_id).gpus == 4
@@ -306,7 +308,7 @@ def test_a_restart_waits_for_a_host_that_is_only_busy(sessions: Sessions, make: 
     job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1)
     dispatcher = make()
     dispatcher.run()
-    (first,) = live(sessions)
+    (first,) = live_leases(sessions)
     with sessions.begin() as session:
         leases.end(session, first, EndReason.HOST_LOST)
         leases.release(session, first.attempt_id)
@@ -315,8 +317,8 @@ def test_a_restart_waits_for_a_host_that_is_only_busy(sessions: Sessions, make: 
     with sessions.begin() as session:
         session.execute(text("UPDATE slots SET quarantined_at = now() WHERE index = 0"))
     assert dispatcher.run() == 1
-    assert job_rows.the_attempt(sessions, live(sessions)[1]).gpus == 3
-    assert live(sessions)[1].job_id == job_id
+    assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).gpus == 3
+    assert live_leases(sessions)[1].job_id == job_id
 
 
 def test_a_cancelled_job_is_not_placed(sessions: Sessions, make: Make) -> None:
@@ -332,19 +334,19 @@ def test_eight_dispatchers_never_lease_a_slot_twice(sessions: Sessions, make: Ma
     job_rows.a_host(sessions, "hb", slots=2)
     dispatchers = [make() for _ in range(8)]
     waiting = {job_rows.a_job(sessions, gpus=1 + number % 3) for number in range(24)}
-    served: list[str] = []
+    placed_job_ids: list[str] = []
     with ThreadPoolExecutor(8) as pool:
         while waiting:
             counts = list(pool.map(lambda dispatcher: dispatcher.run(), dispatchers))
-            found = live(sessions)
-            assert sum(counts) == len(found) > 0
-            held = [holder for host in ("ha", "hb") for holder in job_rows.holders(sessions, host)]
-            for lease in found:
-                assert held.count(lease.attempt_id) == job_rows.the_job(sessions, lease.job_id).gpus
-                served.append(lease.job_id)
+            placed_leases = live_leases(sessions)
+            assert sum(counts) == len(placed_leases) > 0
+            slot_holders = [holder for host in ("ha", "hb") for holder in job_rows.holders(sessions, host)]
+            for lease in placed_leases:
+                assert slot_holders.count(lease.attempt_id) == job_rows.the_job(sessions, lease.job_id).gpus
+                placed_job_ids.append(lease.job_id)
                 waiting.remove(lease.job_id)
-                over(sessions, lease)
-    assert len(served) == len(set(served)) == 24
+                complete(sessions, lease)
+    assert len(placed_job_ids) == len(set(placed_job_ids)) == 24
     assert job_rows.count(sessions, Attempt) == 24
 
 
@@ -364,7 +366,7 @@ def test_calls_that_come_together_are_merged(sessions: Sessions, make: Make) -> 
     for thread in threads:
         thread.join(120)
     assert sorted(results) == [0] * 9 + [1]
-    assert len(live(sessions)) == 1
+    assert len(live_leases(sessions)) == 1
 
 
 def test_calls_in_several_workers_are_merged_too(sessions: Sessions, make: Make) -> None:
@@ -401,4 +403,4 @@ def test_of_many_hosts_each_leaves_turns_to_the_others(
     for _ in range(2000):  # one in a hundred is taken: 20, give or take 4
         dispatcher.run_in_turn()
     assert 0 < len(passes) < 100
-    assert waiting <= set(placed(sessions))
+    assert waiting <= set(placed_jobs(sessions))

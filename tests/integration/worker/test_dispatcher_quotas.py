@@ -31,20 +31,20 @@ def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
         projects.create(session, name, **values)
 
 
-def live(sessions: Sessions) -> dict[str, Lease]:
+def live_leases(sessions: Sessions) -> dict[str, Lease]:
     """The live attempts by their jobs."""
     with sessions() as session:
         rows = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id))
         return {one.job_id: Lease(one.id, str(one.token), one.job_id, one.number) for one in rows}
 
 
-def over(sessions: Sessions, lease: Lease) -> None:
+def complete(sessions: Sessions, lease: Lease) -> None:
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.COMPLETED)
         leases.release(session, lease.attempt_id)
 
 
-def used(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
+def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
     month = datetime.now(UTC).date().replace(day=1)
     if last_month:
         month = (month - timedelta(days=1)).replace(day=1)
@@ -56,13 +56,13 @@ def test_a_project_gets_no_more_slots_than_its_quota(sessions: Sessions, dispatc
     a_project(sessions, max_slots=3)
     job_rows.a_host(sessions, slots=8)
     queue = [job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(5)]
-    other = job_rows.a_job(sessions, gpus=4)
+    unlimited_job = job_rows.a_job(sessions, gpus=4)
     assert dispatcher.run() == 4
-    assert list(live(sessions)) == [*queue[:3], other]
+    assert list(live_leases(sessions)) == [*queue[:3], unlimited_job]
     assert dispatcher.run() == 0
-    over(sessions, live(sessions)[queue[1]])
+    complete(sessions, live_leases(sessions)[queue[1]])
     assert dispatcher.run() == 1
-    assert set(live(sessions)) == {queue[0], queue[2], queue[3], other}
+    assert set(live_leases(sessions)) == {queue[0], queue[2], queue[3], unlimited_job}
 
 
 def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:
@@ -78,10 +78,10 @@ def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, dat
             runs = [pool.submit(one.run) for one in dispatchers * 2]
             for run in runs:
                 run.result(120)
-            running = live(sessions)
+            running = live_leases(sessions)
             most = max(most, len(running))
             for lease in list(running.values())[:2]:
-                over(sessions, lease)
+                complete(sessions, lease)
     hints.close()
     for engine in engines:
         engine.dispose()
@@ -92,14 +92,14 @@ def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, dat
 def test_hours_that_are_used_up_keep_new_attempts_and_no_others(sessions: Sessions, dispatcher: Dispatcher) -> None:
     a_project(sessions, max_gpu_hours=10)
     job_rows.a_host(sessions, slots=8)
-    used(sessions, "vision", hours=1000, last_month=True)
+    add_usage(sessions, "vision", hours=1000, last_month=True)
     first = job_rows.a_job(sessions, project="vision")
     assert dispatcher.run() == 1
-    used(sessions, "vision", hours=10)
+    add_usage(sessions, "vision", hours=10)
     job_rows.a_job(sessions, project="vision")
-    other = job_rows.a_job(sessions)
+    unlimited_job = job_rows.a_job(sessions)
     assert dispatcher.run() == 1
-    assert set(live(sessions)) == {first, other}
+    assert set(live_leases(sessions)) == {first, unlimited_job}
 
 
 def test_nobody_makes_room_for_a_job_that_its_quota_keeps(sessions: Sessions, dispatcher: Dispatcher) -> None:
@@ -131,7 +131,7 @@ def test_a_long_queue_of_a_project_hides_no_job_of_another(
         job_rows.a_job(sessions, gpus=2, project="small", priority=80)  # none of them ever fits
     last = job_rows.a_job(sessions, gpus=1, priority=10)
     assert dispatcher.run() == 2
-    assert set(live(sessions)) == {first[0], last}
+    assert set(live_leases(sessions)) == {first[0], last}
 
 
 def test_where_nothing_is_limited_a_pass_asks_one_question_more(
@@ -140,10 +140,10 @@ def test_where_nothing_is_limited_a_pass_asks_one_question_more(
     a_project(sessions, max_queued=100)
     job_rows.a_host(sessions)
     job_rows.a_job(sessions, project="vision")
-    asked: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: asked.append(statement))
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
     assert dispatcher.run() == 1
-    about_projects = [statement for statement in asked if "FROM projects" in statement]
+    about_projects = [statement for statement in statements if "FROM projects" in statement]
     assert len(about_projects) == 1
     assert job_rows.count(sessions, Job) == 1
 
@@ -157,7 +157,7 @@ def test_jobs_of_a_project_that_had_its_turn_are_read_no_more(
     for _ in range(9):
         job_rows.a_job(sessions, gpus=1, project="vision", priority=90)
     job_rows.a_job(sessions, gpus=1)
-    asked: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: asked.append(statement))
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
     assert dispatcher.run() == 2
-    assert len([statement for statement in asked if "ORDER BY jobs.priority DESC" in statement]) == 2
+    assert len([statement for statement in statements if "ORDER BY jobs.priority DESC" in statement]) == 2

@@ -138,23 +138,23 @@ def test_every_line_is_stored_once_over_two_readers(
 def test_of_two_readers_at_once_only_one_stores(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
-    other = Intake(sessions, lease, paths, ranks=2)
+    second_intake = Intake(sessions, lease, paths, ranks=2)
     write_log(paths, 0, b"one line\n")
     assert intake.store_new()
     with pytest.raises(StaleLease):
-        other.store_new()
+        second_intake.store_new()
     assert lines(sessions) == [(0, "one line")]
 
 
-@pytest.mark.parametrize("why", ["ended", "taken"])
+@pytest.mark.parametrize("loss", ["ended", "taken"])
 def test_without_the_lease_nothing_is_stored_and_no_offset_moves(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, why: str
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, loss: str
 ) -> None:
     write(paths, 0, started(0), step(1))
     intake.store_new()
     offsets = job_rows.the_attempt(sessions, lease).offsets
     with sessions.begin() as session:
-        if why == "ended":
+        if loss == "ended":
             leases.end(session, lease, EndReason.LEASE_EXPIRED)
         else:
             session.execute(text("UPDATE attempts SET token = gen_random_uuid()"))
@@ -250,10 +250,12 @@ def test_an_epoch_is_a_point_over_all_ranks_and_an_event(
     write(paths, 0, epoch, CheckpointSaved(at=6.0, epoch=1, step=10, path="/x", duration_s=0.2))
     intake.store_new()
     with sessions() as session:
-        found = {point.name: point.value for point in session.scalars(select(MetricPoint)) if point.rank == -1}
+        values_of_epoch = {
+            point.name: point.value for point in session.scalars(select(MetricPoint)) if point.rank == -1
+        }
         events = {event.kind: event for event in session.scalars(select(JobEvent))}
     about_speed = {"samples_per_s": 640.0, "epoch_s": 2.0, "data_wait_s": 0.3, "allreduce_s": 0.4}
-    assert found == metrics | {"learning_rate": 0.001} | about_speed
+    assert values_of_epoch == metrics | {"learning_rate": 0.001} | about_speed
     assert events[EventKind.EPOCH_ENDED].data["val_loss"] is None
     assert events[EventKind.EPOCH_ENDED].at.timestamp() == 5.0
     assert events[EventKind.CHECKPOINT_SAVED].data == {"epoch": 1, "step": 10, "duration_s": 0.2}
@@ -270,9 +272,9 @@ def test_what_steps_and_epochs_waited_for_is_kept_of_every_rank(
         write(paths, rank, step(10), ended)
     intake.store_new()
     with sessions() as session:
-        found = series.metrics(session, job_rows.the_job(sessions, lease.job_id), axis="epoch")
-        steps = series.metrics(session, job_rows.the_job(sessions, lease.job_id), names=["allreduce_s"])
-    assert {(one.name, one.rank): (one.x, one.y) for one in found} == {
+        epoch_series = series.metrics(session, job_rows.the_job(sessions, lease.job_id), axis="epoch")
+        step_series = series.metrics(session, job_rows.the_job(sessions, lease.job_id), names=["allreduce_s"])
+    assert {(one.name, one.rank): (one.x, one.y) for one in epoch_series} == {
         ("step_time_p50_s", 0): ([1], [0.1]),
         ("step_time_p50_s", 1): ([1], [0.1]),
         ("step_time_p95_s", 0): ([1], [0.2]),
@@ -282,7 +284,7 @@ def test_what_steps_and_epochs_waited_for_is_kept_of_every_rank(
         ("epoch_allreduce_s", 0): ([1], [0.4]),
         ("epoch_allreduce_s", 1): ([1], [0.4]),
     }
-    assert [(one.rank, one.x, one.y) for one in steps] == [(0, [10], [0.2]), (1, [10], [0.2])]
+    assert [(one.rank, one.x, one.y) for one in step_series] == [(0, [10], [0.2]), (1, [10], [0.2])]
 
 
 def test_the_phases_of_rank_zero_are_the_attempts_set_up(
@@ -334,8 +336,8 @@ def point(batch: int, *, fits: bool = True) -> ProbeMeasured:
 
 def probed(sessions: Sessions, lease: Lease) -> tuple[list[int], Any]:
     """The batches that a job's probe has tried, and why it ended."""
-    found = job_rows.the_job(sessions, lease.job_id).probe or {}
-    return [one["per_gpu_batch"] for one in found["points"]], found["ended_by"]
+    probe = job_rows.the_job(sessions, lease.job_id).probe or {}
+    return [one["per_gpu_batch"] for one in probe["points"]], probe["ended_by"]
 
 
 def test_a_probe_is_told_of_batch_by_batch_and_begins_anew(sessions: Sessions, tmp_path: Path) -> None:

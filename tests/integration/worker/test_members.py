@@ -90,14 +90,14 @@ def test_the_lines_of_the_other_host_arrive_as_they_were_written(start: Start, p
     there = paths.of_member("other")
     members = start()
     assert members.hosts == ["other"]
-    written = bytes(range(256)) * 1000 + b"unfinished"
+    log_bytes = bytes(range(256)) * 1000 + b"unfinished"
     with (there.logs / "rank-1.log").open("ab") as log, (there.records / "rank-1.jsonl").open("ab") as records:
-        for at in range(0, len(written), 50_000):
-            log.write(written[at : at + 50_000])
+        for at in range(0, len(log_bytes), 50_000):
+            log.write(log_bytes[at : at + 50_000])
             log.flush()
         records.write(b'{"kind": "x"}\n')
     until(lambda: members.clean_hosts() == ["other"], what="the last line")
-    assert (paths.logs / "rank-1.log").read_bytes() == written
+    assert (paths.logs / "rank-1.log").read_bytes() == log_bytes
     assert (paths.records / "rank-1.jsonl").read_bytes() == b'{"kind": "x"}\n'
 
 

@@ -80,16 +80,16 @@ def settled(sessions: Sessions) -> Callable[[], bool]:
     return lambda: all(row.next_at is None for row in rows(sessions))
 
 
-def documented() -> Callable[..., bool]:
+def documented_check() -> Callable[..., bool]:
     """The function that the page on webhooks tells receivers to check with."""
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/webhooks.md").read_text(), re.DOTALL)
-    found: dict[str, Any] = {}
-    exec(code, found)  # noqa: S102 - a page of this project
-    check: Callable[..., bool] = found["is_from_hora"]
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)  # noqa: S102 - a page of this project
+    check: Callable[..., bool] = namespace["is_from_hora"]
     return check
 
 
-def named(received: Received) -> dict[str, str]:
+def title_case_headers(received: Received) -> dict[str, str]:
     """The headers as a framework names them."""
     return {name.title(): value for name, value in received.headers.items()}
 
@@ -102,8 +102,8 @@ def test_an_end_is_told_and_signed_as_documented(
     with notifying(sessions, config):
         until(settled(sessions), what="the delivery")
     (received,), (row,) = receiver.received, rows(sessions)
-    told = received.headers
-    assert (told["hora-event"], told["hora-delivery"]) == ("job.ended", str(row.id))
+    raw_headers = received.headers
+    assert (raw_headers["hora-event"], raw_headers["hora-delivery"]) == ("job.ended", str(row.id))
     assert row.payload is not None
     message = row.payload | {"job": {name: row.payload["job"][name] for name in ("id", "name", "status", "urls")}}
     assert message == {
@@ -122,7 +122,7 @@ def test_an_end_is_told_and_signed_as_documented(
             },
         },
     }
-    is_from_hora, headers = documented(), named(received)
+    is_from_hora, headers = documented_check(), title_case_headers(received)
     monkeypatch.setattr("time.time", lambda: NOW + 200)
     assert is_from_hora(secret, headers, received.body)
     assert not is_from_hora(secret, headers, received.body + b" ")
@@ -130,7 +130,7 @@ def test_an_end_is_told_and_signed_as_documented(
     assert not is_from_hora(secret, headers | {"Hora-Timestamp": str(int(NOW) + 1)}, received.body)
     monkeypatch.setattr("time.time", lambda: NOW + 301)
     assert not is_from_hora(secret, headers, received.body)
-    assert secret.encode() not in received.body + repr(told).encode()
+    assert secret.encode() not in received.body + repr(raw_headers).encode()
 
 
 def test_what_fails_is_sent_again_with_the_same_id_and_content(
@@ -190,10 +190,10 @@ def test_a_study_is_told_of_after_its_jobs(sessions: Sessions, receiver: Receive
     with notifying(sessions, config):
         until(lambda: len(receiver.received) == 3, what="three messages")
         until(settled(sessions), what="all deliveries")
-    told = [row for row in rows(sessions) if row.event == "study.ended"]
-    assert [row.subject_id for row in told] == [study_id]
-    assert told[0].payload is not None
-    assert told[0].payload["study"]["counts"] == {"cancelled": 2}
+    study_rows = [row for row in rows(sessions) if row.event == "study.ended"]
+    assert [row.subject_id for row in study_rows] == [study_id]
+    assert study_rows[0].payload is not None
+    assert study_rows[0].payload["study"]["counts"] == {"cancelled": 2}
 
 
 _CLAIMS_AND_STOPS = """

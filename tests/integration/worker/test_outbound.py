@@ -48,34 +48,34 @@ class Resolver:
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = [[ip_address(text) for text in answer] for answer in answers]
-        self.asked: list[tuple[str, int]] = []
+        self.lookups: list[tuple[str, int]] = []
 
     def __call__(self, host: str, port: int) -> Sequence[Address]:
-        self.asked.append((host, port))
-        return self._answers[min(len(self.asked), len(self._answers)) - 1]
+        self.lookups.append((host, port))
+        return self._answers[min(len(self.lookups), len(self._answers)) - 1]
 
 
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Where connections are opened to; those to the internet are refused on the spot."""
-    found: list[tuple[str, int]] = []
-    whole = socket.create_connection
+    addresses: list[tuple[str, int]] = []
+    real_create_connection = socket.create_connection
 
-    def noted(address: tuple[str, int], *args: object, **more: object) -> socket.socket:
-        found.append(address)
+    def record_and_connect(address: tuple[str, int], *args: object, **more: object) -> socket.socket:
+        addresses.append(address)
         if not ip_address(address[0]).is_loopback:
             raise ConnectionRefusedError
-        return whole(address, *args, **more)  # type: ignore[arg-type]
+        return real_create_connection(address, *args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(socket, "create_connection", noted)
-    return found
+    monkeypatch.setattr(socket, "create_connection", record_and_connect)
+    return addresses
 
 
 def test_a_name_is_resolved_once_and_connected_to_what_was_checked(connected: list[tuple[str, int]]) -> None:
     resolver = Resolver(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"])
     answer = Outbound(NOBODY, resolver=resolver).post("https://rebinding.example.com/", {}, b"")
     assert connected == [("8.8.8.8", 443), ("1.1.1.1", 443)]
-    assert resolver.asked == [("rebinding.example.com", 443)]
+    assert resolver.lookups == [("rebinding.example.com", 443)]
     assert (answer.status_code, answer.error, answer.hopeless) == (None, "the connection was refused", False)
 
 
@@ -104,13 +104,13 @@ def test_an_allowed_name_goes_wherever_it_leads(receiver: Receiver) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
-    with receiving() as other:
-        receiver.answers = lambda _: (status, {"Location": f"{other.url}/secret"}, b"")
+    with receiving() as second_receiver:
+        receiver.answers = lambda _: (status, {"Location": f"{second_receiver.url}/secret"}, b"")
         answer = post(receiver.url)
         assert answer.status_code == status
         assert "not followed" in (answer.error or "")
         assert len(receiver.received) == 1
-        assert other.received == []
+        assert second_receiver.received == []
 
 
 def test_no_proxy_of_the_environment_is_used(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:

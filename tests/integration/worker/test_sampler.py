@@ -46,7 +46,7 @@ def sampler(make: Make) -> Sampler:
     return make()
 
 
-def stored(sessions: Sessions) -> list[Sample]:
+def stored_samples(sessions: Sessions) -> list[Sample]:
     with sessions() as session:
         return list(session.scalars(select(Sample).order_by(Sample.at, Sample.rank)))
 
@@ -80,7 +80,7 @@ def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, sta
     with sessions.begin() as session:
         touch(session, lease.job_id, progress={"step": 41, "epoch": 3})
     assert sampler.sample() == 2
-    rows = stored(sessions)
+    rows = stored_samples(sessions)
     assert [(row.job_id, row.attempt, row.rank, row.host, row.slot, row.step, row.epoch) for row in rows] == [
         (lease.job_id, 1, 0, "ha", 0, None, None),
         (lease.job_id, 1, 1, "ha", 1, None, None),
@@ -95,7 +95,7 @@ def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, sta
 def test_a_slot_whose_rank_is_not_up_has_a_row_without_figures(sessions: Sessions, sampler: Sampler) -> None:
     job_rows.a_claimed_attempt(sessions)
     assert sampler.sample() == 2
-    assert {(row.cpu_percent, row.memory_bytes) for row in stored(sessions)} == {(None, None)}
+    assert {(row.cpu_percent, row.memory_bytes) for row in stored_samples(sessions)} == {(None, None)}
 
 
 def test_nothing_is_stored_for_an_ended_attempt(sessions: Sessions, start: Start, sampler: Sampler) -> None:
@@ -104,7 +104,7 @@ def test_nothing_is_stored_for_an_ended_attempt(sessions: Sessions, start: Start
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     assert sampler.sample() == 0
-    assert stored(sessions) == []
+    assert stored_samples(sessions) == []
 
 
 def test_nothing_is_stored_for_the_slots_of_another_host(sessions: Sessions, sampler: Sampler) -> None:
@@ -125,7 +125,7 @@ def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
     sampler.sample()
     writes_step(paths, 0, 58, 3)
     sampler.sample()
-    assert [(row.rank, row.step, row.epoch) for row in stored(sessions)] == [
+    assert [(row.rank, row.step, row.epoch) for row in stored_samples(sessions)] == [
         (0, 40, 2), (1, 40, 2),
         (0, 57, 3), (1, 40, 2),
         (0, 58, 3), (1, 40, 2),
@@ -143,7 +143,7 @@ def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(sessions: Sessions
     writes_step(paths_of(tmp_path, lease.job_id, lease.number), 2, 1, 1)  # the lead's copy, if the folder is shared
     writes_step(paths_of(tmp_path, lease.job_id, lease.number).of_member("hb"), 2, 9, 1)
     sampler.sample()
-    assert [(row.host, row.rank, row.step) for row in stored(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
+    assert [(row.host, row.rank, row.step) for row in stored_samples(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
 
 
 def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
@@ -154,7 +154,7 @@ def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: C
     assert sampler.sample() == 3
     assert [
         (row.job_id, row.gpu_percent, row.gpu_memory_bytes, row.gpu_power_w, row.gpu_throttle, row.gpu_processes)
-        for row in stored(sessions)
+        for row in stored_samples(sessions)
     ] == [
         (lease.job_id, 97.0, 7 << 30, 412.5, 4, 0),
         (lease.job_id, None, 7 << 30, 412.5, 4, 0),
@@ -262,7 +262,7 @@ def test_readings_wait_while_the_database_is_away_and_keep_their_time(
     after = datetime.now(UTC)
     sampler._away_until = 0.0
     assert sampler.sample() == 2 * 5
-    rows = stored(sessions)
+    rows = stored_samples(sessions)
     assert {row.job_id for row in rows} == {stays.job_id}
     assert len({row.at for row in rows}) == 6
     assert len([row for row in rows if before < row.at < after]) == 2 * 4
@@ -289,7 +289,7 @@ def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
     job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     sampler._away_until = 0.0
     assert sampler.sample() == 2  # of the next one, and none of it from before
-    assert len([row for row in stored(sessions) if row.job_id == over.job_id]) == 2
+    assert len([row for row in stored_samples(sessions) if row.job_id == over.job_id]) == 2
     assert len(of_host(sessions)) == 3
 
 

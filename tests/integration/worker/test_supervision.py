@@ -75,7 +75,7 @@ QUICK = {
 _STARTED_S = 60  # a lease that is long enough to start on a busy machine; those of the tests count from then on
 
 
-def written(sessions: Sessions) -> int:
+def stored_rows(sessions: Sessions) -> int:
     """Rows of points, those in blocks too."""
     return job_rows.count(sessions, MetricPoint) + job_rows.count(sessions, MetricBlock)
 
@@ -93,7 +93,7 @@ class Supervised:
 
     def runs(self) -> None:
         """Wait until steps are stored."""
-        until(lambda: written(self.sessions), what="a step")
+        until(lambda: stored_rows(self.sessions), what="a step")
 
     def hidden(self) -> int:
         """The process of a deaf rank that has neither its mark nor its session, once it has said its pid."""
@@ -131,12 +131,12 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
             environment={"PATH": os.environ["PATH"], MARK: mark_of(lease.job_id, lease.number)},
             launcher_log=str(paths.launcher_log),
         )  # fmt: skip
-        told = {"HOME": str(tmp_path), "DATABASE_URL": database, "BROKER_URL": broker, "HOST_NAME": "ha"}
-        told |= {"LEASE_S": str(lease_s)}
+        variables = {"HOME": str(tmp_path), "DATABASE_URL": database, "BROKER_URL": broker, "HOST_NAME": "ha"}
+        variables |= {"LEASE_S": str(lease_s)}
         with paths.supervisor_log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "worker.supervisor", str(lease.attempt_id)],
-                env={**os.environ, **QUICK, **{f"HORA_{name}": value for name, value in told.items()}},
+                env={**os.environ, **QUICK, **{f"HORA_{name}": value for name, value in variables.items()}},
                 stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         assert process.stdin is not None
@@ -146,10 +146,10 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
         return started[-1]
 
     yield run
-    for one in started:
-        one.process.kill()
-        one.process.wait(120)
-        assert sweep(one.mark)
+    for supervised in started:
+        supervised.process.kill()
+        supervised.process.wait(120)
+        assert sweep(supervised.mark)
 
 
 @contextmanager
@@ -164,147 +164,150 @@ def unreachable(database: str) -> Iterator[None]:
 
 
 def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
-    one = run("brief")
-    assert one.ends() is EndReason.COMPLETED
-    assert job_rows.the_job(one.sessions, one.lease.job_id).status is Status.SUCCEEDED
+    supervised = run("brief")
+    assert supervised.ends() is EndReason.COMPLETED
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
 
 
 def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
-    one = run("deaf")
-    one.runs()
-    hidden = one.hidden()
-    assert hidden not in pids_with_mark(one.mark)
-    asked = time.monotonic()
-    with one.sessions.begin() as session:
-        store.request_cancel(session, one.lease.job_id)
-    assert one.ends() is EndReason.CANCELLED
-    assert time.monotonic() - asked < 5 * slowdown()
+    supervised = run("deaf")
+    supervised.runs()
+    hidden = supervised.hidden()
+    assert hidden not in pids_with_mark(supervised.mark)
+    cancelled_at = time.monotonic()
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.ends() is EndReason.CANCELLED
+    assert time.monotonic() - cancelled_at < 5 * slowdown()
     assert ProcessId.of(hidden) is None
 
 
 def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
-    one = run(save_s=1)
-    one.runs()
-    with one.sessions.begin() as session:
-        store.pause(session, one.lease.job_id)
-    assert one.ends() is EndReason.PAUSED
-    assert (one.paths.root / "saved").exists()
-    job = job_rows.the_job(one.sessions, one.lease.job_id)
+    supervised = run(save_s=1)
+    supervised.runs()
+    with supervised.sessions.begin() as session:
+        store.pause(session, supervised.lease.job_id)
+    assert supervised.ends() is EndReason.PAUSED
+    assert (supervised.paths.root / "saved").exists()
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
 
 
 def test_a_cancel_cuts_short_what_a_pause_waits_for(run: Run) -> None:
-    one = run(save_s=60)
-    one.runs()
-    with one.sessions.begin() as session:
-        store.pause(session, one.lease.job_id)
-    until(one.paths.stop_file.exists)
-    with one.sessions.begin() as session:
-        store.request_cancel(session, one.lease.job_id)
-    assert one.ends() is EndReason.CANCELLED
-    assert not (one.paths.root / "saved").exists()
-    assert job_rows.the_job(one.sessions, one.lease.job_id).status is Status.CANCELLED
+    supervised = run(save_s=60)
+    supervised.runs()
+    with supervised.sessions.begin() as session:
+        store.pause(session, supervised.lease.job_id)
+    until(supervised.paths.stop_file.exists)
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.ends() is EndReason.CANCELLED
+    assert not (supervised.paths.root / "saved").exists()
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
 
 
 def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
-    one = run(save_s=1)
-    one.runs()
-    with one.sessions.begin() as session:
-        placing.request_preemption(session, [one.lease.attempt_id], PreemptionCause.for_job("x"))
-    assert one.ends() is EndReason.PREEMPTED
-    assert one.attempt.error == "to make room for job x"
-    assert (one.paths.root / "saved").exists()
+    supervised = run(save_s=1)
+    supervised.runs()
+    with supervised.sessions.begin() as session:
+        placing.request_preemption(session, [supervised.lease.attempt_id], PreemptionCause.for_job("x"))
+    assert supervised.ends() is EndReason.PREEMPTED
+    assert supervised.attempt.error == "to make room for job x"
+    assert (supervised.paths.root / "saved").exists()
 
 
 def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run: Run) -> None:
-    one = run()
-    until((one.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
-    one.process.terminate()
-    assert one.ends() is EndReason.HOST_LOST
-    assert (one.paths.root / "saved").exists()
-    assert job_rows.the_job(one.sessions, one.lease.job_id).status is Status.QUEUED
+    supervised = run()
+    until((supervised.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
+    supervised.process.terminate()
+    assert supervised.ends() is EndReason.HOST_LOST
+    assert (supervised.paths.root / "saved").exists()
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.QUEUED
 
 
 def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
     stall_s = round(1.5 * slowdown(), 1)
-    one = run(stall_timeout_s=stall_s)
-    one.runs()
-    os.kill(pids_with_mark(one.mark)[0], signal.SIGSTOP)
-    assert one.ends() is EndReason.STALLED
-    assert one.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
+    supervised = run(stall_timeout_s=stall_s)
+    supervised.runs()
+    os.kill(pids_with_mark(supervised.mark)[0], signal.SIGSTOP)
+    assert supervised.ends() is EndReason.STALLED
+    assert supervised.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
 
 
 def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ranks(run: Run) -> None:
-    one = run("deaf", lease_s=2 * slowdown())
-    one.runs()
-    hidden = one.hidden()
-    one.process.send_signal(signal.SIGSTOP)
-    expires = one.attempt.lease_expires_at
-    with one.sessions() as session:
+    supervised = run("deaf", lease_s=2 * slowdown())
+    supervised.runs()
+    hidden = supervised.hidden()
+    supervised.process.send_signal(signal.SIGSTOP)
+    expires = supervised.attempt.lease_expires_at
+    with supervised.sessions() as session:
         until(lambda: session.scalar(func.now()) > expires or session.rollback())
-    before = written(one.sessions), job_rows.count(one.sessions, JobEvent)
-    one.process.send_signal(signal.SIGCONT)
-    assert one.process.wait(120) == 1
-    assert (written(one.sessions), job_rows.count(one.sessions, JobEvent)) == before
-    assert one.attempt.ended_at is None  # whoever watches over the leases ends it
-    assert pids_with_mark(one.mark) == []
+    before = stored_rows(supervised.sessions), job_rows.count(supervised.sessions, JobEvent)
+    supervised.process.send_signal(signal.SIGCONT)
+    assert supervised.process.wait(120) == 1
+    assert (stored_rows(supervised.sessions), job_rows.count(supervised.sessions, JobEvent)) == before
+    assert supervised.attempt.ended_at is None  # whoever watches over the leases ends it
+    assert pids_with_mark(supervised.mark) == []
     assert ProcessId.of(hidden) is None
 
 
 def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, database: str) -> None:
     lease_s = 3 * slowdown()
-    one = run("deaf", lease_s=lease_s)
-    one.runs()
+    supervised = run("deaf", lease_s=lease_s)
+    supervised.runs()
     with unreachable(database):
-        until(lambda: not pids_with_mark(one.mark), within_s=lease_s, what="the end of the ranks")
-        assert one.process.wait(120) == 1
-    assert one.attempt.ended_at is None
+        until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s, what="the end of the ranks")
+        assert supervised.process.wait(120) == 1
+    assert supervised.attempt.ended_at is None
 
 
 def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database: str) -> None:
-    one = run(lease_s=10 * slowdown())
-    one.runs()
+    supervised = run(lease_s=10 * slowdown())
+    supervised.runs()
     with unreachable(database):
         time.sleep(1)
-        assert one.process.poll() is None
-    stored = written(one.sessions)
-    until(lambda: written(one.sessions) > stored)
-    with one.sessions.begin() as session:
-        store.request_cancel(session, one.lease.job_id)
-    assert one.ends() is EndReason.CANCELLED
+        assert supervised.process.poll() is None
+    rows_before = stored_rows(supervised.sessions)
+    until(lambda: stored_rows(supervised.sessions) > rows_before)
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.ends() is EndReason.CANCELLED
 
 
 def test_a_row_that_somebody_holds_does_not_keep_the_ranks_alive(run: Run) -> None:
     lease_s = 3 * slowdown()
-    one = run("deaf", lease_s=lease_s)
-    one.runs()
-    with one.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
-        session.execute(update(Attempt).where(Attempt.id == one.lease.attempt_id).values(error="held"))
-        until(lambda: not pids_with_mark(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
+    supervised = run("deaf", lease_s=lease_s)
+    supervised.runs()
+    with supervised.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
+        session.execute(update(Attempt).where(Attempt.id == supervised.lease.attempt_id).values(error="held"))
+        until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
 
 
 def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
     lease_s = 3 * slowdown()
-    one = run("deaf", lease_s=lease_s)
-    one.runs()
-    with one.sessions() as session:
+    supervised = run("deaf", lease_s=lease_s)
+    supervised.runs()
+    with supervised.sessions() as session:
         others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         backends = list(session.scalars(text(others)))
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
         try:
-            until(lambda: not pids_with_mark(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
-            assert one.process.wait(120) == 1
+            until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
+            assert supervised.process.wait(120) == 1
         finally:
             for pid in backends:
                 os.kill(pid, signal.SIGCONT)
 
 
 def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
-    one = run("deaf")
-    one.runs()
-    with one.sessions.begin() as session:
-        leases.end(session, one.lease, EndReason.LEASE_EXPIRED)
-    assert one.process.wait(10 * slowdown()) == 1
-    assert pids_with_mark(one.mark) == []
-    assert job_rows.kinds(one.sessions, one.lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]
+    supervised = run("deaf")
+    supervised.runs()
+    with supervised.sessions.begin() as session:
+        leases.end(session, supervised.lease, EndReason.LEASE_EXPIRED)
+    assert supervised.process.wait(10 * slowdown()) == 1
+    assert pids_with_mark(supervised.mark) == []
+    assert job_rows.kinds(supervised.sessions, supervised.lease.job_id)[-2:] == [
+        EventKind.ATTEMPT_ENDED,
+        EventKind.REQUEUED,
+    ]

@@ -53,7 +53,7 @@ def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifa
     return job_id
 
 
-def left(runs: Path, job_id: str) -> list[str]:
+def remaining_files(runs: Path, job_id: str) -> list[str]:
     return sorted(str(path.relative_to(runs / job_id)) for path in (runs / job_id).rglob("*") if path.is_file())
 
 
@@ -74,12 +74,12 @@ def test_of_old_jobs_only_artifacts_are_left(sessions: Sessions, runs: Path, rem
         a_job(sessions, runs, days_ago=29), a_job(sessions, runs, days_ago=None),
     )  # fmt: skip
     (runs / old / "notes.txt").write_text("of a person")
-    before = {job_id: left(runs, job_id) for job_id in (young, running)}
+    before = {job_id: remaining_files(runs, job_id) for job_id in (young, running)}
     remove()
     remove()
-    assert left(runs, old) == ["artifacts/model.weights.h5", "notes.txt"]
+    assert remaining_files(runs, old) == ["artifacts/model.weights.h5", "notes.txt"]
     assert not (runs / bare).exists()
-    assert {job_id: left(runs, job_id) for job_id in (young, running)} == before
+    assert {job_id: remaining_files(runs, job_id) for job_id in (young, running)} == before
     assert len(before[running]) == 7
 
 
@@ -89,11 +89,11 @@ def test_a_job_that_grows_old_between_two_passes_is_seen(
     remove()  # there is no folder yet
     job_id = a_job(sessions, runs, days_ago=29)
     remove()
-    assert len(left(runs, job_id)) == 7
+    assert len(remaining_files(runs, job_id)) == 7
     with sessions.begin() as session:
         session.execute(update(Job).values(ended_at=func.now() - timedelta(days=31)))
     remove()
-    assert left(runs, job_id) == ["artifacts/model.weights.h5"]
+    assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]
 
 
 def test_what_is_not_this_databases_is_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
@@ -123,9 +123,9 @@ def test_links_are_not_followed(
     assert not (runs / inside / "checkpoints").exists()
     assert (runs / linked / "attempt-9").is_symlink()
     assert "attempt-9 cannot be removed" in caplog.text
-    assert len(left(tmp_path, "elsewhere")) == 7
+    assert len(remaining_files(tmp_path, "elsewhere")) == 7
     remove_temporary(runs / whole)  # as if it became a link after it was listed
-    assert len(left(tmp_path, "elsewhere")) == 7
+    assert len(remaining_files(tmp_path, "elsewhere")) == 7
 
 
 def an_old_log(sessions: Sessions) -> None:
@@ -178,7 +178,7 @@ def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, r
         assert retention.take_lock(session)
         tidier.tidy()
     assert job_rows.count(sessions, LogLine) == 1
-    assert left(runs, job_id) == ["artifacts/model.weights.h5"]  # files are each host's own
+    assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]  # files are each host's own
     tidier.tidy()
     assert job_rows.count(sessions, LogLine) == 0
     with sessions() as session:
@@ -188,7 +188,7 @@ def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, r
 
 
 def test_artifacts_go_when_their_row_says_so(sessions: Sessions, runs: Path) -> None:
-    old, kept, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
+    old, removed_later, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
     (runs / old / "notes.txt").write_text("of a person")
     precious = runs.parent / "precious"
     precious.mkdir()
@@ -202,14 +202,14 @@ def test_artifacts_go_when_their_row_says_so(sessions: Sessions, runs: Path) -> 
     assert not files.remove_some()
     assert not (runs / old / "artifacts").exists()
     assert (runs / old / "notes.txt").exists()
-    assert (runs / kept / "artifacts/model.weights.h5").exists()
+    assert (runs / removed_later / "artifacts/model.weights.h5").exists()
     assert (precious / "model.keras").exists()
 
     with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == kept).values(artifacts_removed_at=func.now()))
+        session.execute(update(Job).where(Job.id == removed_later).values(artifacts_removed_at=func.now()))
     now[0] = 3599
     files.remove_some()  # not yet: all folders are asked for once an hour
-    assert (runs / kept / "artifacts").exists()
+    assert (runs / removed_later / "artifacts").exists()
     now[0] = 3601
     files.remove_some()
-    assert not (runs / kept / "artifacts").exists()
+    assert not (runs / removed_later / "artifacts").exists()

@@ -150,7 +150,7 @@ def test_the_same_files_have_the_same_fingerprint_and_others_another(
 
 
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("make", "expected_error"),
     [
         (lambda folder: write(folder / "d", {"only/1.png": b"x"}), "damaged"),
         (lambda folder: np.savez(folder / "d.npz", x=np.array([{}], dtype=object), y=np.zeros(1)), "object"),
@@ -159,7 +159,7 @@ def test_the_same_files_have_the_same_fingerprint_and_others_another(
     ids=["damage", "pickles", "nothing"],
 )
 def test_what_cannot_be_trained_on_is_invalid_with_a_sentence(
-    make: Callable[[Path], None], why: str, validator: Validator, registered: Register, sessions: Sessions,
+    make: Callable[[Path], None], expected_error: str, validator: Validator, registered: Register, sessions: Sessions,
     settings: Settings,
 ) -> None:  # fmt: skip
     data = settings.home / "data"
@@ -168,7 +168,7 @@ def test_what_cannot_be_trained_on_is_invalid_with_a_sentence(
     assert validator.validate_one()
     row = row_of(sessions, row_id)
     assert row.status == "invalid"
-    assert why in (row.error or "")
+    assert expected_error in (row.error or "")
 
 
 def test_an_upload_that_is_refused_leaves_nothing_but_itself(
@@ -195,9 +195,9 @@ def test_a_host_without_the_files_leaves_them_to_others(
     assert not validator.validate_one()
     row = row_of(sessions, row_id)
     assert (row.status, row.unseen_by, row.attempts) == ("validating", ["ha"], 0)
-    other = Validator(sessions, settings.model_copy(update={"host_name": "hb"}))
-    assert other.validate_one()
-    assert not other.validate_one()
+    other_validator = Validator(sessions, settings.model_copy(update={"host_name": "hb"}))
+    assert other_validator.validate_one()
+    assert not other_validator.validate_one()
     row = row_of(sessions, row_id)
     assert row.status == "invalid"
     assert "no host has 'elsewhere' below its data roots" in (row.error or "")
@@ -231,19 +231,19 @@ def test_too_little_memory_is_a_sentence(registered: Register, sessions: Session
 def silence() -> Iterator[str]:
     """A web server's address that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        held: list[socket.socket] = []
+        connections: list[socket.socket] = []
 
         def hold() -> None:
             while True:
                 try:
-                    held.append(server.accept()[0])
+                    connections.append(server.accept()[0])
                 except OSError:
                     return
 
         threading.Thread(target=hold, daemon=True).start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
-        for connection in held:
+        for connection in connections:
             connection.close()
 
 
@@ -264,10 +264,10 @@ def children_of(pid: int) -> list[int]:
 def test_a_worker_that_dies_takes_its_process_along_and_another_goes_on(
     registered: Register, sessions: Sessions, settings: Settings, silence: str
 ) -> None:
-    told = settings.model_dump(mode="json", include={"home", "database_url"}) | {"host_name": "hb"}
-    told["data_roots"] = silence
+    worker_settings = settings.model_dump(mode="json", include={"home", "database_url"}) | {"host_name": "hb"}
+    worker_settings["data_roots"] = silence
     row_id = registered(source=f"{silence}/a.npz")
-    worker = subprocess.Popen([sys.executable, "-c", _WORKER, json.dumps(told)])
+    worker = subprocess.Popen([sys.executable, "-c", _WORKER, json.dumps(worker_settings)])
     try:
         until(lambda: row_of(sessions, row_id).claimed_by == "hb", what="the claim")
         (inspector,) = until(lambda: children_of(worker.pid), what="the process that looks")
@@ -329,7 +329,7 @@ def test_what_nothing_needs_goes_and_the_rest_stays(
     first, second = uploaded(zip_of(chips(2))), uploaded(zip_of(chips(3)))
     while validator.validate_one():
         pass
-    kept = uploaded(zip_of({"a": b"x"}))  # invalid: may be registered again
+    invalid_row = uploaded(zip_of({"a": b"x"}))  # invalid: may be registered again
     assert validator.validate_one()
     strange = settings.datasets / "chips" / "99" / "mine"
     write(strange.parent, {"mine": b"x"})
@@ -340,7 +340,7 @@ def test_what_nothing_needs_goes_and_the_rest_stays(
     assert not (settings.datasets / "chips" / "1").exists()
     assert (settings.datasets / "chips" / "2").is_dir()
     assert strange.exists()  # no row is known of it
-    archive = settings.datasets / uploads.FOLDER / (row_of(sessions, kept).upload_id or "")
+    archive = settings.datasets / uploads.FOLDER / (row_of(sessions, invalid_row).upload_id or "")
     assert archive.exists()
     with sessions.begin() as session:
         session.execute(update(Upload).values(touched_at=func.now() - timedelta(days=2)))
