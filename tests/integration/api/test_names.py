@@ -19,7 +19,7 @@ from jobs.model.states import Status
 from jobs.outward.webhooks import outbox
 from jobs.outward.webhooks.messages import body_of
 from tests.integration.api.starting_rows import SPEC
-from tests.integration.api.test_studies import ends, ids, succeeds
+from tests.integration.api.studies.study_jobs import bring_to, job_ids, succeed
 
 Json = dict[str, Any]
 
@@ -89,8 +89,8 @@ def test_a_study_is_reported_in_every_form(api: TestClient, sessions: Sessions, 
         "/v1/studies",
         json={"name": name, "base": SPEC | {"gpus": 1}, "grid": {"dataset.label": [name, "b"]}, "repeats": 2},
     ).json()
-    for job_id in ids(study):
-        succeeds(sessions, job_id, 2.0, accuracies=[0.5, 0.9], gpus=1)
+    for job_id in job_ids(study):
+        succeed(sessions, job_id, 2.0, accuracies=[0.5, 0.9], gpus=1)
         job = api.get(f"/v1/jobs/{job_id}").json()
         assert len(job["name"]) <= 128
         assert job["name"].startswith(name[:120])
@@ -122,7 +122,7 @@ def test_a_webhook_is_told_the_name(api: TestClient, sessions: Sessions, submitt
     webhook = {"url": "https://example.org/x", "events": ["job.ended"]}
     assert api.post("/v1/webhooks", json=webhook).status_code == 201
     for name in NAMES.values():
-        ends(sessions, submitted(name=name, labels={"k": name}), Status.CANCELLED)
+        bring_to(sessions, submitted(name=name, labels={"k": name}), Status.CANCELLED)
     with sessions.begin() as session:
         assert session.query(Webhook).count() == 1
         claimed = [outbox.claim(session, lease_s=60) for _ in NAMES]

@@ -10,13 +10,12 @@ from sqlalchemy.engine import Engine
 
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Job, ProjectUsage
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
-from jobs.model.states import EndReason
 from jobs.people import projects
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
+from tests.integration.worker.dispatcher.live_attempts import complete
 from worker import dispatcher as dispatcher_module
 from worker.dispatcher import Dispatcher
 
@@ -31,17 +30,11 @@ def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
         projects.create(session, name, **values)
 
 
-def live_leases(sessions: Sessions) -> dict[str, Lease]:
+def leases_by_job(sessions: Sessions) -> dict[str, Lease]:
     """The live attempts by their jobs."""
     with sessions() as session:
         rows = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id))
         return {one.job_id: Lease(one.id, str(one.token), one.job_id, one.number) for one in rows}
-
-
-def complete(sessions: Sessions, lease: Lease) -> None:
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.COMPLETED)
-        leases.release(session, lease.attempt_id)
 
 
 def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
@@ -58,11 +51,11 @@ def test_a_project_gets_no_more_slots_than_its_quota(sessions: Sessions, dispatc
     queue = [job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(5)]
     unlimited_job = job_rows.a_job(sessions, gpus=4)
     assert dispatcher.run() == 4
-    assert list(live_leases(sessions)) == [*queue[:3], unlimited_job]
+    assert list(leases_by_job(sessions)) == [*queue[:3], unlimited_job]
     assert dispatcher.run() == 0
-    complete(sessions, live_leases(sessions)[queue[1]])
+    complete(sessions, leases_by_job(sessions)[queue[1]])
     assert dispatcher.run() == 1
-    assert set(live_leases(sessions)) == {queue[0], queue[2], queue[3], unlimited_job}
+    assert set(leases_by_job(sessions)) == {queue[0], queue[2], queue[3], unlimited_job}
 
 
 def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:
@@ -78,7 +71,7 @@ def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, dat
             runs = [pool.submit(one.run) for one in dispatchers * 2]
             for run in runs:
                 run.result(120)
-            running = live_leases(sessions)
+            running = leases_by_job(sessions)
             most = max(most, len(running))
             for lease in list(running.values())[:2]:
                 complete(sessions, lease)
@@ -99,7 +92,7 @@ def test_hours_that_are_used_up_keep_new_attempts_and_no_others(sessions: Sessio
     job_rows.a_job(sessions, project="vision")
     unlimited_job = job_rows.a_job(sessions)
     assert dispatcher.run() == 1
-    assert set(live_leases(sessions)) == {first, unlimited_job}
+    assert set(leases_by_job(sessions)) == {first, unlimited_job}
 
 
 def test_nobody_makes_room_for_a_job_that_its_quota_keeps(sessions: Sessions, dispatcher: Dispatcher) -> None:
@@ -131,7 +124,7 @@ def test_a_long_queue_of_a_project_hides_no_job_of_another(
         job_rows.a_job(sessions, gpus=2, project="small", priority=80)  # none of them ever fits
     last = job_rows.a_job(sessions, gpus=1, priority=10)
     assert dispatcher.run() == 2
-    assert set(live_leases(sessions)) == {first[0], last}
+    assert set(leases_by_job(sessions)) == {first[0], last}
 
 
 def test_where_nothing_is_limited_a_pass_asks_one_question_more(
