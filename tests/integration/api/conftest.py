@@ -36,7 +36,7 @@ def api(app: FastAPI) -> Iterator[TestClient]:
 
 @pytest.fixture
 def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[..., TestClient]:
-    """Makes a client of the running app for somebody: `client_of("alice")`, `client_of("ann", "read")`.
+    """Makes a client of the running app for a user: `client_of("alice")`, `client_of("ann", "read")`.
 
     Keywords are those of `jobs.people.tokens.store_token`.
     """
@@ -55,7 +55,7 @@ def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[...
 
 @pytest.fixture
 def submitted(api: TestClient) -> Callable[..., str]:
-    """Submits a job, with changes to the smallest spec, and says its id."""
+    """Submits a job with changes to the smallest spec. Returns its id."""
 
     def submit(**changes: object) -> str:
         answer = api.post("/v1/jobs", json=SPEC | changes)

@@ -29,7 +29,7 @@ DATA = {"format": "arrays", "shape": [8, 8, 1], "train": 1350, "validation": 150
 
 @pytest.fixture
 def ran(submitted: Submit, sessions: Sessions) -> Submit:
-    """Submits a job that then ran on host `ha` and came to its end; `summary` has changes to a usual one."""
+    """Submits a job, runs it on host `ha` and ends it. `summary` has changes to a usual one."""
 
     def run(*, summary: dict[str, Any] | None = None, host: str = "ha", **changes: Any) -> str:
         job_id = submitted(**changes)

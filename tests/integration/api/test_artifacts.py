@@ -1,4 +1,4 @@
-"""The files that jobs left over HTTP: on a real server, since clients tidy paths up before they send them."""
+"""Artifacts over HTTP, partly on a real server, because clients normalize paths before they send them."""
 
 import os
 import re
@@ -45,7 +45,7 @@ def runs(configuration: Settings) -> Path:
 
 @pytest.fixture
 def job_id(submitted: Callable[..., str], sessions: Sessions, runs: Path) -> str:
-    """A job that ran on host `ha` and left files, beside others."""
+    """A job that ran on host `ha` and left artifacts. Other files lie beside them."""
     job_id = submitted()
     an_attempt(sessions, job_id)
     folder = runs / job_id / "artifacts"
@@ -116,7 +116,7 @@ def test_text_is_not_compressed_on_its_way(api: TestClient, job_id: str) -> None
     assert answer.headers["Content-Length"] == "2010"
 
 
-def test_what_the_caller_has_is_not_sent_again(api: TestClient, job_id: str) -> None:
+def test_an_unchanged_file_is_not_sent_again(api: TestClient, job_id: str) -> None:
     tag = api.get(at(job_id, "model.keras")).headers["ETag"]
     assert tag.startswith('"')
     answer = api.get(at(job_id, "model.keras"), headers={"If-None-Match": tag})
@@ -257,7 +257,7 @@ def test_a_job_that_never_ran_has_none(api: TestClient, submitted: Callable[...,
 
 
 @pytest.mark.parametrize(("host", "status"), [("ha", 409), ("here", 200)])
-def test_a_disk_that_is_not_seen_is_named(
+def test_artifacts_that_this_host_cannot_see_are_reported(
     api: TestClient, submitted: Callable[..., str], sessions: Sessions, host: str, status: int
 ) -> None:
     job_id = submitted()
@@ -286,7 +286,7 @@ def give_up(sessions: Sessions) -> bool:
         return artifacts.mark_artifacts_removed(session, keep_days=365)
 
 
-def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:
+def test_artifacts_that_were_removed_are_reported_as_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:
     before = api.get(f"/v1/jobs/{job_id}").json()
     assert before["artifacts_removed_at"] is None
     assert not give_up(sessions)  # it goes on
@@ -306,7 +306,9 @@ def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, session
     assert "were removed on" in refused.json()["detail"]
 
 
-def test_what_a_job_starts_from_stays_until_that_has_ended(api: TestClient, sessions: Sessions, job_id: str) -> None:
+def test_weights_that_a_job_starts_from_stay_until_it_has_ended(
+    api: TestClient, sessions: Sessions, job_id: str
+) -> None:
     ended_long_ago(sessions, job_id)
     started = api.post("/v1/jobs", json=starting_from(job_id)).json()["id"]
     assert not give_up(sessions)

@@ -1,4 +1,4 @@
-"""Whatever changes something writes who did it, in the same transaction; and how that is read.
+"""Every change writes an audit entry in its own transaction. The entries are read in pages.
 
 A new route that changes something gets a line in `CHANGES`, or one in `EXEMPT` with its reason.
 """

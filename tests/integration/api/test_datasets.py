@@ -72,7 +72,7 @@ def errors_of(answer: Any) -> dict[str, str]:
     return {error["field"]: error["message"] for error in answer.json()["errors"]}
 
 
-def test_versions_are_numbered_and_begin_by_being_validated(api: TestClient, registered: Register) -> None:
+def test_versions_are_numbered_and_start_as_validating(api: TestClient, registered: Register) -> None:
     first = registered(ready=False, description="of the first camera", label="kind")
     assert (first["name"], first["version"], first["status"], first["facts"]) == ("chips", 1, "validating", None)
     assert first["options"] == {"format": "auto", "label": "kind", "image_size": None, "validation": 0.1}
@@ -82,7 +82,7 @@ def test_versions_are_numbered_and_begin_by_being_validated(api: TestClient, reg
     assert (seen["builtin"], seen["newest_ready"], seen["next_cursor"]) == (False, None, None)
 
 
-def test_the_list_has_built_in_ones_as_before_and_the_newest_of_others(api: TestClient, registered: Register) -> None:
+def test_the_list_has_built_in_datasets_and_the_newest_version_of_others(api: TestClient, registered: Register) -> None:
     registered()
     listed = {line["name"]: line for line in api.get("/v1/datasets").json()["items"]}
     for name, known in DATASETS.items():
@@ -138,7 +138,7 @@ def test_a_wrong_field_is_named(fields: dict[str, Any], field: str, api: TestCli
 @pytest.mark.parametrize(
     "name", ["..%2F..%2Fetc", "%252e%252e%252f", "chips%00", "Chips", "chips%2Fversions%2F1", "a" * 65]
 )
-def test_a_name_that_cannot_be_is_not_found(name: str, api: TestClient) -> None:
+def test_an_impossible_name_is_not_found(name: str, api: TestClient) -> None:
     for path in (f"/v1/datasets/{name}", f"/v1/datasets/{name}/versions/1"):
         assert api.get(path).status_code == 404
     assert api.get("/v1/datasets/chips/versions/x").status_code == 404
@@ -175,7 +175,7 @@ def test_a_job_trains_on_the_newest_ready_version_and_keeps_it(
     assert api.get(f"/v1/jobs/{submitted()}").json()["dataset_version"] is None
 
 
-def test_what_the_spec_sets_itself_stands_and_sizes_are_planned(
+def test_fields_of_the_spec_override_the_version_and_its_sizes_are_planned(
     api: TestClient, registered: Register, submitted: Submit
 ) -> None:
     registered(image_size=[96, 96])
@@ -191,13 +191,13 @@ def test_what_the_spec_sets_itself_stands_and_sizes_are_planned(
     assert "larger than the 90 training samples" in errors_of(large)["batch_size"]
 
 
-def test_what_the_model_needs_is_known_beforehand(api: TestClient, registered: Register) -> None:
+def test_a_model_that_does_not_fit_the_dataset_is_refused_at_submission(api: TestClient, registered: Register) -> None:
     registered()
     answer = api.post("/v1/jobs", json=SPEC | {"dataset": "chips", "model": "xception", "batch_size": 4})
     assert "71x71" in errors_of(answer)["dataset.image_size"]
 
 
-def test_a_version_that_cannot_be_trained_on_is_refused_with_those_there_are(
+def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
     api: TestClient, registered: Register, sessions: Sessions
 ) -> None:
     def refused(source: str) -> str:
@@ -216,7 +216,7 @@ def test_a_version_that_cannot_be_trained_on_is_refused_with_those_there_are(
     assert refused("other@1").endswith("; registered: chips")
 
 
-def test_paths_and_built_in_names_are_as_before(
+def test_paths_and_built_in_names_are_not_changed(
     api: TestClient, submitted: Submit, configuration: Settings, registered: Register
 ) -> None:
     job = api.get(f"/v1/jobs/{submitted(dataset='chips')}").json()
@@ -277,7 +277,7 @@ def test_a_version_in_use_stays_and_a_removed_one_is_out_of_reach(
     assert registered(ready=False)["version"] == 2  # a number is given once
 
 
-def test_a_replay_is_answered_though_its_data_is_gone(
+def test_a_repeated_key_is_answered_after_its_data_is_gone(
     api: TestClient, registered: Register, sessions: Sessions
 ) -> None:
     registered()

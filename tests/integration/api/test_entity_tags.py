@@ -74,7 +74,7 @@ def test_the_list(api: TestClient, submitted: Submit, running: Lease, sessions: 
     of_other.changes_with(lose_the_host)
 
 
-def test_a_tag_is_of_its_query(api: TestClient, running: Lease) -> None:
+def test_a_tag_belongs_to_its_query(api: TestClient, running: Lease) -> None:
     for first_path, second_path in (
         ("/v1/jobs?limit=5", "/v1/jobs?limit=6"),
         ("/v1/jobs?sort=name", "/v1/jobs?sort=-name"),
@@ -207,7 +207,7 @@ def test_history_and_attempts(api: TestClient, running: Lease, sessions: Session
     assert events.is_unchanged()
 
 
-def test_what_is_not_there_is_404_with_a_tag_too(api: TestClient) -> None:
+def test_an_unknown_job_is_404_with_a_tag_too(api: TestClient) -> None:
     any_tag = {"If-None-Match": "*"}
     for part in ("", "/metrics", "/utilization", "/logs", "/events", "/attempts"):
         assert api.get(f"/v1/jobs/0000{part}", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"

@@ -58,7 +58,7 @@ def test_studies_and_their_report(api: TestClient, sessions: Sessions) -> None:
         poll.is_unchanged()
     with sessions.begin() as session:
         store.touch(session, jobs[1], progress={"epoch": 3})
-    assert all(poll.is_unchanged() for poll in (list_poll, study_poll, report_poll))  # none of them tells progress
+    assert all(poll.is_unchanged() for poll in (list_poll, study_poll, report_poll))  # none of them shows progress
     list_poll.changes_with(lambda: api.post("/v1/studies", json=STUDY))
     with sessions.begin() as session:
         session.execute(update(Study).where(Study.id == study_id).values(ended_at=func.now()))

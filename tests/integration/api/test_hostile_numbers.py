@@ -43,7 +43,7 @@ def test_a_number_of_a_body_is_refused_at_its_field(
             assert len(answer.content) < 2_000
 
 
-def test_what_came_and_what_is_allowed_is_told(api: TestClient) -> None:
+def test_an_error_names_the_received_and_the_allowed_value(api: TestClient) -> None:
     answer = api.post("/v1/jobs", json=SPEC | {"time_limit_s": 1e300})
     assert answer.json()["errors"] == [
         {"field": "time_limit_s", "message": "Input should be less than or equal to 31536000", "received": "1e+300"}
@@ -68,7 +68,7 @@ def test_wrong_options_of_made_up_data_are_refused(api: TestClient, options: str
     assert [error["field"] for error in answer.json()["errors"]] == ["dataset.source"]
 
 
-def test_numbers_and_times_of_a_query_are_no_fault_of_ours(api: TestClient, submitted: object) -> None:
+def test_extreme_numbers_and_times_in_a_query_cause_no_internal_error(api: TestClient, submitted: object) -> None:
     job_id = submitted()  # type: ignore[operator]
     numbers = {
         f"/v1/jobs/{job_id}/metrics": ("from", "to", "points", "bands"),

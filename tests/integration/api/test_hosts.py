@@ -63,7 +63,9 @@ def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) ->
     assert api.post("/v1/hosts/ha/undrain").status_code == 200
 
 
-def test_only_a_drain_that_says_so_moves_the_jobs_there(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
     for name in ("ha", "hb", "hc"):
         a_host(sessions, name, slots=4)
     on_ha, spanning, elsewhere, ended = (submitted() for _ in range(4))
@@ -108,9 +110,7 @@ def test_a_host_tells_how_far_its_clock_is_off(
     assert info_of_clock_ahead(-90) == {"cores": 2, "clock_offset_s": pytest.approx(-90, abs=5)}
 
 
-def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
-    api: TestClient, submitted: Submit, sessions: Sessions
-) -> None:
+def test_a_drain_sees_attempts_of_a_concurrent_pass(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_host(sessions, "ha")
     job_id = submitted()
     with ThreadPoolExecutor(1) as pool:
@@ -173,7 +173,7 @@ def test_only_a_lost_host_without_attempts_is_forgotten(api: TestClient, submitt
     lose(sessions, "ha")
     assert "attempts" in refused()
     with sessions.begin() as session:
-        leases.end(session, lease, EndReason.HOST_LOST)  # its slots are still leased: nobody there gives them back
+        leases.end(session, lease, EndReason.HOST_LOST)  # its slots are still leased: no agent there releases them
     assert api.delete("/v1/hosts/ha").status_code == 204
     assert [host["name"] for host in api.get("/v1/hosts").json()["items"]] == ["hb"]
     with sessions() as session:

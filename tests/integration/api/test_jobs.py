@@ -163,7 +163,9 @@ def test_a_running_job_is_asked_to_end(api: TestClient, submitted: Submit, sessi
     assert answer.json()["cancel_requested_at"] is not None
 
 
-def test_a_job_that_ended_otherwise_cannot_be_cancelled(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_a_job_that_succeeded_or_failed_cannot_be_cancelled(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
     job_id = submitted()
     path = (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED)
     move(sessions, job_id, *path, end_reason=EndReason.COMPLETED, ended_at=seconds(9))

@@ -1,4 +1,4 @@
-"""Prometheus's figures of what goes on now: the newest, of what is live alone, by the rules of both forms."""
+"""Prometheus figures of live jobs, GPUs and hosts: only the newest, and valid in both formats."""
 
 import re
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def starting(figures: Figures, prefix: str) -> Figures:
     return {name: samples for name, samples in figures.items() if name.startswith(prefix)}
 
 
-def test_a_running_job_tells_how_far_it_is(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_a_running_job_has_figures_of_its_progress(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id = a_busy_cluster(sessions, submitted).job_id
     expected = {
         "slots": 2, "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "remaining_seconds": 42.5, "loss": 0.5,
@@ -59,18 +59,18 @@ def test_a_running_job_tells_how_far_it_is(api: TestClient, submitted: Submit, s
     }
 
 
-def test_its_gpus_tell_what_they_do(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_the_gpus_of_a_job_have_figures(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id = a_busy_cluster(sessions, submitted).job_id
     gauges = starting(scrape(api), "hora_gpu_")
     expected = {
         "utilization_ratio": 0.93, "memory_used_bytes": 2**30, "memory_bytes": 2**35, "power_watts": 310.5,
         "temperature_celsius": 61,
     }  # fmt: skip
-    slots = [("hb", "0", job_id), ("hb", "1", job_id)]  # the other two are leased by nobody
+    slots = [("hb", "0", job_id), ("hb", "1", job_id)]  # the other two are free
     assert gauges == {f"hora_gpu_{name}": dict.fromkeys(slots, value) for name, value in expected.items()}
 
 
-def test_hosts_tell_what_they_do(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_hosts_have_figures(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submitted)
     expected = {
         "up": 1, "drained": 0, "cpu_ratio": 0.5, "memory_used_bytes": 2**33, "memory_bytes": 2**36,
@@ -81,7 +81,7 @@ def test_hosts_tell_what_they_do(api: TestClient, submitted: Submit, sessions: S
     assert figures == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
 
 
-def test_a_lost_host_tells_only_that_it_is_lost(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_a_lost_host_has_no_figure_but_that_it_is_lost(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submitted)
     with sessions.begin() as session:
         lost = {"heartbeat_at": func.now() - timedelta(minutes=1), "drained_at": func.now()}
@@ -93,13 +93,13 @@ def test_a_lost_host_tells_only_that_it_is_lost(api: TestClient, submitted: Subm
     assert starting(figures, "hora_gpu_") == {}
 
 
-def test_an_old_sample_is_not_of_now(api: TestClient, sessions: Sessions) -> None:
+def test_an_old_sample_is_not_exported(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions)
     host_sample(sessions, "ha", age_s=600, cpu_percent=50.0)
     assert "hora_host_cpu_ratio" not in scrape(api)
 
 
-def test_what_is_not_known_has_no_sample(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_unknown_values_are_not_exported(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_host(sessions, "hb", kind="gpu")
     lease = a_live_attempt(sessions, submitted())
     assert starting(scrape(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
@@ -113,7 +113,7 @@ def test_what_is_not_known_has_no_sample(api: TestClient, submitted: Submit, ses
     assert figures.keys().isdisjoint(absent)
 
 
-def test_a_new_attempt_does_not_tell_what_the_one_before_wrote(
+def test_a_new_attempt_does_not_export_values_of_the_previous_one(
     api: TestClient, submitted: Submit, sessions: Sessions
 ) -> None:
     lease = a_busy_cluster(sessions, submitted)
@@ -130,12 +130,14 @@ def test_a_new_attempt_does_not_tell_what_the_one_before_wrote(
     assert {slot for _, slot, _ in figures["hora_gpu_power_watts"]} == {"2", "3"}
 
 
-def test_messages_that_wait_and_that_nobody_took(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_pending_and_failed_webhook_deliveries_are_counted(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
     a_busy_cluster(sessions, submitted)
     assert scrape(api)["hora_webhook_deliveries"] == {("pending",): 3, ("failed",): 1}
 
 
-def test_projects_tell_what_they_hold_and_may_hold(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_projects_have_figures_of_their_use_and_quotas(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, submitted)
     submitted()
     figures = starting(scrape(api), "hora_project_")
@@ -149,9 +151,7 @@ def test_projects_tell_what_they_hold_and_may_hold(api: TestClient, submitted: S
     }
 
 
-def test_no_names_of_people_and_jobs_are_told_to_whoever_asks(
-    api: TestClient, submitted: Submit, sessions: Sessions
-) -> None:
+def test_no_names_of_people_and_jobs_are_exported(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_busy_cluster(sessions, lambda: submitted(name="a-secret-name", labels={"team": "a-secret-label"}))
     owner = api.get("/v1/jobs").json()["items"][0]["owner"]
     del api.headers["Authorization"]
@@ -163,7 +163,7 @@ def test_no_names_of_people_and_jobs_are_told_to_whoever_asks(
 
 
 @pytest.mark.parametrize("accept", ["text/plain", OPENMETRICS])
-def test_both_forms_are_what_prometheus_wants(
+def test_both_formats_are_valid_for_prometheus(
     api: TestClient, submitted: Submit, sessions: Sessions, accept: str
 ) -> None:
     """The rules of `promtool check metrics`, and those of the specification that its parser holds."""
@@ -210,7 +210,7 @@ def test_many_hosts_are_read_in_as_many_statements_as_few(
     assert len(statements) == 2
 
 
-def test_a_gpu_that_was_never_read_tells_its_memory_alone(
+def test_a_gpu_that_was_never_read_exports_only_its_memory(
     api: TestClient, submitted: Submit, sessions: Sessions
 ) -> None:
     a_busy_cluster(sessions, submitted)
@@ -219,7 +219,7 @@ def test_a_gpu_that_was_never_read_tells_its_memory_alone(
     assert starting(scrape(api), "hora_gpu_").keys() == {"hora_gpu_memory_bytes"}
 
 
-def test_an_odd_name_is_no_line_of_its_own(api: TestClient, sessions: Sessions) -> None:
+def test_an_odd_name_adds_no_line_to_the_metrics(api: TestClient, sessions: Sessions) -> None:
     odd = 'a "b" \\ c\nhora_host_up{host="d"} 1'
     a_host(sessions, odd)
     assert scrape(api)["hora_host_up"] == {(odd,): 1}

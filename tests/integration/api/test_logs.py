@@ -12,7 +12,7 @@ from tests.integration.api.starting_rows import log_lines
 Submit = Callable[..., str]
 
 
-def test_logs_go_on_from_where_they_were_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_logs_continue_after_the_last_line_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id, other_job_id = submitted(), submitted()
     lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
     log_lines(sessions, job_id, lines[:6])
@@ -35,7 +35,7 @@ def test_logs_go_on_from_where_they_were_read(api: TestClient, submitted: Submit
     assert read_page(rank=7) == ([], 0)
 
 
-def test_logs_go_back_from_where_they_ended(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_logs_are_read_backwards_from_their_end(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id, other_job_id = submitted(), submitted()
     log_lines(sessions, other_job_id, [(0, "before it")])
     log_lines(sessions, job_id, [(n % 2, f"line {n}") for n in range(7)])
@@ -52,7 +52,7 @@ def test_logs_go_back_from_where_they_ended(api: TestClient, submitted: Submit, 
     assert read_page(after=next_after) == (newest, after, None)
     first, _, nothing = read_page(before=further, limit=3)
     assert (first, nothing) == (["line 0"], None)
-    assert read_page(before=further, limit=1)[2] is None  # exactly so many were left
+    assert read_page(before=further, limit=1)[2] is None  # exactly one line was left
     assert read_page(tail=7)[2] is None
     assert read_page(tail=2, rank=0)[0] == ["line 4", "line 6"]
     assert read_page(before=before, rank=1, limit=1) == (["line 3"], next_after, next_after)
@@ -80,7 +80,7 @@ def test_logs_are_searched(api: TestClient, submitted: Submit, sessions: Session
     assert matches("nothing") == []
 
 
-def test_lines_that_are_too_many_to_search_are_said_to_be(
+def test_a_search_over_too_many_lines_is_refused(
     api: TestClient, submitted: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = submitted()
@@ -93,7 +93,7 @@ def test_lines_that_are_too_many_to_search_are_said_to_be(
     assert api.get(f"/v1/jobs/{job_id}/logs").status_code == 200
 
 
-def test_logs_go_one_way_at_a_time(api: TestClient, submitted: Submit) -> None:
+def test_logs_are_read_in_one_direction_per_request(api: TestClient, submitted: Submit) -> None:
     job_id = submitted()
     for query, field in (("before=5&after=2", "before"), ("before=5&tail=2", "tail")):
         problem = api.get(f"/v1/jobs/{job_id}/logs?{query}")

@@ -1,4 +1,4 @@
-"""Prometheus's figures: right from rows alone, whatever answers, and cheap when there are many."""
+"""Prometheus figures: computed from rows alone, correct in every process, and cheap when there are many rows."""
 
 import re
 from collections.abc import Callable
@@ -186,7 +186,7 @@ def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessi
     assert figures["hora_launch_latency_seconds_sum"][()] == pytest.approx(5)
 
 
-def test_what_was_added_up_is_counted_once_and_only_once(
+def test_settled_attempts_are_counted_exactly_once(
     app: FastAPI, api: TestClient, submitted: Submit, sessions: Sessions, configuration: Settings
 ) -> None:
     """A process that has answered before and one that starts now say the same."""
@@ -238,7 +238,7 @@ def test_an_end_is_settled_when_it_is_old_enough(
     assert [ended() for _ in range(3)] == [(4, 0)] * 3
 
 
-def test_a_database_that_is_away_is_a_figure(api: TestClient, app: FastAPI, configuration: Settings) -> None:
+def test_an_unreachable_database_has_a_figure(api: TestClient, app: FastAPI, configuration: Settings) -> None:
     registry = CollectorRegistry()
     nowhere = engine_for("postgresql://hora@/hora?host=/nowhere")
     registry.register(ClusterCollector(sessions_for(nowhere), configuration))

@@ -61,7 +61,7 @@ def test_each_job_has_the_series_that_it_has_by_itself(
             assert query["name"] == "nothing" or any(one["series"] for one in alone)
 
 
-def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, trained: list[str]) -> None:
+def test_jobs_come_in_the_requested_order_with_figures_over_all_ranks(api: TestClient, trained: list[str]) -> None:
     in_blocks, uninterrupted, restarted = trained
     queried_ids = [restarted, "0nobody", in_blocks, restarted, uninterrupted]
     jobs = get_json(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
@@ -78,7 +78,7 @@ def test_a_job_without_points_is_there_without_series(api: TestClient, submitted
     assert get_json(api, "/v1/metrics", job="0nobody", name="loss", axis="epoch") == {"jobs": []}
 
 
-def test_what_would_be_too_many_points_is_refused(api: TestClient) -> None:
+def test_a_request_for_too_many_points_is_refused(api: TestClient) -> None:
     ids = [f"{n}a" for n in range(100)]
     names = ["loss", "accuracy"]
     assert api.get("/v1/metrics", params={"job": ids, "name": names, "max_points": 5000}).status_code == 200
@@ -114,7 +114,9 @@ def test_a_wrong_query_of_many_jobs_is_refused(api: TestClient, query: str) -> N
     assert api.get(f"/v1/metrics?{query}").status_code == 422
 
 
-def test_one_tag_is_of_all_of_them(api: TestClient, trained: list[str], submitted: Submit, sessions: Sessions) -> None:
+def test_one_tag_covers_all_jobs_of_the_answer(
+    api: TestClient, trained: list[str], submitted: Submit, sessions: Sessions
+) -> None:
     query = "&".join(["name=loss", *(f"job={one}" for one in trained)])
     poll, of_one = Poll(api, f"/v1/metrics?{query}"), Poll(api, f"/v1/metrics?name=loss&job={trained[0]}")
 
@@ -135,7 +137,7 @@ def test_one_tag_is_of_all_of_them(api: TestClient, trained: list[str], submitte
 
 @contextmanager
 def recorded_statements(engine: Engine) -> Iterator[list[str]]:
-    """The statements that are sent meanwhile, but for that which reads the points themselves."""
+    """The statements that are sent inside the block."""
     statements: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:

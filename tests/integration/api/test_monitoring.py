@@ -1,4 +1,4 @@
-"""What monitoring/ looks at is what /metrics tells: no chart and no alert of a figure that is not there."""
+"""Every chart and alert in monitoring/ uses figures that /metrics has."""
 
 import json
 import re

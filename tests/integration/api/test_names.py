@@ -76,7 +76,7 @@ def test_a_list_by_name_goes_page_by_page(api: TestClient, submitted: Callable[.
         assert names == [job["name"] for job in listed_jobs(api, sort=sort, limit=100)]
 
 
-def test_one_key_one_answer_and_two_ways_to_type_a_name_are_two_bodies(api: TestClient) -> None:
+def test_two_unicode_forms_of_a_name_are_different_bodies_for_a_key(api: TestClient) -> None:
     key = {"Idempotency-Key": "k"}
     first, again = (api.post("/v1/jobs", json=SPEC | {"name": "Zoë"}, headers=key) for _ in range(2))
     assert (first.json()["id"], again.headers["Idempotency-Replayed"]) == (again.json()["id"], "true")
@@ -118,7 +118,9 @@ def test_a_picture_shows_any_name_without_a_warning() -> None:
     assert done.stdout.startswith(b"\x89PNG")
 
 
-def test_a_webhook_is_told_the_name(api: TestClient, sessions: Sessions, submitted: Callable[..., str]) -> None:
+def test_a_webhook_message_has_the_name_and_labels(
+    api: TestClient, sessions: Sessions, submitted: Callable[..., str]
+) -> None:
     webhook = {"url": "https://example.org/x", "events": ["job.ended"]}
     assert api.post("/v1/webhooks", json=webhook).status_code == 201
     for name in NAMES.values():

@@ -1,4 +1,4 @@
-"""Tokens that people make for themselves and for others, and users who are shut out."""
+"""Users create tokens for themselves and for others. Admins disable users."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +42,7 @@ def with_token(client: TestClient, token: str) -> dict[str, Any]:
     return document
 
 
-def test_a_token_is_told_once_and_lets_its_user_in(api: TestClient) -> None:
+def test_a_token_is_shown_once_and_lets_its_user_in(api: TestClient) -> None:
     answer = api.post("/v1/tokens", json={"name": "nightly", "user": "alice", "scope": "read", "rate_limit_per_s": 7.5})
     assert answer.status_code == 201
     assert answer.headers["cache-control"] == "no-store"
@@ -61,7 +61,7 @@ def test_a_token_is_told_once_and_lets_its_user_in(api: TestClient) -> None:
     assert seen["created_by"] == api.get("/v1/me").json()["token_id"]
 
 
-def test_one_sees_ones_own_tokens_page_by_page(api: TestClient, client_of: Clients) -> None:
+def test_users_list_their_own_tokens_page_by_page(api: TestClient, client_of: Clients) -> None:
     alice = client_of("alice")
     ids = [created(alice, name=f"number {number}")["id"] for number in range(3)]
     created(api, user="ben")
@@ -109,7 +109,7 @@ def test_nobody_sees_or_revokes_the_token_of_another(api: TestClient, client_of:
         why_not(ben.delete(f"/v1/tokens/{strange}"), 404, "token-not-found")
 
 
-def test_a_token_makes_none_that_may_more_or_lives_longer(client_of: Clients) -> None:
+def test_a_token_cannot_create_one_with_a_wider_scope_or_longer_life(client_of: Clients) -> None:
     until = datetime.now(UTC) + timedelta(hours=1)
     reader, submitter = client_of("rob", "read"), client_of("sue", "submit", expires_at=until, rate_limit_per_s=20)
 
@@ -144,7 +144,7 @@ def test_a_wrong_field_is_named(api: TestClient, field: str, value: object) -> N
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-def test_a_user_has_no_more_tokens_than_anybody_may(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tokens_of_a_user_are_limited(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rights, "MOST_TOKENS", 2)
     created(api, user="alice")
     second = created(api, user="alice")["id"]
@@ -156,7 +156,7 @@ def test_a_user_has_no_more_tokens_than_anybody_may(api: TestClient, monkeypatch
     created(api, user="alice")
 
 
-def test_users_are_listed_with_what_their_tokens_come_to(api: TestClient, client_of: Clients) -> None:
+def test_users_are_listed_with_the_number_and_scope_of_their_tokens(api: TestClient, client_of: Clients) -> None:
     for user, scope in (("cid", "read"), ("ben", "read"), ("ben", "submit"), ("ann", "admin")):
         client_of(user, scope)
     client_of("cid", expires_at=datetime(2020, 1, 1, tzinfo=UTC))

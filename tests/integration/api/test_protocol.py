@@ -56,7 +56,7 @@ def test_head_is_get_without_the_body(api: TestClient, submitted: Submit) -> Non
     assert api.head("/v1/jobs", headers={"Authorization": ""}).status_code == 401
 
 
-def test_a_method_that_a_path_has_not_is_a_problem_that_names_those_it_has(api: TestClient) -> None:
+def test_a_wrong_method_is_a_problem_that_names_the_allowed_ones(api: TestClient) -> None:
     for method, path, allowed in (
         ("PUT", "/v1/jobs", "GET, POST"),
         ("OPTIONS", "/v1/jobs", "GET, POST"),

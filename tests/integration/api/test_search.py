@@ -22,7 +22,7 @@ def job_names(api: TestClient, **query: Any) -> list[str]:
 
 @pytest.fixture
 def four(submitted: Submit) -> None:
-    """Jobs of which two are of one team."""
+    """Several jobs; two have the label of one team."""
     for name, team, gpus in (
         ("Alpha", "Vision", 1),
         ("beta", "speech", 4),

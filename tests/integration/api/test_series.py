@@ -54,11 +54,13 @@ def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submitted
     assert metrics(api, job_id, name="nothing") == []
 
 
-def test_what_a_later_attempt_ran_again_is_left_out(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_points_that_a_later_attempt_ran_again_are_left_out(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
     job_id = submitted()
     an_attempt(sessions, job_id, 1, resumed_step=0)
     an_attempt(sessions, job_id, 2, resumed_step=8)
-    an_attempt(sessions, job_id, 3, resumed_step=None)  # died before it said from where it goes on
+    an_attempt(sessions, job_id, 3, resumed_step=None)  # died before it reported its resume step
     an_attempt(sessions, job_id, 4, resumed_step=6)
     an_attempt(sessions, job_id, 5, resumed_step=None, started_at=None)
     metric_points(sessions, job_id, [(step, 100 + step) for step in range(1, 11)], attempt=1)
@@ -207,7 +209,7 @@ def test_samples_lie_on_every_axis(api: TestClient, submitted: Submit, sessions:
     assert far == {"series": [], "hosts": []}
 
 
-def test_memory_is_told_with_what_there_is_of_it(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_memory_is_shown_with_its_total(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id = submitted()
     an_attempt(sessions, job_id)
     with sessions.begin() as session:
@@ -227,7 +229,7 @@ def test_memory_is_told_with_what_there_is_of_it(api: TestClient, submitted: Sub
     ]
 
 
-def test_what_the_hosts_did_meanwhile_comes_with_it(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_utilization_includes_the_samples_of_the_hosts(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id = submitted()
     an_attempt(sessions, job_id)
     with sessions.begin() as session:
@@ -258,7 +260,7 @@ def test_what_the_hosts_did_meanwhile_comes_with_it(api: TestClient, submitted: 
     assert hosts(metric="disk_read_bytes_per_s", **{"from": 4}) == [disk | {"x": [4, 5], "y": [5.5, 5.5]}]
 
 
-def test_a_stretch_in_figures(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_bands_hold_the_figures_of_each_stretch(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     job_id = submitted()
     an_attempt(sessions, job_id)
     metric_points(sessions, job_id, [(step, nan if step == 7 else float(step)) for step in range(1, 2001)])

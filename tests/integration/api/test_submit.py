@@ -1,4 +1,4 @@
-"""POST /v1/jobs and clones: what is stored, what is refused, and what a repeated request gets."""
+"""POST /v1/jobs and clones: what is stored, what is refused, and how a repeated request is answered."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -74,7 +74,7 @@ def test_every_wrong_field_is_named(api: TestClient, sessions: Sessions) -> None
     assert how_many_jobs(sessions) == 0
 
 
-def test_what_cannot_be_carried_out_is_refused(api: TestClient, sessions: Sessions) -> None:
+def test_a_spec_that_cannot_be_carried_out_is_refused(api: TestClient, sessions: Sessions) -> None:
     spec = SPEC | {"dataset": {"source": "/etc"}, "model": "resnet51"}
 
     for dry_run in (False, True):
@@ -94,7 +94,7 @@ def with_data(configuration: Settings, tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
-def test_data_below_a_root_is_trained_on_and_a_typo_is_told_at_once(with_data: TestClient, tmp_path: Path) -> None:
+def test_data_below_a_root_is_accepted_and_a_typo_is_reported_at_once(with_data: TestClient, tmp_path: Path) -> None:
     def submit(source: str, **parameters: bool) -> Any:
         return with_data.post("/v1/jobs", params=parameters, json=SPEC | {"dataset": source, "model": "chipnet"})
 
@@ -114,7 +114,7 @@ def test_a_network_that_the_operator_allows_can_be_trained(with_data: TestClient
     assert "acme.nets:wide" in [model["name"] for model in with_data.get("/v1/models").json()["items"]]
 
 
-def test_a_replay_is_answered_although_its_data_is_gone(with_data: TestClient, tmp_path: Path) -> None:
+def test_a_repeated_key_is_answered_after_its_data_was_removed(with_data: TestClient, tmp_path: Path) -> None:
     key, spec = {"Idempotency-Key": "k-1"}, SPEC | {"dataset": "chips"}
     first = with_data.post("/v1/jobs", json=spec, headers=key)
     (tmp_path / "chips").rename(tmp_path / "gone")
@@ -123,7 +123,7 @@ def test_a_replay_is_answered_although_its_data_is_gone(with_data: TestClient, t
     assert fields(with_data.post("/v1/jobs", json=spec)) == ["dataset.source"]
 
 
-def test_the_weights_of_a_job_are_there_once_it_has_succeeded(
+def test_weights_of_a_job_can_be_used_once_it_has_succeeded(
     api: TestClient, sessions: Sessions, submitted: Callable[..., str]
 ) -> None:
     job_id, probe_id = submitted(model="mlp"), submitted(model="mlp", probe={})
@@ -185,7 +185,7 @@ STRANGE_BODIES = [
 ]
 
 
-def test_a_strange_body_is_an_answer_and_no_accident(api: TestClient, subtests: pytest.Subtests) -> None:
+def test_a_strange_body_is_refused_without_an_internal_error(api: TestClient, subtests: pytest.Subtests) -> None:
     for body, status in STRANGE_BODIES:
         with subtests.test(body=body[:60]):
             answer = api.post("/v1/jobs", content=body, headers=JSON)
@@ -236,7 +236,7 @@ def test_a_refused_submission_leaves_its_key_free(api: TestClient, sessions: Ses
     assert "idempotency-replayed" not in api.post("/v1/jobs", json=SPEC, headers=key).headers
 
 
-def test_an_idempotency_key_is_its_owners_own(api: TestClient, sessions: Sessions) -> None:
+def test_an_idempotency_key_belongs_to_its_owner(api: TestClient, sessions: Sessions) -> None:
     with sessions.begin() as session:
         tokens.store_token(session, "hora_second", user="second", scope=Scope.SUBMIT)
     key = {"Idempotency-Key": "k-1"}
@@ -254,7 +254,7 @@ def test_a_malformed_idempotency_key_is_refused(api: TestClient, subtests: pytes
             assert fields(api.post("/v1/jobs", json=SPEC, headers=headers)) == ["Idempotency-Key"]
 
 
-def test_one_key_from_many_at_once_is_one_job(api: TestClient, sessions: Sessions) -> None:
+def test_concurrent_submissions_with_one_key_create_one_job(api: TestClient, sessions: Sessions) -> None:
     with ThreadPoolExecutor(8) as clients:
         answers = list(
             clients.map(lambda _: api.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "same"}), range(24))
@@ -266,7 +266,7 @@ def test_one_key_from_many_at_once_is_one_job(api: TestClient, sessions: Session
     assert how_many_jobs(sessions) == 1
 
 
-def test_a_key_is_looked_up_once_and_by_a_dry_run_never(api: TestClient, app: FastAPI) -> None:
+def test_a_key_is_looked_up_once_and_never_by_a_dry_run(api: TestClient, app: FastAPI) -> None:
     statements: list[str] = []
     event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     study = {"name": "s", "base": {"dataset": "digits", "learning_rate": 0.001}, "grid": {"gpus": [1]}}

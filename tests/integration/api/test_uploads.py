@@ -1,4 +1,4 @@
-"""Uploads over HTTP: pieces, what goes wrong between them, and who may send them."""
+"""Uploads over HTTP: their pieces, failures between pieces, and who may send them."""
 
 import hashlib
 import os
@@ -73,7 +73,7 @@ def test_a_piece_that_came_before_changes_nothing(api: TestClient, configuration
 
 
 @pytest.mark.parametrize(("offset", "size"), [(50, 100), (101, 10), (2**40, 1)])
-def test_a_piece_that_begins_elsewhere_is_told_where_to(offset: int, size: int, api: TestClient) -> None:
+def test_a_piece_with_a_wrong_offset_is_refused_with_the_right_one(offset: int, size: int, api: TestClient) -> None:
     upload_id = start(api)
     put_piece(api, upload_id, 0, ARCHIVE[:100])
     answer = put_piece(api, upload_id, offset, b"x" * size)
@@ -82,7 +82,7 @@ def test_a_piece_that_begins_elsewhere_is_told_where_to(offset: int, size: int, 
     assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 100
 
 
-def test_what_was_cut_off_is_sent_again(api: TestClient, app: FastAPI, configuration: Settings) -> None:
+def test_an_interrupted_piece_can_be_sent_again(api: TestClient, app: FastAPI, configuration: Settings) -> None:
     upload_id = start(api)
     messages: list[Any] = []
     came = iter([{"type": "http.request", "body": ARCHIVE[:70], "more_body": True}, {"type": "http.disconnect"}])
@@ -106,7 +106,7 @@ def test_what_was_cut_off_is_sent_again(api: TestClient, app: FastAPI, configura
     assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
 
 
-def test_no_more_comes_than_was_said(api: TestClient, configuration: Settings) -> None:
+def test_an_upload_takes_no_more_than_its_declared_size(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api, b"12345")
     assert put_piece(api, upload_id, 0, b"123456").status_code == 422
 
@@ -162,9 +162,7 @@ def test_a_user_has_only_so_many_open_uploads(api: TestClient, client_of: Callab
     start(api)
 
 
-def test_only_its_owner_and_admins_have_to_do_with_an_upload(
-    api: TestClient, client_of: Callable[..., TestClient]
-) -> None:
+def test_only_its_owner_and_admins_can_use_an_upload(api: TestClient, client_of: Callable[..., TestClient]) -> None:
     ada, bob = client_of("ada"), client_of("bob")
     upload_id = start(ada)
     assert put_piece(bob, upload_id, 0, ARCHIVE).status_code == 403
@@ -193,7 +191,7 @@ def test_no_link_is_written_through(configuration: Settings, tmp_path: Path) -> 
     assert (tmp_path / "precious").read_bytes() == b"as it was"
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_no_part_of_the_piece(
     api: TestClient, configuration: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload_id = start(api)
@@ -214,7 +212,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     assert put_piece(api, upload_id, 10, ARCHIVE[10:]).json()["completed_at"] is not None
 
 
-def test_what_is_removed_is_gone(api: TestClient, configuration: Settings) -> None:
+def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api)
     put_piece(api, upload_id, 0, ARCHIVE)
     for _ in range(2):
@@ -227,7 +225,7 @@ def test_what_is_removed_is_gone(api: TestClient, configuration: Settings) -> No
 
 
 @pytest.mark.parametrize("upload_id", ["..%2f..%2fetc", "%2e%2e", "A", "x" * 33])
-def test_an_id_that_cannot_be_is_not_found(upload_id: str, api: TestClient) -> None:
+def test_an_impossible_id_is_not_found(upload_id: str, api: TestClient) -> None:
     assert api.get(f"/v1/uploads/{upload_id}").status_code == 404
     assert put_piece(api, upload_id, 0, b"x").status_code == 404
 

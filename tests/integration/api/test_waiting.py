@@ -56,7 +56,7 @@ def test_a_job_that_ended_is_neither_paused_nor_resumed(api: TestClient, submitt
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
-def test_the_dispatcher_is_told(
+def test_a_change_sends_a_hint_to_the_dispatcher(
     api: TestClient, app: FastAPI, submitted: Submit, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     job_id, told = submitted(), []
@@ -65,7 +65,7 @@ def test_the_dispatcher_is_told(
     assert told == ["dispatch"]
 
 
-def test_lists_say_why_jobs_wait_and_others_do_not(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_lists_give_the_reason_of_waiting_jobs_only(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     running, waiting = submitted(gpus=2), submitted(gpus=4)
     with sessions.begin() as session:
@@ -110,7 +110,9 @@ def test_an_unchanged_job_that_runs_costs_one_small_query(
     assert "spec" not in asked[0]
 
 
-def test_losses_and_the_wait_of_each_attempt_are_told(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_a_job_shows_its_losses_and_the_wait_of_each_attempt(
+    api: TestClient, submitted: Submit, sessions: Sessions
+) -> None:
     a_host(sessions)
     job_id = submitted()
     with sessions.begin() as session:

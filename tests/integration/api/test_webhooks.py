@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: who may have which, what is told once, and what became of what was sent."""
+"""Webhooks over HTTP: who may have which, the secret that is shown once, and the results of deliveries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ def added(client: TestClient, **fields: Any) -> dict[str, Any]:
     return document
 
 
-def test_its_secret_is_told_once(client_of: ClientOf, sessions: Sessions) -> None:
+def test_the_secret_of_a_webhook_is_shown_once(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
     answer = alice.post("/v1/webhooks", json={"url": URL})
     webhook = answer.json()
@@ -68,14 +68,14 @@ def test_its_secret_is_told_once(client_of: ClientOf, sessions: Sessions) -> Non
         ({"url": URL, "secret": "mine"}, "secret"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
+def test_an_invalid_webhook_is_refused_at_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
     answer = api.post("/v1/webhooks", json=body)
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
     assert api.get("/v1/webhooks").json()["items"] == []
 
 
-def test_everybody_has_their_own_and_an_admin_all(api: TestClient, client_of: ClientOf) -> None:
+def test_users_see_their_own_webhooks_and_admins_see_all(api: TestClient, client_of: ClientOf) -> None:
     alice, bob = client_of("alice"), client_of("bob")
     of_alice, of_bob = added(alice), added(bob)
     at = f"/v1/webhooks/{of_alice['id']}"
@@ -100,7 +100,9 @@ def test_everybody_has_their_own_and_an_admin_all(api: TestClient, client_of: Cl
     assert alice.get(at).status_code == 404
 
 
-def test_a_project_tells_its_members_alone(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
+def test_only_members_and_admins_add_webhooks_of_a_project(
+    api: TestClient, client_of: ClientOf, sessions: Sessions
+) -> None:
     alice, bob = client_of("alice"), client_of("bob")
     with sessions.begin() as session:
         session.add(Project(name="vision"))
@@ -122,7 +124,7 @@ def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:
     assert client_of("bob").get("/v1/webhooks", params={"cursor": first["next_cursor"]}).status_code == 422
 
 
-def test_nobody_has_more_than_twenty(client_of: ClientOf) -> None:
+def test_a_user_has_at_most_twenty_webhooks(client_of: ClientOf) -> None:
     alice = client_of("alice")
     for _ in range(20):
         webhook = added(alice)
@@ -132,7 +134,7 @@ def test_nobody_has_more_than_twenty(client_of: ClientOf) -> None:
     added(alice)
 
 
-def test_deliveries_tell_how_sending_went(client_of: ClientOf, sessions: Sessions) -> None:
+def test_deliveries_show_the_result_of_sending(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
     at = f"/v1/webhooks/{added(alice)['id']}"
     pings = [alice.post(f"{at}/test").json() for _ in range(3)]
@@ -157,7 +159,7 @@ def test_deliveries_tell_how_sending_went(client_of: ClientOf, sessions: Session
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:delivery-not-found")
 
 
-def test_nothing_is_sent_while_it_is_disabled(client_of: ClientOf, sessions: Sessions) -> None:
+def test_a_disabled_webhook_gets_no_message(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
     at = f"/v1/webhooks/{added(alice)['id']}"
     ping = alice.post(f"{at}/test").json()
@@ -171,7 +173,7 @@ def test_nothing_is_sent_while_it_is_disabled(client_of: ClientOf, sessions: Ses
     assert alice.patch(at, json={}).status_code == 422
 
 
-def test_a_deleted_one_is_gone_with_its_secret(client_of: ClientOf, sessions: Sessions) -> None:
+def test_a_deleted_webhook_is_gone_with_its_secret(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
     at = f"/v1/webhooks/{added(alice)['id']}"
     assert alice.delete(at).status_code == 204
@@ -182,7 +184,7 @@ def test_a_deleted_one_is_gone_with_its_secret(client_of: ClientOf, sessions: Se
 
 
 @pytest.mark.parametrize("disabled", [0, 1, "true", None, []])
-def test_only_true_and_false_say_whether_it_is_disabled(client_of: ClientOf, disabled: object) -> None:
+def test_disabled_is_only_true_or_false(client_of: ClientOf, disabled: object) -> None:
     alice = client_of("alice")
     at = f"/v1/webhooks/{added(alice)['id']}"
     refused = alice.patch(at, json={"disabled": disabled})

@@ -1,4 +1,4 @@
-"""A service that answers whatever it is asked, in the form that the API describes, with texts of the test's choice."""
+"""A service that answers every request as the API document describes, with texts that the test chooses."""
 
 import json
 import re

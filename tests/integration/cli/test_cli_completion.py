@@ -1,4 +1,4 @@
-"""What a shell is told to propose."""
+"""Shell completion: what is proposed."""
 
 import threading
 from collections.abc import Callable
@@ -65,13 +65,13 @@ def test_names_of_commands_and_statuses_need_no_service(short_folder: Path) -> N
     assert proposed(short_folder, "hora ls --status r") == ["running"]
 
 
-def test_a_service_that_is_away_says_nothing(short_folder: Path) -> None:
+def test_completion_is_silent_without_a_service(short_folder: Path) -> None:
     result = hora(short_folder, _HORA_COMPLETE="complete_bash", COMP_WORDS="hora show 0", COMP_CWORD="2",
                 HORA_URL="http://127.0.0.1:9", HORA_TOKEN="x")  # fmt: skip
     assert (result.stdout.strip(), result.stderr) == ("", "")
 
 
-def test_a_service_that_is_slow_is_not_waited_for(
+def test_completion_does_not_wait_for_a_slow_service(
     short_folder: Path, played: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = threading.Event()

@@ -61,7 +61,7 @@ def test_a_token_goes_only_where_it_is_meant_for(
     assert token is None or token not in repr(target)
 
 
-def test_the_file_is_asked_before_the_stack_here(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_comes_before_the_local_stack(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     home = Path(environ.pop("HORA_HOME"))
     monkeypatch.setattr("hora.connection.default_home", lambda: home)
     assert (target := find_target(environ)).url == "https://team.test"
@@ -93,7 +93,7 @@ def test_a_token_that_others_can_read_is_refused(environ: dict[str, str]) -> Non
         ("[profiles.lab]\npassword = 'x'", "profile lab has password"),
     ],
 )
-def test_a_file_that_is_wrong_is_one_sentence(environ: dict[str, str], text: str, expected_error: str) -> None:
+def test_a_wrong_file_is_reported_in_one_sentence(environ: dict[str, str], text: str, expected_error: str) -> None:
     config_file(environ).write_text(text)
     with pytest.raises(HoraError, match=expected_error):
         read_profiles(config_file(environ))
@@ -134,7 +134,7 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
         (("set", "colour", "red"), "", 2, "colour"),
     ],
 )
-def test_what_cannot_be_set(
+def test_invalid_values_cannot_be_set(
     short_folder: Path, arguments: tuple[str, ...], typed: str, code: int, expected_error: str
 ) -> None:
     result = hora(short_folder, "config", *arguments, given=typed, XDG_CONFIG_HOME=str(short_folder))
@@ -144,7 +144,7 @@ def test_what_cannot_be_set(
 
 
 @pytest.mark.parametrize("name", ["local", "a b", "../x", "nothing"])
-def test_a_profile_that_is_none(short_folder: Path, name: str) -> None:
+def test_an_unknown_or_invalid_profile_is_refused(short_folder: Path, name: str) -> None:
     more = {"XDG_CONFIG_HOME": str(short_folder)}
     if name != "nothing":
         result = hora(short_folder, "--profile", name, "config", "set", "url", "http://x.test", **more)

@@ -100,7 +100,7 @@ def test_waiting_as_json_prints_an_object_a_line(short_folder: Path, played: Cal
     assert result.stderr == ""
 
 
-def test_what_goes_into_a_pipe_is_whole_and_without_colour(
+def test_output_into_a_pipe_is_complete_and_without_colour(
     short_folder: Path, played: Callable[[Answer], None]
 ) -> None:
     name = "n" * 500
@@ -112,7 +112,7 @@ def test_what_goes_into_a_pipe_is_whole_and_without_colour(
     assert (head, line) == (head.rstrip(), line.rstrip())
 
 
-def test_ls_asks_for_what_it_is_told(short_folder: Path, played: Callable[[Answer], None]) -> None:
+def test_ls_sends_its_options_as_parameters(short_folder: Path, played: Callable[[Answer], None]) -> None:
     requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -130,7 +130,7 @@ def test_ls_asks_for_what_it_is_told(short_folder: Path, played: Callable[[Answe
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help"], ids=["at its end", "while it prints"])
-def test_a_pipe_that_is_closed_ends_it_quietly(short_folder: Path, argument: str) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(short_folder: Path, argument: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     more = environment(short_folder, PYTHONUNBUFFERED="")

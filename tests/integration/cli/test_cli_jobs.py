@@ -20,7 +20,7 @@ def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(submitted: subpr
     assert submitted.returncode == 0, submitted.stderr
     lines = submitted.stdout.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("epoch ")] == ["1/3", "2/3", "3/3"]
-    # Every epoch comes before the word of the end.
+    # Every epoch comes before the line of the end.
     end = lines.index("succeeded")
     assert lines[end - 1].startswith("epoch 3/3  loss ")
     results = dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines[end + 2 :])
@@ -113,7 +113,7 @@ def test_metrics_are_plotted(stack: Stack, job: Mapping[str, Any]) -> None:
     assert {len(row["x"]) for row in series if row["name"] == "val_loss"} == {3}
 
 
-def test_clone_changes_what_it_is_told(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
+def test_clone_changes_the_given_fields(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
     result = hora(stack.home, "clone", job["id"], "--set", "epochs=1", "--set", "dataset.validation=0.2")
     assert result.returncode == 0, result.stderr
     copy = client.cancel(result.stdout.strip())
@@ -130,7 +130,7 @@ ADVICE = {
 }
 
 
-def test_clone_applies_an_advice_and_then_what_it_is_told(
+def test_clone_applies_an_advice_and_then_the_given_fields(
     stack: Stack, client: Service, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Service, "advice", lambda *_: [ADVICE])

@@ -39,7 +39,7 @@ def test_a_token_is_alone_on_standard_output(stack: Stack, created: dict[str, st
     assert created["id"] in [entry["id"] for entry in document["items"]]
 
 
-def test_a_revoked_token_is_out(stack: Stack, created: dict[str, str]) -> None:
+def test_a_revoked_token_is_refused(stack: Stack, created: dict[str, str]) -> None:
     revoked = hora(stack.home, "token", "revoke", created["id"])
 
     assert (revoked.returncode, revoked.stdout) == (0, f"{created['id']} is revoked\n")
@@ -50,7 +50,7 @@ def test_a_revoked_token_is_out(stack: Stack, created: dict[str, str]) -> None:
     assert hora(stack.home, "token", "revoke", "000000000000").returncode == 102
 
 
-def test_what_is_not_allowed_is_said(stack: Stack, created: dict[str, str]) -> None:
+def test_a_command_that_is_not_allowed_says_so(stack: Stack, created: dict[str, str]) -> None:
     as_alice = {"HORA_URL": stack.url, "HORA_TOKEN": created["text"]}
 
     more = hora(stack.home, "token", "create", "more", "--scope", "admin", **as_alice)

@@ -20,7 +20,7 @@ from tests.commands import hora
     ],
     ids=["by us", "by the service", "more gpus than there are", "usage", "file", "nothing"],
 )
-def test_what_is_not_valid_is_2_and_names_every_field(
+def test_an_invalid_spec_exits_with_2_and_names_every_field(
     stack: Stack, arguments: tuple[str, ...], fields: list[str]
 ) -> None:
     result = hora(stack.home, "submit", *arguments)
@@ -31,7 +31,7 @@ def test_what_is_not_valid_is_2_and_names_every_field(
 
 
 @pytest.mark.parametrize("command", ["show", "logs", "metrics", "cancel", "pause", "clone"])
-def test_an_unknown_job_is_102(stack: Stack, command: str) -> None:
+def test_an_unknown_job_exits_with_102(stack: Stack, command: str) -> None:
     result = hora(stack.home, command, "nosuchjob000")
     assert result.returncode == 102
     assert result.stdout == ""
@@ -46,14 +46,16 @@ def test_an_unknown_job_is_102(stack: Stack, command: str) -> None:
         ({"HORA_URL": "no address", "HORA_TOKEN": "x"}, "No address gives no answer"),
     ],
 )
-def test_no_stack_is_one_sentence(short_folder: Path, more: dict[str, str], expected_error: str) -> None:
+def test_a_missing_stack_is_reported_in_one_sentence(
+    short_folder: Path, more: dict[str, str], expected_error: str
+) -> None:
     result = hora(short_folder, "ls", **more)
     assert result.returncode == 1
     assert result.stderr.startswith(expected_error)
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_wrong_token_is_one_sentence(stack: Stack, short_folder: Path) -> None:
+def test_a_wrong_token_is_reported_in_one_sentence(stack: Stack, short_folder: Path) -> None:
     result = hora(short_folder, "ls", HORA_URL=stack.url, HORA_TOKEN="wrong")
     assert result.returncode == 1
     assert "Check HORA_TOKEN" in result.stderr

@@ -93,7 +93,7 @@ def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
     assert hora_process(home, "ls").returncode == 1
 
 
-def test_a_setting_that_is_not_valid_is_one_sentence(short_folder: Path) -> None:
+def test_an_invalid_setting_is_reported_in_one_sentence(short_folder: Path) -> None:
     result = hora_process(short_folder, "up", "-d", HORA_PORT="many")
     assert result.returncode == 1
     assert result.stderr.startswith("HORA_PORT is not valid")

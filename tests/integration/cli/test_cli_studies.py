@@ -93,7 +93,7 @@ def test_a_picture_is_kept_from_a_terminal(stack: Stack, study_id: str) -> None:
     assert "a terminal cannot show a PNG picture" in drawn
 
 
-def test_a_report_that_cannot_be_written_is_a_sentence(stack: Stack, study_id: str) -> None:
+def test_a_report_that_cannot_be_written_is_reported_in_one_sentence(stack: Stack, study_id: str) -> None:
     result = hora(stack.home, "report", study_id, "-o", "/no/such/folder/report.csv")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == "/no/such/folder/report.csv cannot be written: No such file or directory.\n"
@@ -188,7 +188,7 @@ def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Serv
         (("--dry-run", "--wait"), None),
     ],
 )
-def test_what_is_wrong_with_a_study_is_named(
+def test_wrong_fields_of_a_study_are_named(
     stack: Stack, arguments: tuple[str, ...], expected_field: str | None
 ) -> None:
     result = hora(stack.home, "study", "-", *arguments, given=STUDY)
@@ -203,7 +203,7 @@ def test_what_is_wrong_with_a_study_is_named(
     [("report",), ("studies", "pause")],
     ids=" ".join,
 )
-def test_an_unknown_study_is_102(stack: Stack, command: tuple[str, ...]) -> None:
+def test_an_unknown_study_exits_with_102(stack: Stack, command: tuple[str, ...]) -> None:
     result = hora(stack.home, *command, "nosuchstudy0")
     assert (result.returncode, result.stdout) == (102, "")
     assert len(result.stderr.splitlines()) == 1

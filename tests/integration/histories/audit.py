@@ -57,7 +57,7 @@ class Audit:
         self.world.hints.launches.clear()
 
     def settle(self) -> None:
-        """All machines are repaired and people wait: each job ends or waits for what is to be seen, no slot is lost.
+        """All machines are repaired and people wait: each job ends or waits for a visible reason; no slot is lost.
 
         What people asked for stays (paused jobs, drained hosts) until all else has come to rest.
         """
@@ -73,7 +73,7 @@ class Audit:
             assert slot.attempt_id is None, f"slot {key} is lost: {slot}"
 
     def _everybody_is_served(self) -> None:
-        """A job that is not over is paused, or larger than what all hosts together can hold; and people are told so."""
+        """An unfinished job is paused, or larger than all hosts together can hold. Its standing says so."""
         waiting = [job for job in self.rows.jobs.values() if job.status not in TERMINAL]
         with self.world.sessions() as session:
             standings = queue.standings(
@@ -95,7 +95,7 @@ class Audit:
         }  # fmt: skip
 
     def _let_all_go_on(self) -> bool:
-        """Take back what keeps jobs and hosts waiting; False where there was nothing."""
+        """Resume paused jobs and undrain hosts. False if there were none."""
         drained = [name for name, host in self.rows.hosts.items() if host.drained_at is not None]
         paused = [job.id for job in self.rows.jobs.values() if job.paused_at is not None and job.status not in TERMINAL]
         for name in drained:

@@ -60,7 +60,7 @@ def pick(among: Sequence[T], number: int) -> list[T]:
 
 
 class Lives(RuleBasedStateMachine):
-    """One history of those who do as they should, or die. The test that runs it sets `world`, in a subclass."""
+    """One history of processes that work correctly, or die. The test that runs it sets `world` in a subclass."""
 
     world: ClassVar[World]
 
@@ -76,7 +76,7 @@ class Lives(RuleBasedStateMachine):
         self.audit.look()
 
     def teardown(self) -> None:
-        """What was not broken by a step comes to rest."""
+        """If no step broke a rule, let all jobs come to rest."""
         if sys.exception() is None:
             self.audit.settle()
 

@@ -1,4 +1,4 @@
-"""Those who must not write, and are refused without a trace: the other half of the machine."""
+"""Writers without a right to write are refused and leave no trace: the other half of the machine."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -61,7 +61,7 @@ class Rows:
         return taken == (None, None, None, None)
 
     def is_same_as(self, other: "Rows") -> bool:
-        """Whether every row is as it is there, whatever the time."""
+        """Whether every row equals that of `other`; the time does not count."""
         return (self.jobs, self.attempts, self.slots, self.hosts) == (
             other.jobs, other.attempts, other.slots, other.hosts,
         )  # fmt: skip

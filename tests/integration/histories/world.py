@@ -53,13 +53,13 @@ class _Crashing:
 
 
 class _Hints:
-    """Keeps what hosts would be told."""
+    """Records the hints that hosts would get."""
 
     def __init__(self) -> None:
         self.launches: list[tuple[int, str]] = []
 
     def dispatch(self) -> None:
-        """Nobody listens: a pass comes when a history has one."""
+        """Do nothing: the history decides when a pass comes."""
 
     def launch(self, attempt_id: int, *, host: str) -> None:
         """Note it."""
@@ -78,7 +78,7 @@ class Supervisor:
 
 @dataclass
 class World:
-    """One database, the processes around it, and what a person was told."""
+    """One database, and the processes and people around it."""
 
     engine: Engine
     onlooker: Connection  # without transactions
@@ -208,7 +208,7 @@ class World:
             self._give_back(session, supervisor.lease.attempt_id, supervisor.host, clean=clean)
 
     def requested_end(self, supervisor: Supervisor) -> EndReason | None:
-        """What a supervisor ends its attempt for, because somebody asked it to. Raises `StaleLease`."""
+        """The end that a cancel, a pause or a preemption asks of a supervisor. Raises `StaleLease`."""
         with self.sessions() as session:
             requests = leases.stop_requests(session, supervisor.lease)
         if requests.cancel_requested:
@@ -271,7 +271,7 @@ class World:
             )
 
     def reap(self, abandoned: list[AbandonedAttempt] | None = None) -> None:
-        """What every agent does to attempts that nobody looks after."""
+        """What every agent does to abandoned attempts."""
         for attempt in self.abandoned() if abandoned is None else abandoned:
             with suppress(StaleLease), self.begin() as session:
                 leases.fence_expired(session, attempt.lease)

@@ -89,7 +89,7 @@ def test_a_file_is_whole_before_it_has_its_name(service: Service, tmp_path: Path
     assert [so_far for so_far, _ in progress] == sorted(so_far for so_far, _ in progress)
 
 
-def test_a_broken_download_goes_on_where_it_was(service: Service, server: ArtifactServer, tmp_path: Path) -> None:
+def test_a_broken_download_continues_where_it_stopped(service: Service, server: ArtifactServer, tmp_path: Path) -> None:
     server.breaks_after = [600_000, 0, 0, 300_000]
     service.download_artifact("j", "model.keras", tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == NETWORK
@@ -99,7 +99,7 @@ def test_a_broken_download_goes_on_where_it_was(service: Service, server: Artifa
     assert 0 < starts[1] <= 600_000
 
 
-def test_another_call_goes_on_too_unless_the_file_is_another(
+def test_a_later_call_continues_a_download_unless_the_file_changed(
     service: Service, server: ArtifactServer, tmp_path: Path
 ) -> None:
     for tag in (TAG, '"another"'):
@@ -144,7 +144,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("name", EVIL, ids=range(len(EVIL)))
-def test_whatever_names_come_nothing_is_written_outside(
+def test_no_name_of_the_service_is_written_outside_the_folder(
     service: Service, server: ArtifactServer, tmp_path: Path, name: str
 ) -> None:
     server.files = {"first": b"good", name: b"evil"}
@@ -155,7 +155,7 @@ def test_whatever_names_come_nothing_is_written_outside(
 
 
 @pytest.mark.parametrize("link", ["out/tensorboard", "out/tensorboard/train"])
-def test_a_link_that_lies_about_is_not_entered(service: Service, tmp_path: Path, link: str) -> None:
+def test_a_folder_that_is_a_link_is_not_written_into(service: Service, tmp_path: Path, link: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / link).parent.mkdir(parents=True)
@@ -174,7 +174,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced(service: Service, tmp_path: P
     assert (tmp_path / "out/model.keras").read_bytes() == NETWORK
 
 
-def test_what_cannot_be_written_is_said(service: Service, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(service: Service, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(HoraError, match="cannot be written"):
         service.download_artifacts("j", tmp_path / "out")

@@ -23,11 +23,11 @@ SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2
 
 
 class NotPlaced(Exception):
-    """The job waits no longer, or not every slot was free."""
+    """The job is not queued any more, or not every slot was free."""
 
 
 def a_job(sessions: Sessions, **fields: Any) -> str:
-    """Submit a job; says its id."""
+    """Submit a job. Returns its id."""
     spec = spec_from(SPEC | fields)
     with sessions.begin() as session:
         return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
@@ -43,7 +43,7 @@ class Submission(NamedTuple):
 def submit_once(
     session: Session, spec: Spec, *, owner: str = "me", idempotency: Idempotency | None = None
 ) -> Submission:
-    """Submit a job as the api does: a key that came before gives its first job again."""
+    """Submit a job as the api does: a repeated key gives the first job again."""
     job = earlier_job(session, owner, idempotency)
     if job is not None:
         return Submission(job, created=False)
@@ -105,7 +105,7 @@ def a_job_that_is(sessions: Sessions, status: Status) -> str:
 
 
 def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
-    """A study of one cell with so many queued jobs; says its id and theirs."""
+    """A study of one cell with this many queued jobs. Returns its id and those of the jobs."""
     spec = spec_from(SPEC)
     plan = resolve_plan(spec, None)
     with sessions.begin() as session:
@@ -119,7 +119,7 @@ def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
 
 
 def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:
-    """A job of its own ran from its start to its success on host `ha`, for so long."""
+    """A new job ran on host `ha` for this long and ended."""
     lease = an_attempt(sessions, a_job(sessions, **fields), slots=range(fields["gpus"]))
     with sessions.begin() as session:
         past = func.now() - timedelta(seconds=took_s)
@@ -129,13 +129,13 @@ def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.
 
 
 def drained(sessions: Sessions, name: str) -> None:
-    """Nothing new is to be placed on the host."""
+    """Drain a host."""
     with sessions.begin() as session:
         session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
 
 
 def kept_for(sessions: Sessions) -> dict[str, str | None]:
-    """The job that each host's free slots are kept for."""
+    """The job for which each host's free slots are reserved."""
     with sessions() as session:
         return {host.name: host.kept_for for host in session.scalars(select(Host))}
 
@@ -177,14 +177,14 @@ def count(sessions: Sessions, table: type[Any]) -> int:
 
 
 def lease_ran_out(sessions: Sessions, lease: Lease) -> None:
-    """Nobody has renewed the lease for too long."""
+    """Let a lease expire."""
     with sessions.begin() as session:
         past = func.now() - timedelta(seconds=1)
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(lease_expires_at=past))
 
 
 def host_went_silent(sessions: Sessions, name: str = "ha", *, for_s: float = 3600) -> None:
-    """The host's last heartbeat is so long ago."""
+    """Set the host's last heartbeat this far back."""
     with sessions.begin() as session:
         session.execute(
             update(Host).where(Host.name == name).values(heartbeat_at=func.now() - timedelta(seconds=for_s))

@@ -129,7 +129,7 @@ def count(session: Session, table: type[Any]) -> int:
     return session.scalar(select(func.count()).select_from(table)) or 0
 
 
-def test_a_job_is_told_from_its_rows(sessions: Sessions) -> None:
+def test_a_job_is_analysed_from_its_rows(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51), data_wait_s=(0.06, 0.0), allreduce_s=(0.01, 0.07))
@@ -156,7 +156,7 @@ def test_a_job_is_told_from_its_rows(sessions: Sessions) -> None:
     assert items[LedgerItem.COMMUNICATION] == near(2 * 0.1 * 2.9)
 
 
-def test_packed_steps_are_told_like_others_and_of_many_a_part(
+def test_steps_in_blocks_are_analysed_like_others_and_of_many_only_a_part(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_MOST_RANK_STEPS", 4096)
@@ -176,7 +176,7 @@ def test_packed_steps_are_told_like_others_and_of_many_a_part(
     assert len(analysis.steps) == 3
 
 
-def test_it_is_all_one_in_how_many_at_a_time_steps_were_stored(sessions: Sessions) -> None:
+def test_the_analysis_does_not_depend_on_the_batches_of_stored_steps(sessions: Sessions) -> None:
     analyses = []
     for borders in ((1, 61), (1, 4, 20, 22, 40, 41, 44, 61)):  # in ones and twos they stay rows, between blocks
         job_id = a_job(sessions)
@@ -215,7 +215,7 @@ def test_void_steps_are_lost_and_not_counted(sessions: Sessions) -> None:
     assert analysis.learning.best == near(0.95)
 
 
-def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_job_without_steps_is_reported_as_stalled(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "_SEVERAL", 1000)  # times of rows can be changed
     job_id = a_job(sessions, ended=False)
     an_attempt(sessions, job_id, ended_at=None, end_reason=None)
@@ -236,14 +236,14 @@ def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions, monk
     assert analysed_job_ids(sessions) == []
 
 
-def test_a_job_that_was_never_placed_has_nothing_to_tell(sessions: Sessions) -> None:
+def test_a_job_that_was_never_placed_has_an_empty_analysis(sessions: Sessions) -> None:
     analysis = analyse_job(sessions, job_rows.a_job(sessions))
 
     assert analysis.ledger.leased_s == 0
     assert (analysis.findings, analysis.steps, analysis.utilization, analysis.learning) == ([], [], [], None)
 
 
-def test_what_was_told_of_an_ended_job_stays_when_its_series_are_gone(sessions: Sessions) -> None:
+def test_the_analysis_of_an_ended_job_stays_when_its_series_are_gone(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51))
@@ -267,7 +267,7 @@ def test_a_job_that_has_only_just_ended_is_not_stored_yet(sessions: Sessions) ->
     assert analysed_job_ids(sessions) == []
 
 
-def test_an_older_analysis_is_made_anew_while_the_series_are_there(
+def test_an_analysis_of_an_older_version_is_computed_again_while_the_series_exist(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = a_job(sessions)
@@ -293,7 +293,7 @@ def test_before_a_job_is_thinned_it_is_analysed(sessions: Sessions, caplog: pyte
     assert recent not in analysed_job_ids(sessions)
 
 
-def test_thinning_takes_nothing_from_what_is_told(
+def test_thinning_does_not_change_the_analysis(
     sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thinning, "BINS", 2)
@@ -309,7 +309,7 @@ def test_thinning_takes_nothing_from_what_is_told(
     assert [one.steps for one in analyse_job(sessions, job_id).steps] == [1999] * 3
 
 
-def test_the_api_tells_it(sessions: Sessions, database: str) -> None:
+def test_the_api_answers_with_the_analysis(sessions: Sessions, database: str) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51))

@@ -1,4 +1,4 @@
-"""The files that jobs left: which are told of, and that nothing outside of a job's folder is ever opened."""
+"""Artifact files: which are listed, and that nothing outside a job's folder is ever opened."""
 
 import os
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def open_files() -> list[str]:
     return sorted(os.listdir("/proc/self/fd"))
 
 
-def test_files_are_told_of_in_order_but_for_those_that_are_being_written(runs: Path) -> None:
+def test_files_are_listed_in_order_without_those_being_written(runs: Path) -> None:
     before = open_files()
     artifacts = listed(runs, JOB)
     assert [(artifact.path, artifact.bytes) for artifact in artifacts] == [
@@ -61,7 +61,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=range(len(OUTSIDE)))
-def test_no_other_path_leads_anywhere(runs: Path, path: str) -> None:
+def test_a_path_of_no_artifact_opens_nothing(runs: Path, path: str) -> None:
     before = open_files()
     with pytest.raises(ArtifactNotFound):
         opened(runs, JOB, path)
@@ -80,7 +80,7 @@ def ways_to_plant(runs: Path) -> dict[str, Callable[[Path], None]]:
 
 
 @pytest.mark.parametrize("kind", ["link", "relative", "within", "folder", "pipe"])
-def test_what_is_no_file_is_neither_told_of_nor_opened(runs: Path, kind: str) -> None:
+def test_links_folders_and_pipes_are_neither_listed_nor_opened(runs: Path, kind: str) -> None:
     before = [artifact.path for artifact in listed(runs, JOB)]
     ways_to_plant(runs)[kind](runs / JOB / "artifacts/planted")
     assert [artifact.path for artifact in listed(runs, JOB)] == before
@@ -100,7 +100,7 @@ def test_a_folder_that_is_a_link_is_not_entered(runs: Path, part: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["file", "folder"])
-def test_a_part_that_becomes_a_link_after_it_was_looked_at_is_not_followed(
+def test_a_path_part_replaced_by_a_link_after_the_check_is_not_followed(
     runs: Path, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between a look and the opening there is no moment: each part is opened from the one above, as no link."""
@@ -123,7 +123,7 @@ def test_a_part_that_becomes_a_link_after_it_was_looked_at_is_not_followed(
         opened(runs, JOB, "tensorboard/train/events.out.tfevents.1")
 
 
-def test_a_folder_that_becomes_a_link_while_it_is_entered_is_the_one_that_was_opened(
+def test_a_folder_replaced_by_a_link_after_its_opening_is_still_the_opened_one(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = runs / JOB / "artifacts/tensorboard/train"
@@ -170,7 +170,7 @@ def test_the_tag_tells_files_apart(runs: Path) -> None:
     assert len(tags) == 4
 
 
-def test_a_job_without_a_folder_is_told_apart_from_one_without_files(runs: Path) -> None:
+def test_a_job_without_a_folder_differs_from_one_without_files(runs: Path) -> None:
     (runs / "bare/artifacts").mkdir(parents=True)
     assert listed(runs, "bare") == []
     for folder in (runs, runs.parent / "nowhere"):
@@ -178,7 +178,7 @@ def test_a_job_without_a_folder_is_told_apart_from_one_without_files(runs: Path)
             listed(folder, "absent")
 
 
-def test_a_path_has_an_end() -> None:
+def test_the_length_of_a_path_is_limited() -> None:
     assert len(parts_of("/".join("a" * 20))) == 20
     assert parts_of("/".join(["a" * 249] * 4))
     for path in ("/".join("a" * 21), "/".join(["a" * 250] * 4)):
@@ -186,6 +186,6 @@ def test_a_path_has_an_end() -> None:
             parts_of(path)
 
 
-def test_names_from_everywhere_are_names() -> None:
+def test_names_in_any_script_are_valid() -> None:
     assert parts_of("größe/模型.keras") == ["größe", "模型.keras"]
     assert parts_of("%2e%2e") == ["%2e%2e"]  # a name like any other, and not decoded once more

@@ -1,4 +1,4 @@
-"""Points in blocks read like rows, whatever the batches were, and while they are written."""
+"""Points in blocks read like rows, for every size of batch, and while they are written."""
 
 import math
 from collections.abc import Sequence

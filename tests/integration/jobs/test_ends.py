@@ -1,4 +1,4 @@
-"""What follows from the end of an attempt, and who ends the attempts that nobody looks after."""
+"""What follows from the end of an attempt, and how the reaper ends abandoned attempts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -96,7 +96,7 @@ def test_a_lost_host_costs_no_restart_and_the_first_one_no_pause(sessions: Sessi
 
 
 @pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.EARLY_STOPPED])
-def test_how_long_a_successful_run_took_is_noted(sessions: Sessions, reason: EndReason) -> None:
+def test_the_duration_of_a_successful_run_is_stored(sessions: Sessions, reason: EndReason) -> None:
     job_rows.a_host(sessions)
     noted: list[list[float]] = []
     for took_s in (10, 20, 30, 40, 50, 60, 70):
@@ -109,7 +109,7 @@ def test_how_long_a_successful_run_took_is_noted(sessions: Sessions, reason: End
     assert len(run_times(sessions)) == 2
 
 
-def test_only_a_run_from_the_start_to_success_says_how_long_it_takes(sessions: Sessions) -> None:
+def test_only_uninterrupted_successful_runs_count_as_durations(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     end(sessions, lease, EndReason.RANK_FAILED)
     again = launched_again(sessions, lease)
@@ -145,26 +145,26 @@ def abandoned_attempts(sessions: Sessions, **limits: float) -> list[leases.Aband
         return leases.abandoned(session, **{"host_timeout_s": 30, "claim_timeout_s": 60} | limits)
 
 
-def test_an_attempt_that_is_looked_after_is_not_abandoned(sessions: Sessions) -> None:
+def test_an_attempt_with_a_valid_lease_is_not_abandoned(sessions: Sessions) -> None:
     job_rows.a_running_attempt(sessions)
     assert abandoned_attempts(sessions) == []
 
 
-def test_a_host_that_is_silent_while_the_lease_is_good_is_left_alone(sessions: Sessions) -> None:
+def test_an_attempt_of_a_silent_host_with_a_valid_lease_is_not_abandoned(sessions: Sessions) -> None:
     """Its worker may be dead and its supervisor alive."""
     job_rows.a_running_attempt(sessions)
     job_rows.host_went_silent(sessions)
     assert abandoned_attempts(sessions) == []
 
 
-def test_a_lease_that_ran_out(sessions: Sessions) -> None:
+def test_an_attempt_whose_lease_expired_is_abandoned(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.lease_ran_out(sessions, lease)
     (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.host, found.reason) == (lease, "ha", EndReason.LEASE_EXPIRED)
 
 
-def test_a_lease_that_ran_out_on_a_lost_host(sessions: Sessions) -> None:
+def test_an_attempt_whose_lease_expired_on_a_lost_host_is_abandoned(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.lease_ran_out(sessions, lease)
     job_rows.host_went_silent(sessions, for_s=31)
@@ -172,7 +172,7 @@ def test_a_lease_that_ran_out_on_a_lost_host(sessions: Sessions) -> None:
     assert (found.lease, found.reason) == (lease, EndReason.HOST_LOST)
 
 
-def test_a_placement_that_no_supervisor_took(sessions: Sessions) -> None:
+def test_an_attempt_that_no_supervisor_claimed_is_abandoned(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     assert abandoned_attempts(sessions) == []
@@ -190,7 +190,7 @@ def test_an_ended_attempt_is_not_abandoned(sessions: Sessions) -> None:
     assert abandoned_attempts(sessions) == []
 
 
-def test_the_reaper_takes_what_is_abandoned_and_not_what_was_renewed(sessions: Sessions) -> None:
+def test_the_reaper_ends_abandoned_attempts_but_not_renewed_ones(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.lease_ran_out(sessions, lease)
     with sessions.begin() as session:

@@ -57,7 +57,7 @@ def test_shares_of_several_hosts_are_leased_in_the_order_of_the_ranks(sessions: 
     assert [slot.rank for slot in job_rows.the_slots(sessions, "ha")] == [2, 3, None]
 
 
-def test_of_several_placements_those_that_can_be_are_made(sessions: Sessions) -> None:
+def test_of_several_placements_the_possible_ones_are_made(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=6)
     held_lease = place(sessions, job_rows.a_job(sessions, gpus=1), [5])
     jobs = [job_rows.a_job(sessions) for _ in range(4)]
@@ -173,7 +173,7 @@ def test_a_supervisor_is_not_recorded_for_an_attempt_that_has_ended(sessions: Se
     assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.ENDED
 
 
-def test_a_supervisor_is_told_of_a_cancel(sessions: Sessions) -> None:
+def test_a_supervisor_sees_a_requested_cancel(sessions: Sessions) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
     with sessions.begin() as session:
         assert not leases.stop_requests(session, lease).cancel_requested
@@ -182,7 +182,7 @@ def test_a_supervisor_is_told_of_a_cancel(sessions: Sessions) -> None:
 
 
 @pytest.mark.parametrize("stale", ["ended", "token"])
-def test_a_writer_without_the_lease_is_sent_away(sessions: Sessions, stale: str) -> None:
+def test_a_writer_without_the_lease_is_refused(sessions: Sessions, stale: str) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
     if stale == "ended":
         with sessions.begin() as session:

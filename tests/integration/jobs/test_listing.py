@@ -1,4 +1,4 @@
-"""The list of jobs: every order is total, every page is found by an index, and a cursor goes on where it ended."""
+"""The list of jobs: every sort order is total, an index finds every page, and a cursor continues after the last job."""
 
 from datetime import timedelta
 from typing import Any
@@ -77,7 +77,7 @@ def test_since_is_included_and_until_is_not(sessions_with_jobs: Sessions) -> Non
     assert count(since=at + tick, until=at + tick + tick) == count(since=at, until=at) == 0
 
 
-# What a page may be found by. Of labels the database looks the few up that have them, and puts these in order.
+# The index that may find a page. For labels the database reads the few jobs that have them, and sorts these.
 PLANS: dict[str, tuple[JobFilter, Order, str]] = {
     "newest": (JobFilter(), "-created_at", "ix_jobs_newest"),
     "oldest": (JobFilter(), "created_at", "ix_jobs_newest"),

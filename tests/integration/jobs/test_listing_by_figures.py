@@ -83,7 +83,9 @@ def test_the_pages_of_filters_by_figures_are_one_sort(sessions_with_jobs: Sessio
                 assert job_ids == in_order(sessions_with_jobs, condition, order)
 
 
-def test_a_search_finds_what_a_job_is_known_by(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
+def test_a_search_finds_jobs_by_id_name_owner_data_network_and_labels(
+    sessions_with_jobs: Sessions, subtests: pytest.Subtests
+) -> None:
     cases = {
         "name-17": "name = 'Name-17'",
         "000000000123": "id = '000000000123'",
@@ -117,9 +119,7 @@ def test_a_job_written_later_is_found_by_letters_of_any_alphabet(sessions_with_j
         assert "later" in every_id(sessions_with_jobs, JobFilter(search=search), "-created_at", limit=500)
 
 
-def test_jobs_that_are_too_many_to_search_are_said_to_be(
-    sessions_with_jobs: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_over_too_many_jobs_is_refused(sessions_with_jobs: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     with sessions_with_jobs.begin() as session:
         session.execute(text("UPDATE job_texts SET text = repeat(text, 200)"))
     monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
@@ -127,7 +127,7 @@ def test_jobs_that_are_too_many_to_search_are_said_to_be(
         list_jobs(session, ListQuery(JobFilter(search="nobody")))
 
 
-# What a page may be found by.
+# The index that may find a page.
 ANY: frozenset[Status] = frozenset()
 FAILED, SUCCEEDED = frozenset({Status.FAILED}), frozenset({Status.SUCCEEDED})
 PLANS: dict[tuple[Order, frozenset[Status]], str] = {

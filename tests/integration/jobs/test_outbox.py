@@ -1,4 +1,4 @@
-"""Deliveries are written with the ends that they tell of, one for each webhook that wants it, and settled once."""
+"""A delivery is written with the end that it reports, once for each subscribed webhook, and settled once."""
 
 import threading
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def the_delivery(sessions: Sessions) -> WebhookDelivery:
         return session.scalars(select(WebhookDelivery)).one()
 
 
-def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: Sessions) -> None:
+def test_an_end_is_sent_to_each_webhook_that_subscribes_to_it_and_to_no_other(sessions: Sessions) -> None:
     own = a_webhook(sessions)
     with sessions.begin() as session:
         session.add(Project(name="vision"))
@@ -88,7 +88,7 @@ def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: 
 
 
 @pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.BAD_DATA, EndReason.CANCELLED])
-def test_every_kind_of_end_is_told_of_once(sessions: Sessions, reason: EndReason) -> None:
+def test_every_kind_of_end_is_sent_once(sessions: Sessions, reason: EndReason) -> None:
     webhook = a_webhook(sessions)
     lease = job_rows.a_running_attempt(sessions)
     if reason is EndReason.CANCELLED:
@@ -107,7 +107,7 @@ def test_a_restart_is_no_end(sessions: Sessions) -> None:
     assert stored_deliveries(sessions) == []
 
 
-def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
+def test_an_end_that_is_rolled_back_is_not_sent(sessions: Sessions) -> None:
     a_webhook(sessions)
     job_id = job_rows.a_job(sessions)
     with sessions() as session:
@@ -116,7 +116,7 @@ def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
     assert stored_deliveries(sessions) == []
 
 
-def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions: Sessions) -> None:
+def test_the_cancel_of_a_study_sends_the_end_of_every_job_and_then_of_the_study(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
     study_id, job_ids = job_rows.a_study(sessions, jobs=3)
     assert end_studies(sessions) == []
@@ -142,7 +142,7 @@ def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
     assert stored_deliveries(sessions) == 2 * [(webhook, STUDY_ENDED, study_id)]
 
 
-def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions) -> None:
+def test_a_study_that_is_being_resumed_has_not_ended(sessions: Sessions) -> None:
     """Whoever resumes a study holds its row, and its new jobs are seen only after the commit."""
     study_id, _ = job_rows.a_study(sessions)
     with sessions.begin() as session:
@@ -214,7 +214,7 @@ def test_a_message_stays_as_it_was_first_sent(sessions: Sessions) -> None:
     assert first.payload == second.payload
 
 
-def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
+def test_a_delivery_that_failed_is_due_again_after_a_pause(sessions: Sessions) -> None:
     a_webhook(sessions)
     cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
@@ -229,7 +229,7 @@ def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
     assert claim(sessions) is None
 
 
-def test_one_at_a_time_goes_to_a_webhook_of_a_process(sessions: Sessions) -> None:
+def test_a_claim_skips_webhooks_that_are_being_sent_to(sessions: Sessions) -> None:
     a_webhook(sessions), a_webhook(sessions, owner="another", project="default")
     for name in ("first", "second"):
         cancel(sessions, job_rows.a_job(sessions, name=name))
@@ -243,14 +243,14 @@ def test_one_at_a_time_goes_to_a_webhook_of_a_process(sessions: Sessions) -> Non
 
 
 def state(sessions: Sessions, webhook_id: str) -> tuple[bool, list[str | None]]:
-    """Whether it is disabled, and why its deliveries were given up; those that wait are not."""
+    """Whether a webhook is disabled, and why each delivery was given up."""
     with sessions() as session:
         rows = session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id)).all()
         assert all(row.delivered_at is None and row.next_at is None for row in rows)
         return session.get_one(Webhook, webhook_id).disabled_at is not None, [row.error for row in rows]
 
 
-def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: Sessions) -> None:
+def test_a_webhook_whose_receiver_is_gone_is_disabled_and_its_deliveries_given_up(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
     for _ in range(2):
         cancel(sessions, job_rows.a_job(sessions))
@@ -263,7 +263,7 @@ def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: S
     )
 
 
-def test_what_is_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:
+def test_a_delivery_of_a_webhook_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
     cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
@@ -298,7 +298,7 @@ def test_a_webhook_that_is_deleted_has_no_secret_and_goes_with_its_deliveries(se
         assert outbox.counts(session) == outbox.Counts(pending=1, failed=0)
 
 
-def test_an_owner_has_a_limit_whoever_asks_at_once(sessions: Sessions) -> None:
+def test_concurrent_requests_do_not_exceed_the_webhooks_of_an_owner(sessions: Sessions) -> None:
     for _ in range(store.MAX_OF_AN_OWNER - 1):
         a_webhook(sessions)
     refused: list[Any] = []

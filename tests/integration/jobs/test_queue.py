@@ -22,7 +22,7 @@ def standing(sessions: Sessions, *jobs: str) -> list[Standing | None]:
     return [standings_by_job.get(job) for job in jobs]
 
 
-def test_the_queue_is_told_in_its_order(sessions: Sessions) -> None:
+def test_jobs_have_their_positions_in_the_queue(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     running = job_rows.an_attempt(sessions, job_rows.a_job(sessions)).job_id
     low, high, paused, cancelled, last = (
@@ -50,7 +50,7 @@ def test_the_queue_is_told_in_its_order(sessions: Sessions) -> None:
     }
 
 
-def test_what_is_kept_and_who_leaves_is_told(sessions: Sessions) -> None:
+def test_waiting_jobs_name_the_attempt_that_leaves_and_the_reservation(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=3)
     low = job_rows.an_attempt(sessions, job_rows.a_job(sessions, priority=1))
     urgent, small = job_rows.a_job(sessions, priority=90), job_rows.a_job(sessions, gpus=1)
@@ -63,7 +63,7 @@ def test_what_is_kept_and_who_leaves_is_told(sessions: Sessions) -> None:
     ]
 
 
-def test_a_restart_that_makes_do_with_fewer_says_with_how_many(sessions: Sessions) -> None:
+def test_a_restart_on_fewer_gpus_says_how_many_slots_it_needs(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=3)
     job_rows.a_host(sessions, "hb", slots=4)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=4, min_gpus=2), host="hb", slots=range(4))
@@ -82,7 +82,7 @@ def lack(sessions: Sessions, gpus: int, **fields: object) -> str | None:
         return capacity_problem(session, spec)
 
 
-def test_what_a_cluster_has_no_room_for(sessions: Sessions) -> None:
+def test_a_job_too_large_for_the_cluster_is_recognised(sessions: Sessions) -> None:
     assert lack(sessions, 4096) is None  # no host is known yet
     job_rows.a_host(sessions, "ha", slots=4)
     job_rows.a_host(sessions, "hb", slots=4)

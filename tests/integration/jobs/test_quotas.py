@@ -1,4 +1,4 @@
-"""What projects hold and used, as the rows have it, and who is admitted to their queues."""
+"""The slots and GPU-hours that projects use, and which jobs their queues admit."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -62,7 +62,7 @@ def following(month: datetime) -> datetime:
     return month_of(month + timedelta(days=32))
 
 
-def test_what_runs_counts_and_what_waits_does_not(sessions: Sessions) -> None:
+def test_running_jobs_count_as_slots_and_queued_jobs_do_not(sessions: Sessions) -> None:
     a_project(sessions, max_slots=4)
     job_rows.a_host(sessions, slots=3)
     job_rows.a_job(sessions, project="vision")
@@ -77,7 +77,7 @@ def test_what_runs_counts_and_what_waits_does_not(sessions: Sessions) -> None:
     assert found.gpu_hours == pytest.approx(2 * held_h, abs=0.02)
 
 
-def test_slots_count_until_they_are_given_back_and_never_while_quarantined(sessions: Sessions) -> None:
+def test_slots_count_until_their_release_and_not_in_quarantine(sessions: Sessions) -> None:
     a_project(sessions, max_slots=4)
     job_rows.a_host(sessions)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
@@ -91,7 +91,7 @@ def test_slots_count_until_they_are_given_back_and_never_while_quarantined(sessi
     assert quota(sessions).slots == 0
 
 
-def test_an_attempt_is_charged_to_each_month_its_part(sessions: Sessions) -> None:
+def test_each_month_is_charged_its_part_of_an_attempt(sessions: Sessions) -> None:
     a_project(sessions, max_gpu_hours=1e6)
     job_rows.a_host(sessions)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
@@ -146,7 +146,7 @@ def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> 
     assert sum(usage(sessions).values()) == pytest.approx(charged)
 
 
-def test_ends_of_one_project_that_come_together_are_all_charged(sessions: Sessions) -> None:
+def test_concurrent_ends_of_one_project_are_all_charged(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=8)
     running = [job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[index]) for index in range(8)]
     for lease in running:
@@ -157,7 +157,7 @@ def test_ends_of_one_project_that_come_together_are_all_charged(sessions: Sessio
     assert sum(usage(sessions, "default").values()) == pytest.approx(held)
 
 
-def test_only_projects_with_a_limit_on_what_runs_are_asked_for(sessions: Sessions) -> None:
+def test_only_projects_with_a_limit_on_running_jobs_are_read(sessions: Sessions) -> None:
     a_project(sessions, "queue-only", max_queued=1)
     with sessions() as session:
         assert active_quotas(session) == {}
@@ -173,7 +173,7 @@ def reason(sessions: Sessions, job_id: str) -> str:
         return standings(session, [job_id], host_timeout_s=30.0)[job_id].reason
 
 
-def test_a_queued_job_says_what_its_quota_keeps_it_for(sessions: Sessions) -> None:
+def test_a_queued_job_says_which_quota_it_waits_for(sessions: Sessions) -> None:
     a_project(sessions, max_slots=3)
     job_rows.a_host(sessions, slots=8)
     job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision", gpus=1), slots=[0])
@@ -203,7 +203,7 @@ def submitted(sessions: Sessions, user: str = "me", *, is_admin: bool = False, p
         return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=user).id
 
 
-def test_submissions_that_come_together_do_not_exceed_the_queue(sessions: Sessions) -> None:
+def test_concurrent_submissions_do_not_exceed_the_queue(sessions: Sessions) -> None:
     a_project(sessions, max_queued=5)
 
     def attempt(_: int) -> bool:
@@ -218,7 +218,7 @@ def test_submissions_that_come_together_do_not_exceed_the_queue(sessions: Sessio
     assert sum(taken) == 5 == job_rows.count(sessions, Job)
 
 
-def test_a_full_queue_says_how_many_there_are_and_may_be(sessions: Sessions) -> None:
+def test_a_full_queue_says_its_length_and_its_limit(sessions: Sessions) -> None:
     a_project(sessions, max_queued=2)
     first = submitted(sessions)
     with (

@@ -96,7 +96,7 @@ def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> Non
 
 
 @pytest.mark.parametrize("asked_for", ["cancel", "pause"])
-def test_a_placement_and_a_wish_at_once_agree(sessions: Sessions, asked_for: str) -> None:
+def test_a_placement_and_a_concurrent_cancel_or_pause_agree(sessions: Sessions, asked_for: str) -> None:
     job_rows.a_host(sessions)
     for _ in range(10):
         job_id = job_rows.a_job(sessions)
@@ -123,7 +123,7 @@ def test_a_placement_and_a_wish_at_once_agree(sessions: Sessions, asked_for: str
                 leases.release(session, lease.attempt_id)
 
 
-def test_who_drains_a_host_finds_every_attempt_that_was_placed_on_it(sessions: Sessions) -> None:
+def test_a_drain_sees_every_attempt_that_was_placed_on_the_host(sessions: Sessions) -> None:
     for index in range(10):
         name = f"h{index}"
         job_rows.a_host(sessions, name)
@@ -144,7 +144,7 @@ def test_who_drains_a_host_finds_every_attempt_that_was_placed_on_it(sessions: S
         assert placed == attempts_to_move
 
 
-def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:
+def test_an_end_and_a_concurrent_cancel_agree(sessions: Sessions) -> None:
     for _ in range(10):
         lease = job_rows.a_running_attempt(sessions)
 
@@ -169,7 +169,7 @@ def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:
             leases.release(session, lease.attempt_id)
 
 
-def test_a_renewal_and_the_reaper_at_once_agree(sessions: Sessions) -> None:
+def test_a_renewal_and_a_concurrent_reaper_agree(sessions: Sessions) -> None:
     for _ in range(10):
         lease = job_rows.a_running_attempt(sessions)
         job_rows.lease_ran_out(sessions, lease)

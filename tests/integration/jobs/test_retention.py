@@ -1,4 +1,4 @@
-"""What goes with time, and what stays."""
+"""Retention: which rows and files of old jobs and lost hosts are removed, and which stay."""
 
 from datetime import timedelta
 
@@ -57,7 +57,7 @@ def test_old_lines_go_in_small_batches_and_the_job_says_so(sessions: Sessions) -
     assert job_rows.count(sessions, JobEvent) == 4  # one for each submission: histories stay
 
 
-def test_nothing_is_looked_at_twice(sessions: Sessions) -> None:
+def test_logs_of_a_job_are_removed_once(sessions: Sessions) -> None:
     job_id = a_job_with_logs(sessions, days_ago=31)
     assert remove_logs(sessions) == 1
     marked = job_rows.the_job(sessions, job_id).logs_removed_at
@@ -65,7 +65,7 @@ def test_nothing_is_looked_at_twice(sessions: Sessions) -> None:
     assert job_rows.the_job(sessions, job_id).logs_removed_at == marked
 
 
-def test_a_batch_that_died_is_done_again(sessions: Sessions) -> None:
+def test_an_interrupted_batch_is_done_again(sessions: Sessions) -> None:
     job_id = a_job_with_logs(sessions, days_ago=31)
     with sessions() as session:
         assert retention.remove_logs(session, keep_days=30)
@@ -76,7 +76,7 @@ def test_a_batch_that_died_is_done_again(sessions: Sessions) -> None:
     assert line_counts(sessions) == {}
 
 
-def test_one_worker_is_at_it_at_a_time(sessions: Sessions) -> None:
+def test_one_worker_at_a_time_removes_logs(sessions: Sessions) -> None:
     with sessions.begin() as one, sessions.begin() as other:
         assert retention.take_lock(one)
         assert not retention.take_lock(other)
@@ -119,7 +119,7 @@ def test_a_host_is_not_forgotten_while_an_attempt_is_live_or_a_slot_in_quarantin
     assert forget(sessions) == set()
     with sessions.begin() as session:
         session.execute(update(Slot).values(quarantined_at=None))
-    assert forget(sessions) == {"ha"}  # its slots still say that they are leased: nobody there is left to release them
+    assert forget(sessions) == {"ha"}  # its slots are still leased: no agent there releases them
     assert job_rows.the_attempt(sessions, lease).host == "ha"
 
 
@@ -132,7 +132,7 @@ def test_a_host_without_the_lead_of_an_attempt_is_not_forgotten_either(sessions:
     assert forget(sessions) == set()
 
 
-def test_jobs_whose_files_may_go(sessions: Sessions) -> None:
+def test_only_files_of_jobs_that_ended_long_ago_may_be_removed(sessions: Sessions) -> None:
     old, young = a_job_with_logs(sessions, days_ago=31), a_job_with_logs(sessions, days_ago=29)
     lease = job_rows.a_running_attempt(sessions)
     job_ids = [old, young, lease.job_id, "unknown"]

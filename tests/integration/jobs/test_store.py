@@ -65,7 +65,7 @@ def test_a_key_belongs_to_its_owner(sessions: Sessions) -> None:
     assert theirs.created
 
 
-def test_without_a_key_every_submission_is_a_job(sessions: Sessions) -> None:
+def test_without_a_key_every_submission_creates_a_job(sessions: Sessions) -> None:
     assert submitted(sessions).job.id != submitted(sessions).job.id
 
 
@@ -139,7 +139,7 @@ def test_a_cancel_that_is_rolled_back_leaves_nothing(sessions: Sessions) -> None
     assert job_rows.kinds(sessions, job_id) == [EventKind.SUBMITTED]
 
 
-def test_each_change_grows_the_revision(sessions: Sessions) -> None:
+def test_each_change_increases_the_revision(sessions: Sessions) -> None:
     job_id = job_rows.a_job(sessions)
     revisions = [job_rows.the_job(sessions, job_id).revision]
     with sessions.begin() as session:

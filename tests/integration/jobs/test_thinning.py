@@ -68,7 +68,7 @@ def store_samples(sessions: Sessions, job_id: str, count: int, cpu: Callable[[in
 
 
 def thin(sessions: Sessions, *, batches: int = 10**6) -> int:
-    """Thin all that is due, or so many batches. Returns how many there were."""
+    """Thin all due jobs, or at most `batches` batches. Returns the number of batches."""
     thinning_pass = Thinning(keep_days=KEEP_DAYS)
     for number in range(batches):
         with sessions.begin() as session:
@@ -152,7 +152,7 @@ def test_points_that_a_restart_made_void_go(sessions: Sessions) -> None:
         assert session.scalar(select(func.count()).select_from(MetricPoint).where(void)) == 0
 
 
-def test_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
+def test_thinned_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     spikes = {1234: 800.0, 2999: 0.0}
     store_samples(sessions, job_id, 3000, lambda i: spikes.get(i, 100 + i % 13))
@@ -247,7 +247,7 @@ def test_a_thinning_that_died_counts_nothing_twice(sessions: Sessions, batches: 
     assert same_but_for_p95(before, bands(sessions, job_id, 25))
 
 
-def test_what_is_void_is_in_no_figure(sessions: Sessions) -> None:
+def test_void_points_count_in_no_figure(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     an_ended_attempt(sessions, job_id, 1, resumed_step=0)
     an_ended_attempt(sessions, job_id, 2, resumed_step=2000)

@@ -1,4 +1,4 @@
-"""The one writer of a status refuses whoever is late."""
+"""The one writer of a status refuses stale leases and illegal changes."""
 
 import dataclasses
 from uuid import uuid4
@@ -35,7 +35,7 @@ def test_only_the_transitions_of_the_table_are_made(sessions: Sessions, at: Stat
             assert everything_of(after) == everything_of(before)
 
 
-def test_a_job_that_is_not_there_moves_nowhere(sessions: Sessions) -> None:
+def test_an_unknown_job_makes_no_transition(sessions: Sessions) -> None:
     with sessions.begin() as session, pytest.raises(StaleTransition):
         transition(session, "nothere", Status.LAUNCHING)
 

@@ -35,7 +35,7 @@ def runs(sessions: Sessions, job_id: str, *, step: int) -> None:
         touch(session, job_id, progress={"step": step})
 
 
-def test_all_jobs_are_told_of_as_they_change(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
+def test_changes_of_all_jobs_are_sent(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
     old = service.submit(SPEC)["id"]
     reader, labelled = (
         start_reader("/v1/events"),
@@ -72,7 +72,7 @@ def test_a_label_is_found_however_it_is_typed(service: Service, sessions: Sessio
     assert labelled.of("state")[0]["name"] == job["name"] == "it's <ok>\u3000👩\u200d🔬"
 
 
-def test_who_comes_back_is_told_of_what_changed_meanwhile(
+def test_a_returning_reader_gets_the_changes_made_meanwhile(
     service: Service, sessions: Sessions, start_reader: StartReader
 ) -> None:
     ids = [service.submit(SPEC)["id"] for _ in range(4)]
@@ -80,14 +80,14 @@ def test_who_comes_back_is_told_of_what_changed_meanwhile(
     until(lambda: is_heard(sessions, ids[0], reader), what="a stream that is told")
     reader.leave()
     runs(sessions, ids[1], step=7)
-    with sessions.begin() as session:  # more than one step tells
+    with sessions.begin() as session:  # more than one step reads
         session.execute(insert(JobEvent), [{"job_id": ids[2], "kind": EventKind.PAUSE_REQUESTED}] * 1200)
     back = start_reader("/v1/events", after=reader.events[-1].id)
     until(lambda: {job["id"] for job in back.of("state")} - {ids[0]} == set(ids[1:3]), what="the two that changed")
     until(lambda: back.of("progress"), what="the progress of what runs")
 
 
-def test_an_earlier_id_of_another_job_is_told(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
+def test_an_earlier_id_of_another_job_is_sent(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
     ids = [service.submit(SPEC)["id"] for _ in range(2)]
     third_id = service.submit(SPEC)["id"]
     reader = start_reader("/v1/events")
@@ -106,7 +106,7 @@ def test_a_job_is_followed_to_its_end_whatever_breaks(service: Service, sessions
     job_id = service.submit(SPEC)["id"]
     stream = service.follow(job_id, include=["event", "state"])
     first = next(stream)
-    with sessions.begin() as session:  # the connection breaks where it is, and the next one goes on
+    with sessions.begin() as session:  # the connection breaks here, and the next one continues
         session.execute(
             text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                  " WHERE datname = current_database() AND pid <> pg_backend_pid()")

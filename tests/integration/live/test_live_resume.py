@@ -1,4 +1,4 @@
-"""A stream tells everything once: live, after a return at any of its events, and where ids appear out of order."""
+"""A stream sends everything once: live, when resumed at any event, and when ids appear out of order."""
 
 import random
 import threading
@@ -27,7 +27,7 @@ def cancelled(sessions: Sessions, job_id: str) -> None:
 
 
 def facts(events: list[SentEvent]) -> list[object]:
-    """Everything that was told which may be told once only, one by one: how it came in portions does not matter."""
+    """Every event, line and point that was sent, one by one: the portions in which they came do not matter."""
     all_facts: list[object] = []
     for event in events:
         if event.event == "event":
@@ -39,7 +39,7 @@ def facts(events: list[SentEvent]) -> list[object]:
     return all_facts
 
 
-def test_a_stream_resumed_at_every_event_tells_all_of_it_once(
+def test_a_stream_resumed_at_every_event_sends_everything_once(
     sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
     live = start_reader(f"/v1/jobs/{job_id}/events", ALL)
@@ -106,7 +106,7 @@ def test_readers_that_come_back_while_a_job_writes_miss_nothing(
     assert sorted(map(str, facts(events))) == sorted(map(str, expected))
 
 
-def test_an_earlier_id_that_appears_later_is_told(
+def test_an_earlier_id_that_is_committed_later_is_sent_after_a_return(
     engine: Engine, sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
     reader = start_reader(f"/v1/jobs/{job_id}/events", "include=event,logs")
@@ -128,7 +128,9 @@ def test_an_earlier_id_that_appears_later_is_told(
     assert reader.notes() + back.notes() == ["second", "first", "third"]
 
 
-def test_it_is_told_to_those_who_stayed_too(sessions: Sessions, job_id: str, start_reader: StartReader) -> None:
+def test_an_earlier_id_that_is_committed_later_is_sent_to_connected_readers(
+    sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
     reader = start_reader(f"/v1/jobs/{job_id}/events", "include=event")
     with sessions() as slow:
         note(slow, job_id, "first")

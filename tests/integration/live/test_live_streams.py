@@ -96,7 +96,7 @@ def test_a_stream_outlives_all_connections_to_the_database(
     assert not reader.has_ended
 
 
-def test_what_no_hint_tells_of_is_found(
+def test_changes_without_a_hint_are_found(
     quick: None, sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
     with sessions.begin() as session:
@@ -161,7 +161,7 @@ def test_a_slow_reader_gets_everything_in_the_end(
     assert line_numbers == list(range(3000))
 
 
-def test_a_reader_that_takes_nothing_is_left(
+def test_a_reader_that_takes_nothing_is_disconnected(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, app: FastAPI, url: str, job_id: str
 ) -> None:
     monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
@@ -202,7 +202,7 @@ def test_a_stream_ends_with_its_token(
     assert not valid.has_ended
 
 
-def test_a_quiet_stream_says_a_word(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
+def test_a_quiet_stream_sends_keepalives(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
     monkeypatch.setattr(hub, "KEEPALIVE_AFTER_S", 0.2)
     monkeypatch.setattr(response, "KEEPALIVE_AFTER_S", 0.2)
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=120) as reader:
@@ -238,7 +238,9 @@ def test_streams_end_when_the_process_is_told_to(database: str, sessions: Sessio
     assert stderr.count('"event": "request"') == 2
 
 
-def test_streams_are_no_durations(app: FastAPI, service: Service, job_id: str, start_reader: StartReader) -> None:
+def test_open_streams_do_not_count_as_request_durations(
+    app: FastAPI, service: Service, job_id: str, start_reader: StartReader
+) -> None:
     path = f"/v1/jobs/{job_id}/events"
     reader = start_reader(path)
     until(lambda: reader.of("state"), what="a word")
@@ -262,7 +264,9 @@ def sample(app: FastAPI, name: str, **labels: str) -> float | None:
 @pytest.mark.parametrize(
     ("query", "field"), [("include=state,nothing", "include"), ("limit=3", "limit"), ("cursor=x", "cursor")]
 )
-def test_what_a_stream_has_not_is_refused(job_id: str, start_reader: StartReader, query: str, field: str) -> None:
+def test_unknown_parameters_and_jobs_of_a_stream_are_refused(
+    job_id: str, start_reader: StartReader, query: str, field: str
+) -> None:
     reader = start_reader(f"/v1/jobs/{job_id}/events", query)
     assert reader.answer.status_code == 422
     assert reader.answer.headers["content-type"] == "application/problem+json"
@@ -271,7 +275,7 @@ def test_what_a_stream_has_not_is_refused(job_id: str, start_reader: StartReader
     assert start_reader(f"/v1/jobs/{job_id}/events", token="hora_unknown").answer.status_code == 401
 
 
-def test_no_more_are_let_in_than_there_is_room_for(
+def test_the_number_of_listeners_is_limited(
     monkeypatch: pytest.MonkeyPatch, app: FastAPI, job_id: str, start_reader: StartReader
 ) -> None:
     monkeypatch.setattr(hub, "MOST_LISTENERS", 1)

@@ -1,4 +1,4 @@
-"""Real child processes that carry an attempt's mark, and none left after the test; an agent; and GPUs of a stub."""
+"""Real child processes with an attempt's mark, all ended after the test; an agent; GPUs of a stub."""
 
 import ctypes
 import os
@@ -23,7 +23,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def pid_in(file: Path) -> int:
-    """What a process has written there of itself, once it has."""
+    """The pid that a process writes into this file, once it is there."""
     return int(until(lambda: file.exists() and file.read_text().strip(), what="a pid"))
 
 

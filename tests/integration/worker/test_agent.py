@@ -26,7 +26,7 @@ from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark, sweep
 
 
-def test_the_host_and_its_slots_come_and_go_with_what_it_has(
+def test_slots_are_registered_and_retired_with_the_hardware_of_the_host(
     sessions: Sessions, settings: Settings, hints: Hints
 ) -> None:
     agent_of(sessions, settings, hints, slots=3).reconcile()
@@ -89,7 +89,7 @@ def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions
     assert job_rows.holders(sessions) == [None, None]
 
 
-def test_what_the_ranks_wrote_last_counts_for_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
+def test_the_last_records_of_the_ranks_decide_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
     """The rank came up, and the supervisor died before it stored that."""
     lease = job_rows.a_claimed_attempt(sessions)
     supervised_by(sessions, lease, dead_process())
@@ -102,10 +102,10 @@ def test_what_the_ranks_wrote_last_counts_for_the_end(sessions: Sessions, settin
     assert job_rows.the_attempt(sessions, lease).started_at is not None
 
 
-def test_what_an_attempt_before_left_is_stored_with_what_the_last_one_wrote(
+def test_records_left_by_an_earlier_attempt_are_stored_with_those_of_the_last(
     sessions: Sessions, settings: Settings, agent: Agent
 ) -> None:
-    """Both lost their supervisors; the later one went on from a checkpoint that the earlier one had not told of."""
+    """Both lost their supervisors. The later one continued from a checkpoint that the earlier one had not stored."""
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.LEASE_EXPIRED)
@@ -175,7 +175,7 @@ def test_slots_below_a_process_that_stays_are_quarantined(sessions: Sessions, ag
     assert job_rows.the_job(sessions, waiting).status is Status.LAUNCHING
 
 
-def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: Settings, hints: Hints) -> None:
+def test_an_attempt_that_nobody_claimed_is_launched(sessions: Sessions, settings: Settings, hints: Hints) -> None:
     launcher = Launcher(sessions, settings)
     agent = agent_of(sessions, settings, hints, launcher=launcher)
     job_rows.a_host(sessions)
@@ -188,7 +188,7 @@ def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: S
     assert paths_of(settings.runs_dir, lease.job_id, 1).launch_dir.is_dir()
     assert job_rows.the_attempt(sessions, elsewhere).claimed_at is None
     mark = mark_of(lease.job_id, lease.number)
-    until(lambda: pids_with_mark(mark), what="horovodrun")  # from here on nobody else starts one
+    until(lambda: pids_with_mark(mark), what="horovodrun")  # from here on no other host starts one
     os.kill(attempt.supervisor_pid, signal.SIGKILL)
     until(lambda: ProcessId.of(attempt.supervisor_pid or 0) is None)
     assert sweep(mark)
@@ -201,7 +201,7 @@ def _host_b(sessions: Sessions) -> str:
 
 
 @pytest.mark.parametrize("in_contact", [False, True], ids=["just-in-contact", "long-in-contact"])
-def test_what_another_host_abandoned_is_ended_once_its_owner_had_its_chance(
+def test_an_attempt_abandoned_by_another_host_is_ended_after_that_hosts_own_turn(
     sessions: Sessions, settings: Settings, hints: Hints, in_contact: bool
 ) -> None:
     job_rows.a_host(sessions, "hb")
@@ -217,7 +217,7 @@ def test_what_another_host_abandoned_is_ended_once_its_owner_had_its_chance(
     assert job_rows.holders(sessions, "hb") == [lease.attempt_id] * 2  # only `hb` knows what still runs on it
 
 
-def test_an_attempt_that_nobody_took_in_time_uses_up_a_restart(
+def test_an_attempt_that_nobody_claimed_in_time_uses_up_a_restart(
     sessions: Sessions, settings: Settings, hints: Hints
 ) -> None:
     job_rows.a_host(sessions, "hb")

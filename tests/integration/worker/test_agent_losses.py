@@ -38,7 +38,7 @@ from worker.host_shutdown import stop_jobs_of_host
     ],
 )
 @pytest.mark.parametrize("already_stored", [False, True], ids=["not stored", "stored"])
-def test_what_the_ranks_said_last_outlives_their_supervisor(
+def test_the_exit_records_of_ranks_decide_the_end_without_their_supervisor(
     sessions: Sessions,
     settings: Settings,
     agent: Agent,
@@ -74,7 +74,7 @@ def _over_two_hosts(sessions: Sessions) -> Lease:
     return lease
 
 
-def test_of_an_attempt_that_is_led_elsewhere_an_agent_ends_only_what_is_left_here(
+def test_an_agent_ends_only_its_own_processes_of_an_attempt_led_elsewhere(
     sessions: Sessions, settings: Settings, hints: Hints, start: Start
 ) -> None:
     agent = agent_of(sessions, settings, hints, slots=1)
@@ -94,7 +94,7 @@ def test_of_an_attempt_that_is_led_elsewhere_an_agent_ends_only_what_is_left_her
     assert job_rows.holders(sessions, "hb") == [lease.attempt_id]
 
 
-def test_a_supervisor_over_whose_head_its_attempt_was_ended_goes_with_all_below_it(
+def test_a_supervisor_of_an_ended_attempt_is_ended_with_its_processes(
     sessions: Sessions, agent: Agent, start: Start, tmp_path: Path
 ) -> None:
     """It was stopped for longer than its lease, and is the parent of what has lost the mark."""
@@ -113,10 +113,10 @@ def test_a_supervisor_over_whose_head_its_attempt_was_ended_goes_with_all_below_
     assert lease.attempt_id not in job_rows.holders(sessions)
 
 
-def test_an_attempt_whose_supervisor_stands_still_ends_for_what_its_ranks_said(
+def test_an_attempt_with_a_stopped_supervisor_ends_by_the_records_of_its_ranks(
     sessions: Sessions, settings: Settings, hints: Hints, start: Start
 ) -> None:
-    """They came to the end in the time that their lease left them."""
+    """The ranks ended within the time of their lease."""
     lease = job_rows.a_running_attempt(sessions)
     supervisor = start("exec sleep 60", HORA_ATTEMPT="")
     supervised_by(sessions, lease, living(supervisor.pid))
@@ -134,7 +134,7 @@ def test_an_attempt_whose_supervisor_stands_still_ends_for_what_its_ranks_said(
     assert supervisor.wait(120) == -signal.SIGKILL
 
 
-def test_a_gpu_on_which_a_process_is_left_is_not_given_back(
+def test_a_gpu_with_a_remaining_process_is_not_released(
     sessions: Sessions, settings: Settings, hints: Hints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_rows.a_host(sessions, kind="gpu")
@@ -153,10 +153,10 @@ def test_a_gpu_on_which_a_process_is_left_is_not_given_back(
     assert job_rows.holders(sessions) == [None, None]
 
 
-def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
+def test_a_broken_attempt_does_not_block_the_others(
     sessions: Sessions, settings: Settings, hints: Hints, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Somebody who was stopped in a transaction holds the first one's row; the second's records are no folder."""
+    """A stopped transaction locks the first attempt's row. The second's file of records is a folder."""
     leases_of = []
     job_rows.a_host(sessions, slots=3)
     for slot in range(3):
@@ -182,7 +182,7 @@ def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
     engine.dispose()
 
 
-def test_whoever_is_stopped_in_a_transaction_does_not_hold_up_the_others(sessions: Sessions, database: str) -> None:
+def test_a_connection_stopped_in_a_transaction_is_closed_and_blocks_nobody(sessions: Sessions, database: str) -> None:
     lease = job_rows.a_running_attempt(sessions)
     engine = engine_for(database, patience_s=0.5 * slowdown())
     stopped = sessions_for(engine)()

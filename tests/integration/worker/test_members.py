@@ -31,7 +31,7 @@ HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh doe
 
 @pytest.fixture
 def mark() -> Iterator[str]:
-    """The mark of an attempt that nobody else has; its processes are ended."""
+    """A mark of this test's own. Its processes are ended after the test."""
     mark = f"members{time.monotonic_ns()}.1"
     yield mark
     sweep(mark)
@@ -156,7 +156,7 @@ def test_a_member_whose_supervisor_dies_ends_its_ranks(start: Start, rank: "subp
     assert members.pids() == []
 
 
-def test_a_member_that_dies_is_missed(start: Start) -> None:
+def test_a_member_that_dies_is_noticed(start: Start) -> None:
     members = start()
     assert members.why_lost() is None
     os.kill(member_pid(members), signal.SIGKILL)

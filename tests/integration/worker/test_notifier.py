@@ -1,4 +1,4 @@
-"""The notifier of a worker, with a real receiver: what ends is told, signed, again where it has to be, and once."""
+"""The notifier of a worker with a real receiver: each end is sent once, signed, and again after a failure."""
 
 import re
 import signal
@@ -81,7 +81,7 @@ def settled(sessions: Sessions) -> Callable[[], bool]:
 
 
 def documented_check() -> Callable[..., bool]:
-    """The function that the page on webhooks tells receivers to check with."""
+    """The check that the page on webhooks gives to receivers."""
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/webhooks.md").read_text(), re.DOTALL)
     namespace: dict[str, Any] = {}
     exec(code, namespace)  # noqa: S102 - a page of this project
@@ -94,7 +94,7 @@ def title_case_headers(received: Received) -> dict[str, str]:
     return {name.title(): value for name, value in received.headers.items()}
 
 
-def test_an_end_is_told_and_signed_as_documented(
+def test_an_end_is_sent_and_signed_as_documented(
     sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     webhook, secret = a_webhook(sessions, f"{receiver.url}/hooks")
@@ -133,7 +133,7 @@ def test_an_end_is_told_and_signed_as_documented(
     assert secret.encode() not in received.body + repr(raw_headers).encode()
 
 
-def test_what_fails_is_sent_again_with_the_same_id_and_content(
+def test_a_failed_message_is_sent_again_with_the_same_id_and_content(
     sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
@@ -152,7 +152,7 @@ def test_what_fails_is_sent_again_with_the_same_id_and_content(
 
 
 @pytest.mark.parametrize(("status", "error"), [(404, "404"), (302, "redirects are not followed")])
-def test_what_the_receiver_refuses_is_given_up(
+def test_a_message_that_the_receiver_refuses_is_given_up(
     sessions: Sessions, receiver: Receiver, config: Settings, status: int, error: str
 ) -> None:
     a_webhook(sessions, receiver.url)
@@ -181,7 +181,9 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
         assert (len(slow.received), len(receiver.received)) == (4, 4)
 
 
-def test_a_study_is_told_of_after_its_jobs(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+def test_the_end_of_a_study_is_sent_after_those_of_its_jobs(
+    sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
     a_webhook(sessions, receiver.url)
     study_id, job_ids = job_rows.a_study(sessions)
     for job_id in job_ids:
@@ -216,7 +218,7 @@ Notifier(
 """
 
 
-def test_a_worker_that_is_killed_while_it_sends_has_another_send_it(
+def test_another_worker_sends_the_message_of_a_killed_one(
     database: str, sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
@@ -259,7 +261,9 @@ def test_a_connection_that_breaks_costs_a_period(
     assert (len(receiver.received), len(broken)) == (1, 1)
 
 
-def test_what_is_not_allowed_any_more_is_not_sent(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+def test_nothing_is_sent_to_an_address_that_is_no_longer_allowed(
+    sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
     a_webhook(sessions, receiver.url)
     an_end(sessions)
     strict = Notifier(sessions, config, outbound=Outbound(allowed_from("10.0.0.0/8")))

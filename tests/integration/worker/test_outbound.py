@@ -1,4 +1,4 @@
-"""What the workers send to addresses of others: where it goes, where it never goes, and when it ends."""
+"""Requests of workers to foreign addresses: where they go, where they never go, and when they end."""
 
 import shutil
 import socket
@@ -34,7 +34,7 @@ def post(url: str, allowed: Allowed = LOOPBACK, *, limit_s: float = 120.0) -> An
     return Outbound(allowed, limit_s=limit_s).post(url, {"Hora-Event": "ping"}, b"{}")
 
 
-def test_what_is_sent_arrives_as_it_is(receiver: Receiver) -> None:
+def test_a_message_arrives_unchanged(receiver: Receiver) -> None:
     receiver.answers = lambda _: (503, {"Retry-After": "7"}, b"busy")
     assert post(f"{receiver.url}/hooks?a=b") == Answer(503, retry_after="7")
     (received,) = receiver.received
@@ -44,7 +44,7 @@ def test_what_is_sent_arrives_as_it_is(receiver: Receiver) -> None:
 
 
 class Resolver:
-    """Answers with addresses in turn, and goes on with the last; notes what it was asked."""
+    """Answers with each list of addresses in turn, then always with the last. Records its lookups."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = [[ip_address(text) for text in answer] for answer in answers]
@@ -80,9 +80,7 @@ def test_a_name_is_resolved_once_and_connected_to_what_was_checked(connected: li
 
 
 @pytest.mark.parametrize("inside", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:127.0.0.1"])
-def test_a_name_of_which_one_address_is_inside_is_not_connected_to(
-    connected: list[tuple[str, int]], inside: str
-) -> None:
+def test_a_name_with_an_internal_address_is_not_connected_to(connected: list[tuple[str, int]], inside: str) -> None:
     for addresses in ([inside], ["8.8.8.8", inside]):
         answer = Outbound(NOBODY, resolver=Resolver(addresses)).post("https://example.com/", {}, b"")
         assert answer.hopeless
@@ -90,7 +88,7 @@ def test_a_name_of_which_one_address_is_inside_is_not_connected_to(
     assert connected == []
 
 
-def test_a_literal_address_inside_is_not_connected_to(receiver: Receiver, connected: list[tuple[str, int]]) -> None:
+def test_a_literal_internal_address_is_not_connected_to(receiver: Receiver, connected: list[tuple[str, int]]) -> None:
     answer = post(f"https://127.0.0.1:{receiver.port}/", NOBODY)
     assert answer.hopeless
     assert connected == []
@@ -193,7 +191,7 @@ def test_an_answer_that_comes_a_byte_at_a_time_is_given_up(started: bytes) -> No
     assert took_s < 10 * slowdown()  # and not for as long as bytes come
 
 
-def test_a_receiver_that_is_not_there_is_an_answer_too(receiver: Receiver) -> None:
+def test_an_unreachable_receiver_gives_an_answer_with_an_error(receiver: Receiver) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert post(f"http://127.0.0.1:{port}/") == Answer(None, "the connection was refused")
@@ -205,7 +203,7 @@ def test_a_receiver_that_is_not_there_is_an_answer_too(receiver: Receiver) -> No
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of hooks.example.com that nobody signed, with its key."""
+    """A self-signed certificate of hooks.example.com, with its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not there to make a certificate")

@@ -1,4 +1,4 @@
-"""What every leased slot does, and the host: read from what is really there, and stored."""
+"""Samples of every leased slot and of the host: read from the real system, and stored."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -146,7 +146,9 @@ def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(sessions: Sessions
     assert [(row.host, row.rank, row.step) for row in stored_samples(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
 
 
-def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
+def test_gpu_readings_are_stored_for_leased_and_free_slots(
+    sessions: Sessions, make: Make, cards: Callable[..., None]
+) -> None:
     cards("wmgp")
     registered(sessions, 4)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=3), slots=(0, 1, 2))
@@ -176,7 +178,7 @@ def registered(sessions: Sessions, cards: int) -> None:
             session.execute(update(Slot).where(Slot.index == index).values(uuid=f"GPU-{index:02}"))
 
 
-def test_readings_are_told_once_a_period(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
+def test_readings_are_stored_once_a_period(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
     cards("w")
     registered(sessions, 1)
     sampler = make(report_period_s=3600.0)
@@ -213,13 +215,13 @@ def test_a_lost_card_is_out_of_service_until_it_is_back(
     cards("www")
     sampler.sample()
     sampler.sample()
-    assert retired() == [False, True, True]  # there is a period for what is well
+    assert retired() == [False, True, True]  # working cards are reported once a period
     sampler._reported_at = float("-inf")
     sampler.sample()
     assert retired() == [False, False, False]
 
 
-def test_a_slot_that_somebody_holds_is_told_of_later(
+def test_the_reading_of_a_locked_slot_is_stored_later(
     sessions: Sessions, make: Make, cards: Callable[..., None]
 ) -> None:
     cards("ww")
@@ -247,7 +249,7 @@ def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sample
     assert 0 <= of_host(sessions)[-1].cpu_percent <= 100
 
 
-def test_readings_wait_while_the_database_is_away_and_keep_their_time(
+def test_readings_wait_for_an_unreachable_database_and_keep_their_time(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stays = job_rows.a_running_attempt(sessions)
@@ -258,7 +260,7 @@ def test_readings_wait_while_the_database_is_away_and_keep_their_time(
         with pytest.raises(OperationalError):
             sampler.sample()
         for _ in range(3):
-            assert sampler.sample() == 0  # it is left alone for a while
+            assert sampler.sample() == 0  # the database is not tried for a while
     after = datetime.now(UTC)
     sampler._away_until = 0.0
     assert sampler.sample() == 2 * 5
@@ -274,7 +276,7 @@ def is_away(*_: object) -> None:
     raise OperationalError("SELECT", None, Exception("away"))
 
 
-def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
+def test_waiting_readings_are_not_stored_for_an_ended_attempt(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = job_rows.a_running_attempt(sessions)
@@ -293,7 +295,7 @@ def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
     assert len(of_host(sessions)) == 3
 
 
-def test_what_cannot_be_stored_does_not_stop_what_comes_after_it(sessions: Sessions, sampler: Sampler) -> None:
+def test_a_reading_that_cannot_be_stored_does_not_stop_later_ones(sessions: Sessions, sampler: Sampler) -> None:
     job_rows.a_running_attempt(sessions)
     sampler.sample()
     sampler._away_until = float("inf")

@@ -67,7 +67,7 @@ def test_the_stacks_key_runs_commands_without_the_workers_secrets(settings: Sett
 
 
 @pytest.mark.usefixtures("door")
-def test_nothing_but_commands_is_let_in(settings: Settings) -> None:
+def test_only_commands_are_accepted(settings: Settings) -> None:
     terminal = ssh(settings, "-tt", "127.0.0.1", "tty")
     assert "PTY allocation request failed" in terminal.stderr
     port = settings.ssh_port
@@ -89,7 +89,7 @@ def test_another_key_is_refused_and_another_host_is_not_believed(settings: Setti
     assert "Host key verification failed." in disbelieved.stderr
 
 
-def test_a_connection_outlives_the_door(settings: Settings, door: Sshd) -> None:
+def test_a_connection_outlives_the_ssh_server(settings: Settings, door: Sshd) -> None:
     argv = [*command(files_of(settings)), "127.0.0.1", "cat"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as there:
         assert there.stdin is not None
@@ -104,7 +104,7 @@ def test_a_connection_outlives_the_door(settings: Settings, door: Sshd) -> None:
         assert there.returncode == 0
 
 
-def test_what_is_missing_is_said(settings: Settings) -> None:
+def test_missing_keys_and_settings_are_reported(settings: Settings) -> None:
     (settings.ssh_dir or Path()).joinpath("host_ed25519.pub").unlink()
     with pytest.raises(SshUnusable, match=r"holds no host_ed25519\.pub: run `hora keys` once for all hosts"):
         prepare(settings)

@@ -35,7 +35,7 @@ def stop_file(tmp_path: Path) -> Path:
 
 
 class Elsewhere:
-    """Processes on another host, which nobody here can see; they leave at the signal `goes_at`."""
+    """Processes on another host, invisible from here. They leave at the signal `goes_at`."""
 
     def __init__(self, goes_at: int | None) -> None:
         self.goes_at = goes_at
@@ -108,7 +108,9 @@ def test_a_rank_that_does_not_leave_at_the_file_is_terminated_after_it(
     assert rank_log.read_text().split() == ["up", "file", "term"]
 
 
-def test_a_rank_that_does_neither_is_killed(mark: str, start: Start, rank_log: Path, stop_file: Path) -> None:
+def test_a_rank_that_ignores_the_file_and_sigterm_is_killed(
+    mark: str, start: Start, rank_log: Path, stop_file: Path
+) -> None:
     rank(start, mark, rank_log, stop_file)
     assert stop_attempt(mark, stop_file, file_s=0.5, term_s=0.5)[0]
     assert rank_log.read_text().split() == ["up", "file", "term"]
@@ -131,7 +133,7 @@ def test_a_hurry_cuts_the_time_for_saving_short(mark: str, start: Start, rank_lo
     assert rank_log.read_text().split() == ["up", "file", "term"]
 
 
-def test_an_attempt_of_which_nothing_is_left_is_not_waited_for(mark: str, stop_file: Path) -> None:
+def test_an_attempt_without_processes_is_not_waited_for(mark: str, stop_file: Path) -> None:
     assert stop_attempt(mark, stop_file) == (True, 0)
 
 
@@ -146,7 +148,7 @@ def test_a_process_without_mark_and_session_is_ended_with_the_one_that_started_i
     assert ProcessId.of(pid) is None
 
 
-def test_the_dead_that_were_adopted_are_collected_and_no_others(mark: str, start: Start, stop_file: Path) -> None:
+def test_only_adopted_zombies_are_collected(mark: str, start: Start, stop_file: Path) -> None:
     adopted = start("exit 4")
     until(lambda: psutil.Process(adopted.pid).status() == psutil.STATUS_ZOMBIE)
     spared = [one.pid for one in psutil.Process().children() if one.pid != adopted.pid]
@@ -173,6 +175,6 @@ def test_other_hosts_are_asked_in_the_same_order(goes_at: int, requests: list[st
     assert there.requests[: len(requests)] == requests
 
 
-def test_what_cannot_be_killed_is_said() -> None:
+def test_processes_that_cannot_be_killed_are_reported() -> None:
     graces = Graces(stop_file_s=None, hurried_s=0.1, sigterm_s=0.0, sigkill_s=0.2)
     assert not stop([Elsewhere(signal.SIGUSR1)], graces, meanwhile=lambda: False)

@@ -100,7 +100,7 @@ class Supervised:
         return pid_in(self.paths.root / "hidden")
 
     def ends(self) -> EndReason | None:
-        """Wait for the supervisor's own end; why the attempt ended. Nothing of it is left."""
+        """Wait for the supervisor's own end; no process may be left. Returns why the attempt ended."""
         assert self.process.wait(240) == 0, self.paths.supervisor_log.read_text()
         assert pids_with_mark(self.mark) == []
         assert job_rows.holders(self.sessions) == [None]
@@ -154,7 +154,7 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
 
 @contextmanager
 def unreachable(database: str) -> Iterator[None]:
-    """Nobody comes into the database, and those who are in it are thrown out."""
+    """The database refuses new connections, and open ones are closed."""
     name = database.partition("?")[0].rpartition("/")[2]
     with psycopg.connect(database.replace(f"/{name}?", "/hora?"), autocommit=True) as connection:
         connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
@@ -169,7 +169,7 @@ def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
 
 
-def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
+def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) -> None:
     supervised = run("deaf")
     supervised.runs()
     hidden = supervised.hidden()
@@ -193,7 +193,7 @@ def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
 
 
-def test_a_cancel_cuts_short_what_a_pause_waits_for(run: Run) -> None:
+def test_a_cancel_cuts_short_the_saving_of_a_pause(run: Run) -> None:
     supervised = run(save_s=60)
     supervised.runs()
     with supervised.sessions.begin() as session:
@@ -206,7 +206,7 @@ def test_a_cancel_cuts_short_what_a_pause_waits_for(run: Run) -> None:
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
 
 
-def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
+def test_a_preempted_attempt_saves_first_and_names_the_job_it_makes_room_for(run: Run) -> None:
     supervised = run(save_s=1)
     supervised.runs()
     with supervised.sessions.begin() as session:
@@ -246,12 +246,12 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
     supervised.process.send_signal(signal.SIGCONT)
     assert supervised.process.wait(120) == 1
     assert (stored_rows(supervised.sessions), job_rows.count(supervised.sessions, JobEvent)) == before
-    assert supervised.attempt.ended_at is None  # whoever watches over the leases ends it
+    assert supervised.attempt.ended_at is None  # the reaper ends it
     assert pids_with_mark(supervised.mark) == []
     assert ProcessId.of(hidden) is None
 
 
-def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, database: str) -> None:
+def test_a_supervisor_without_a_database_ends_its_ranks_before_its_lease_expires(run: Run, database: str) -> None:
     lease_s = 3 * slowdown()
     supervised = run("deaf", lease_s=lease_s)
     supervised.runs()
@@ -261,7 +261,7 @@ def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, d
     assert supervised.attempt.ended_at is None
 
 
-def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database: str) -> None:
+def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: Run, database: str) -> None:
     supervised = run(lease_s=10 * slowdown())
     supervised.runs()
     with unreachable(database):
@@ -274,11 +274,11 @@ def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database:
     assert supervised.ends() is EndReason.CANCELLED
 
 
-def test_a_row_that_somebody_holds_does_not_keep_the_ranks_alive(run: Run) -> None:
+def test_a_locked_row_does_not_keep_the_ranks_alive(run: Run) -> None:
     lease_s = 3 * slowdown()
     supervised = run("deaf", lease_s=lease_s)
     supervised.runs()
-    with supervised.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
+    with supervised.sessions.begin() as session:  # like a process stopped in the middle of a transaction
         session.execute(update(Attempt).where(Attempt.id == supervised.lease.attempt_id).values(error="held"))
         until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
 
@@ -300,7 +300,7 @@ def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
                 os.kill(pid, signal.SIGCONT)
 
 
-def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
+def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
     supervised = run("deaf")
     supervised.runs()
     with supervised.sessions.begin() as session:

@@ -119,7 +119,7 @@ def test_a_lost_host_ends_the_attempt_and_is_named(
     assert all(0 < seconds <= config.ranks_lease_s for seconds in members.extended)
 
 
-def test_every_host_is_asked_and_slots_are_given_back_where_it_is_known_that_nothing_is_left(
+def test_every_host_is_asked_to_stop_and_slots_of_clean_hosts_are_released(
     start: Start, sessions: Sessions, config: Settings, lease: Lease
 ) -> None:
     with sessions.begin() as session:

@@ -96,7 +96,7 @@ def test_a_job_that_grows_old_between_two_passes_is_seen(
     assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]
 
 
-def test_what_is_not_this_databases_is_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
+def test_folders_of_no_known_job_are_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
     for name in ("0123456789ab", "Not-a-job", "lost+found"):
         paths_of(runs, name, 1).create()
     (runs / "file").touch()
@@ -154,7 +154,7 @@ def test_a_worker_tidies_up_again_and_again(sessions: Sessions, runs: Path, conf
     assert not tidier.is_alive()
 
 
-def test_what_people_did_and_their_sessions_go_with_time(sessions: Sessions, config: Settings) -> None:
+def test_old_audit_entries_and_sessions_are_removed(sessions: Sessions, config: Settings) -> None:
     with sessions.begin() as session:
         for days in (366, 364):
             at = func.now() - timedelta(days=days)
@@ -170,7 +170,7 @@ def test_what_people_did_and_their_sessions_go_with_time(sessions: Sessions, con
         assert session.scalars(select(Token.name)).all() == ["29"]
 
 
-def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, runs: Path, config: Settings) -> None:
+def test_rows_are_left_to_a_worker_that_is_removing_them(sessions: Sessions, runs: Path, config: Settings) -> None:
     an_old_log(sessions)
     job_id = a_job(sessions, runs)
     tidier = Retention(sessions, config)
@@ -187,7 +187,7 @@ def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, r
         )
 
 
-def test_artifacts_go_when_their_row_says_so(sessions: Sessions, runs: Path) -> None:
+def test_artifacts_are_removed_when_their_row_says_so(sessions: Sessions, runs: Path) -> None:
     old, removed_later, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
     (runs / old / "notes.txt").write_text("of a person")
     precious = runs.parent / "precious"

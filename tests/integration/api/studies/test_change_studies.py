@@ -11,7 +11,7 @@ from jobs.model.states import Status
 from tests.integration.api.studies.study_jobs import Json, bring_to, job_ids, row_count, succeed, wrong_fields
 
 
-def test_a_cancel_ends_what_has_not_ended_and_a_resume_starts_that_again(
+def test_a_cancel_ends_the_unfinished_jobs_and_a_resume_starts_them_again(
     api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
 ) -> None:
     study = submit_study()
@@ -52,7 +52,7 @@ def test_a_cancel_ends_what_has_not_ended_and_a_resume_starts_that_again(
     ] * 5
 
 
-def test_a_pause_lets_all_wait_and_a_resume_lets_them_go_on(
+def test_a_pause_holds_all_jobs_and_a_resume_lets_them_continue(
     api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
 ) -> None:
     study = submit_study()

@@ -15,7 +15,7 @@ from tests.integration.api.starting_rows import an_attempt, metric_points, secon
 from tests.integration.api.studies.study_jobs import Json, job_ids, succeed, wrong_fields
 
 
-def test_the_report_is_made_of_what_the_jobs_say(api: TestClient, finished_study: Json) -> None:
+def test_the_report_is_computed_from_the_results_of_the_jobs(api: TestClient, finished_study: Json) -> None:
     report = api.get(f"/v1/studies/{finished_study['id']}/report").json()
 
     assert (report["complete"], report["scaling"], report["baseline"]) == (True, "weak", {"gpus": 1})
@@ -66,7 +66,9 @@ def test_a_study_that_has_just_begun_has_a_report(api: TestClient, submit_study:
         assert api.get(path, params={"format": form}).status_code == 200
 
 
-def test_as_markdown_csv_and_picture(api: TestClient, finished_study: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_as_markdown_csv_and_picture(
+    api: TestClient, finished_study: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = f"/v1/studies/{finished_study['id']}/report"
     page = api.get(path, params={"format": "markdown"})
     assert page.headers["content-type"] == "text/markdown; charset=utf-8"
@@ -98,7 +100,7 @@ def test_too_many_pictures_at_once_are_refused(
     assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
 
 
-def test_a_picture_that_cannot_be_drawn_is_a_fault_of_ours(
+def test_a_picture_that_cannot_be_drawn_is_an_internal_error(
     api: TestClient, finished_study: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drawing.sys, "executable", "/bin/false")

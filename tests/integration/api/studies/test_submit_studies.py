@@ -40,7 +40,7 @@ def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(
     assert api.get(f"/v1/studies/{study['id']}").json() == study
 
 
-def test_the_location_leads_there_and_the_tag_says_whether_anything_changed(
+def test_the_location_is_the_study_and_its_tag_changes_with_it(
     api: TestClient, submit_study: Callable[..., Json]
 ) -> None:
     answer = api.post("/v1/studies", json=STUDY)
@@ -122,7 +122,7 @@ def test_lists_go_newest_first_page_by_page(api: TestClient, submit_study: Calla
     assert wrong_fields(api.get("/v1/studies", params={"cursor": "x"})) == ["cursor"]
 
 
-def test_what_is_no_study_is_not_found(api: TestClient) -> None:
+def test_an_unknown_study_is_not_found(api: TestClient) -> None:
     for path in ("0000", "0000/report", "UPPER"):
         answer = api.get(f"/v1/studies/{path}")
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:study-not-found")

@@ -19,7 +19,9 @@ from worker import dispatcher as dispatcher_module
 NOWHERE = "redis+socket:///nowhere/broker.sock"
 
 
-def test_a_job_is_placed_and_its_host_told(sessions: Sessions, make_dispatcher: MakeDispatcher, broker: str) -> None:
+def test_a_job_is_placed_and_its_host_gets_a_hint(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, broker: str
+) -> None:
     job_rows.a_host(sessions)
     job_id = job_rows.a_job(sessions)
     assert make_dispatcher().run() == 1
@@ -30,7 +32,7 @@ def test_a_job_is_placed_and_its_host_told(sessions: Sessions, make_dispatcher: 
         until(lambda: connection.llen(host_queue("ha")) == 1, what="the host's hint")
 
 
-def test_a_broker_that_is_away_keeps_no_job_waiting(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_an_unreachable_broker_keeps_no_job_waiting(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions)
     job_id = job_rows.a_job(sessions)
     assert make_dispatcher(NOWHERE).run() == 1
@@ -70,7 +72,7 @@ def test_a_host_that_is_silent_gets_nothing(sessions: Sessions, make_dispatcher:
 
 
 @pytest.mark.parametrize("column", ["quarantined_at", "retired_at"])
-def test_a_slot_that_is_not_to_be_used_is_passed_over(
+def test_a_quarantined_or_retired_slot_is_not_used(
     sessions: Sessions, make_dispatcher: MakeDispatcher, column: str
 ) -> None:
     job_rows.a_host(sessions, slots=3)
@@ -124,7 +126,7 @@ def test_a_pass_looks_beyond_its_first_page(
     monkeypatch.setattr(dispatcher_module, "_PAGE", 3)
     job_rows.a_host(sessions, slots=2)
     for number in range(7):
-        job_rows.a_job(sessions, device="gpu", priority=60 - number % 2)  # nobody has any
+        job_rows.a_job(sessions, device="gpu", priority=60 - number % 2)  # no host has GPUs
     jobs = [job_rows.a_job(sessions, gpus=1) for _ in range(2)]
     assert make_dispatcher().run() == 2
     assert placed_jobs(sessions) == jobs

@@ -82,7 +82,7 @@ def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, dat
     assert job_rows.count(sessions, Attempt) == 5 + 5 * 2
 
 
-def test_hours_that_are_used_up_keep_new_attempts_and_no_others(sessions: Sessions, dispatcher: Dispatcher) -> None:
+def test_used_up_gpu_hours_hold_back_only_new_attempts(sessions: Sessions, dispatcher: Dispatcher) -> None:
     a_project(sessions, max_gpu_hours=10)
     job_rows.a_host(sessions, slots=8)
     add_usage(sessions, "vision", hours=1000, last_month=True)
@@ -95,7 +95,7 @@ def test_hours_that_are_used_up_keep_new_attempts_and_no_others(sessions: Sessio
     assert set(leases_by_job(sessions)) == {first, unlimited_job}
 
 
-def test_nobody_makes_room_for_a_job_that_its_quota_keeps(sessions: Sessions, dispatcher: Dispatcher) -> None:
+def test_nobody_makes_room_for_a_job_held_back_by_its_quota(sessions: Sessions, dispatcher: Dispatcher) -> None:
     a_project(sessions, max_slots=2)
     job_rows.a_host(sessions, slots=4)
     own = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision", priority=60))
@@ -127,9 +127,7 @@ def test_a_long_queue_of_a_project_hides_no_job_of_another(
     assert set(leases_by_job(sessions)) == {first[0], last}
 
 
-def test_where_nothing_is_limited_a_pass_asks_one_question_more(
-    sessions: Sessions, dispatcher: Dispatcher, engine: Engine
-) -> None:
+def test_without_quotas_a_pass_sends_one_more_query(sessions: Sessions, dispatcher: Dispatcher, engine: Engine) -> None:
     a_project(sessions, max_queued=100)
     job_rows.a_host(sessions)
     job_rows.a_job(sessions, project="vision")
@@ -141,7 +139,7 @@ def test_where_nothing_is_limited_a_pass_asks_one_question_more(
     assert job_rows.count(sessions, Job) == 1
 
 
-def test_jobs_of_a_project_that_had_its_turn_are_read_no_more(
+def test_jobs_of_a_project_at_its_quota_are_not_read_again(
     sessions: Sessions, dispatcher: Dispatcher, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher_module, "_PAGE", 2)

@@ -14,7 +14,7 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
 
 
-def test_a_blocked_job_is_passed_only_by_those_that_end_in_time(
+def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
     sessions: Sessions, make_dispatcher: MakeDispatcher
 ) -> None:
     job_rows.a_host(sessions, slots=4)
@@ -40,9 +40,7 @@ def test_a_blocked_job_is_passed_only_by_those_that_end_in_time(
     assert job_rows.kept_for(sessions) == {"ha": None}
 
 
-def test_a_limit_from_before_limits_were_bounded_stops_no_pass(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_a_huge_time_limit_of_an_old_job_stops_no_pass(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, slots=2)
     job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
     job_rows.a_job(sessions, gpus=2)
@@ -55,7 +53,7 @@ def test_a_limit_from_before_limits_were_bounded_stops_no_pass(
     assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).due_at is not None
 
 
-def test_what_overstays_makes_room_for_the_job_that_it_passed(
+def test_a_job_that_overstays_makes_room_for_the_job_that_it_passed(
     sessions: Sessions, make_dispatcher: MakeDispatcher
 ) -> None:
     job_rows.a_host(sessions, slots=2)
@@ -75,9 +73,7 @@ def test_what_overstays_makes_room_for_the_job_that_it_passed(
     assert job_rows.the_attempt(sessions, passing).preempted_for == f"job {large}"
 
 
-def test_a_job_like_those_before_is_expected_to_take_as_long(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, slots=2)
     for took_s in (20, 30):
         job_rows.has_run(sessions, took_s=took_s, gpus=1, epochs=3)
@@ -122,7 +118,7 @@ def test_a_restart_goes_to_its_last_host(sessions: Sessions, make_dispatcher: Ma
 
 
 @pytest.mark.parametrize("state", ["paused", "being cancelled"])
-def test_a_paused_job_is_not_placed_and_one_that_leaves_is_waited_for(
+def test_a_paused_job_is_not_placed_and_a_leaving_one_is_waited_for(
     sessions: Sessions, make_dispatcher: MakeDispatcher, state: str
 ) -> None:
     job_rows.a_host(sessions, slots=4)

@@ -35,7 +35,7 @@ def test_eight_dispatchers_never_lease_a_slot_twice(sessions: Sessions, make_dis
     assert job_rows.count(sessions, Attempt) == 24
 
 
-def test_calls_that_come_together_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_concurrent_calls_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     """One pass runs, one waits for it, and the others leave: they would see nothing that the waiting one does not."""
     job_rows.a_host(sessions)
     dispatcher = make_dispatcher()
@@ -54,7 +54,7 @@ def test_calls_that_come_together_are_merged(sessions: Sessions, make_dispatcher
     assert len(live_leases(sessions)) == 1
 
 
-def test_calls_in_several_workers_are_merged_too(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_concurrent_calls_of_several_workers_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions)
     dispatchers = [make_dispatcher() for _ in range(6)]
     with sessions() as session, ThreadPoolExecutor(6) as pool:
@@ -66,7 +66,7 @@ def test_calls_in_several_workers_are_merged_too(sessions: Sessions, make_dispat
         assert sorted(run.result(120) for run in runs) == [0] * 5 + [1]
 
 
-def test_of_many_hosts_each_leaves_turns_to_the_others(
+def test_a_dispatcher_of_many_hosts_takes_only_some_turns(
     sessions: Sessions, make_dispatcher: MakeDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_rows.a_host(sessions, slots=1)

@@ -1,4 +1,4 @@
-"""What ranks write into their files, and what is stored of it; for the tests of the intake."""
+"""Records and lines that ranks write into their files, and the rows stored of them; for the tests of the intake."""
 
 import math
 from typing import Any

@@ -25,7 +25,7 @@ from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths
 
 
-def test_nothing_new_asks_nothing(intake: Intake) -> None:
+def test_nothing_new_sends_no_statement(intake: Intake) -> None:
     assert not intake.store_new()
     intake.drain()
 
@@ -108,7 +108,7 @@ def test_a_batch_that_failed_is_stored_whole_the_next_time(
     assert (history.count(EventKind.RANK_STARTED), history.count(EventKind.FIRST_STEP)) == (1, 1)
 
 
-def test_a_torn_last_line_is_read_when_it_is_whole_or_over(
+def test_a_torn_last_line_is_read_once_it_is_complete_or_the_file_ends(
     sessions: Sessions, paths: AttemptPaths, intake: Intake
 ) -> None:
     whole = step_ended(1).model_dump_json()
@@ -135,7 +135,7 @@ def test_lines_are_stored_as_postgresql_can_hold_them(sessions: Sessions, paths:
     assert "".join(line for _, line in stored if "€" in line) == "€" * 10_000
 
 
-def test_garbage_between_records_is_passed_over(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
+def test_garbage_between_records_is_skipped(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
     with (paths.records / rank_records_name(0)).open("wb") as file:
         file.write(b"\x00\xff\n{}\n" + step_ended(1).model_dump_json().encode() + b'\n{"kind": "step", "at": 1e300}\n')
     write(paths, 0, step_ended(2))
@@ -143,8 +143,10 @@ def test_garbage_between_records_is_passed_over(sessions: Sessions, paths: Attem
     assert stored_losses(sessions) == [(0, 1), (0, 2)]
 
 
-def test_what_an_attempt_left_is_stored_by_the_next_one(sessions: Sessions, lease: Lease, paths: AttemptPaths) -> None:
-    """It lost its lease with steps and a checkpoint that it had not stored; the next one goes on from there."""
+def test_records_left_by_an_attempt_are_stored_by_the_next_one(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths
+) -> None:
+    """The attempt lost its lease before it stored some steps and a checkpoint. The next one continues from there."""
     intake = Intake(sessions, lease, paths, ranks=2)
     write(paths, 0, rank_started(0), step_ended(1))
     intake.store_new()
@@ -169,5 +171,5 @@ def test_what_an_attempt_left_is_stored_by_the_next_one(sessions: Sessions, leas
     with sessions.begin() as session:
         leases.end(session, later, EndReason.LEASE_EXPIRED)
     write(paths, 0, step_ended(4))
-    with pytest.raises(StaleLease):  # whoever stores it has to hold the job
+    with pytest.raises(StaleLease):  # only the live attempt of the job may store
         store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)

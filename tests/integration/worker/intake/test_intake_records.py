@@ -33,7 +33,7 @@ from worker.attempt.intake import Intake
 from worker.attempt.paths import AttemptPaths, paths_of
 
 
-def test_the_first_rank_starts_the_job_and_every_rank_is_told_of(
+def test_the_first_rank_starts_the_job_and_every_rank_has_an_event(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     write(paths, 0, rank_started(0))
@@ -91,7 +91,7 @@ def test_an_epoch_is_a_point_over_all_ranks_and_an_event(
     assert progress(sessions, lease)["metrics"] == {"loss": 0.5, "val_loss": None}
 
 
-def test_what_steps_and_epochs_waited_for_is_kept_of_every_rank(
+def test_waits_of_steps_and_epochs_are_stored_for_every_rank(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     for rank in (0, 1):
@@ -116,7 +116,7 @@ def test_what_steps_and_epochs_waited_for_is_kept_of_every_rank(
     assert [(series.rank, series.x, series.y) for series in step_series] == [(0, [10], [0.2]), (1, [10], [0.2])]
 
 
-def test_the_phases_of_rank_zero_are_the_attempts_set_up(
+def test_the_phases_of_rank_zero_are_the_set_up_of_the_attempt(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     assert job_rows.the_attempt(sessions, lease).setup == {}
@@ -128,7 +128,7 @@ def test_the_phases_of_rank_zero_are_the_attempts_set_up(
     assert job_rows.the_attempt(sessions, lease).setup == {"import": 2.5, "data": 1.0, "first_step": 0.5}
 
 
-def test_what_the_data_turned_out_to_be_is_kept_with_the_job(
+def test_facts_of_the_opened_data_are_stored_with_the_job(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     opened = DataOpened(
@@ -146,7 +146,7 @@ def test_what_the_data_turned_out_to_be_is_kept_with_the_job(
         }  # fmt: skip
 
 
-def test_the_summary_and_what_the_ranks_said_last(
+def test_the_summary_and_the_exit_records_are_read(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     long = RankExited(at=9.0, reason=ExitReason.BAD_DATA, message="x" * 100_000)
@@ -169,7 +169,7 @@ def tried_batches(sessions: Sessions, lease: Lease) -> tuple[list[int], Any]:
     return [point["per_gpu_batch"] for point in probe["points"]], probe["ended_by"]
 
 
-def test_a_probe_is_told_of_batch_by_batch_and_begins_anew(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_probe_is_stored_batch_by_batch_and_a_next_attempt_starts_over(sessions: Sessions, tmp_path: Path) -> None:
     lease = job_rows.a_claimed_attempt(sessions, probe={"smallest": 8, "largest": 64})
     paths = paths_of(tmp_path, lease.job_id, lease.number)
     paths.create()
@@ -203,7 +203,7 @@ def test_a_probe_is_told_of_batch_by_batch_and_begins_anew(sessions: Sessions, t
     assert progress(sessions, lease)["step"] == 0
 
 
-def test_a_training_takes_no_word_of_a_probe(
+def test_a_training_job_ignores_records_of_a_probe(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     write(paths, 0, batch_measured(8))

@@ -1,4 +1,4 @@
-"""MLflow's own server, a mirror that copies to it, and what the server has then."""
+"""MLflow's own server, a mirror that copies to it, and the runs on the server."""
 
 import subprocess
 from collections.abc import Iterator

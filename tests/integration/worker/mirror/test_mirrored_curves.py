@@ -1,4 +1,4 @@
-"""The curve on MLflow's own server is the job's curve in the end, whatever happened on the way."""
+"""At its end a run on MLflow's own server has the job's curves, after restarts, deaths and new runs too."""
 
 import math
 from datetime import timedelta
@@ -25,13 +25,13 @@ from worker.outward.mirror import Mirror as Mirroring
 from worker.outward.mlflow_server import MlflowServer
 
 
-def test_a_run_grows_with_its_job_and_is_equal_to_it_in_the_end(
+def test_a_run_grows_with_its_job_and_equals_it_in_the_end(
     mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
 ) -> None:
     lease = a_planned_attempt(sessions)
     train(sessions, lease, first=1, last=250)
     mirror.copy()
-    assert tracked_runs.history() == {}  # no checkpoint yet: a restart would begin anew
+    assert tracked_runs.history() == {}  # no checkpoint yet: a restart would start over
     assert tracked_runs.run()["info"]["status"] == "RUNNING"
     save(sessions, lease, step=200)
     mirror.copy()
@@ -60,7 +60,9 @@ def test_a_run_grows_with_its_job_and_is_equal_to_it_in_the_end(
     assert state_of(sessions, lease.job_id).done_at is not None
 
 
-def test_what_a_restart_made_void_never_came(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
+def test_void_points_of_a_restart_are_never_sent(
+    mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
+) -> None:
     lease = a_planned_attempt(sessions)
     train(sessions, lease, first=1, last=350)
     save(sessions, lease, step=200)
@@ -103,7 +105,7 @@ class Crash(Exception):
 
 
 class DyingServer(MlflowServer):
-    """Dies once so many requests were made, before it hears of the answer."""
+    """Dies after this many requests, before it sees the answer."""
 
     requests_left = 10**9
 
@@ -115,14 +117,14 @@ class DyingServer(MlflowServer):
         return answer
 
 
-def test_a_worker_that_dies_anywhere_leaves_no_double(
+def test_a_worker_that_dies_after_any_request_leaves_no_duplicate(
     mirror: Mirroring,
     tracked_runs: TrackedRuns,
     sessions: Sessions,
     configuration: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A job that has a run to be made anew, so that every kind of request is there; each worker gets one further."""
+    """A job whose run is created again, so that every kind of request is made. Each worker gets one request further."""
     lease = a_planned_attempt(sessions)
     train(sessions, lease, first=1, last=210)
     save(sessions, lease, step=200)
@@ -148,7 +150,9 @@ def test_a_worker_that_dies_anywhere_leaves_no_double(
     assert tracked_runs.run()["info"]["status"] == "FINISHED"
 
 
-def test_what_its_gpus_did(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
+def test_a_run_has_the_utilization_of_the_gpus(
+    mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
+) -> None:
     lease = a_planned_attempt(sessions)
     with sessions.begin() as session:
         start = get_job(session, lease.job_id).started_at
@@ -173,7 +177,9 @@ def test_what_its_gpus_did(mirror: Mirroring, tracked_runs: TrackedRuns, session
     assert utilization[10][1] == round(1000 * (start + timedelta(seconds=10)).timestamp())
 
 
-def test_what_is_no_number_is_left_out(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
+def test_values_that_are_not_finite_are_left_out(
+    mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
+) -> None:
     lease = a_planned_attempt(sessions)
     train(sessions, lease, first=1, last=200, bias=math.nan)
     train(sessions, lease, first=201, last=300, bias=math.inf)

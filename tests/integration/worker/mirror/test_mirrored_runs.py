@@ -20,7 +20,9 @@ from worker.outward.mirror import mirror_of
 from worker.outward.mlflow_server import Away
 
 
-def test_what_a_run_says_of_its_job(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
+def test_a_run_has_the_tags_and_parameters_of_its_job(
+    mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
+) -> None:
     odd = {"team": "vision", "a/../b": "x" * 63}
     lease = a_planned_attempt(sessions, name="chips", labels=odd, dataset="d" * 900)
     mirror.copy()
@@ -57,9 +59,7 @@ def test_a_cancelled_job_is_a_killed_run(mirror: Mirroring, tracked_runs: Tracke
     assert tracked_runs.run()["info"]["status"] == "KILLED"
 
 
-def test_what_never_started_or_trains_nothing_has_no_run(
-    mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
-) -> None:
+def test_queued_jobs_and_probes_have_no_run(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
     a_job(sessions)
     a_running_attempt(sessions, probe={})
     mirror.copy()
@@ -67,7 +67,7 @@ def test_what_never_started_or_trains_nothing_has_no_run(
         assert session.scalars(select(Mirror.job_id)).all() == []
 
 
-def test_a_run_that_somebody_deleted_stops_no_other(
+def test_a_deleted_run_does_not_stop_other_runs(
     mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions
 ) -> None:
     a_host(sessions, "hb")
@@ -96,7 +96,7 @@ def test_a_run_that_somebody_deleted_stops_no_other(
     assert state_of(sessions, other_lease.job_id).done_at is None
 
 
-def test_a_server_that_is_away_changes_nothing(
+def test_an_unreachable_server_changes_nothing(
     sessions: Sessions, tracked_runs: TrackedRuns, mirror: Mirroring
 ) -> None:
     lease = a_planned_attempt(sessions)
@@ -111,7 +111,7 @@ def test_a_server_that_is_away_changes_nothing(
     assert state_of(sessions, lease.job_id).error is None
 
 
-def test_one_worker_is_at_it(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
+def test_one_worker_at_a_time_copies(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
     lease = a_planned_attempt(sessions)
     with sessions() as another:
         locked = another.scalar(text("SELECT pg_try_advisory_lock(x'6D6972726F72'::bigint)"))
@@ -124,7 +124,7 @@ def test_one_worker_is_at_it(mirror: Mirroring, tracked_runs: TrackedRuns, sessi
     assert tracked_runs.run()["info"]["status"] == "RUNNING"
 
 
-def test_nothing_new_is_nothing_sent(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
+def test_an_unchanged_job_is_not_copied_again(mirror: Mirroring, tracked_runs: TrackedRuns, sessions: Sessions) -> None:
     lease = a_planned_attempt(sessions)
     mirror.copy()
     before = state_of(sessions, lease.job_id)
@@ -135,5 +135,5 @@ def test_nothing_new_is_nothing_sent(mirror: Mirroring, tracked_runs: TrackedRun
     assert before.state["status"] == Status.RUNNING
 
 
-def test_nothing_is_mirrored_unless_it_is_asked_for(sessions: Sessions) -> None:
+def test_nothing_is_mirrored_without_a_url(sessions: Sessions) -> None:
     assert mirror_of(sessions, Settings()) is None

@@ -1,4 +1,4 @@
-"""What MLflow's server has, as anybody may read it; for the tests of the mirror."""
+"""The runs on MLflow's server, read over its public API; for the tests of the mirror."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ History = dict[str, list[tuple[int, int, float]]]  # (step, milliseconds, value)
 
 
 class TrackedRuns:
-    """What the server has, as anybody may read it."""
+    """The runs of one experiment."""
 
     def __init__(self, configuration: Settings) -> None:
         self.http = httpx.Client(base_url=f"{configuration.mlflow_url}/api/2.0/mlflow", timeout=30)

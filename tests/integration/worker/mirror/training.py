@@ -22,14 +22,14 @@ START = datetime.now(UTC) - timedelta(seconds=100)
 
 
 def a_planned_attempt(sessions: Sessions, **fields: Any) -> Lease:
-    """A job that trains on two slots, of which the data is known."""
+    """A job that trains on two slots, with its data known."""
     lease = a_running_attempt(sessions, epochs=EPOCHS, **fields)
     plan_from(sessions, lease, step=0)
     return lease
 
 
 def plan_from(sessions: Sessions, lease: Lease, *, step: int) -> None:
-    """The ranks go on from a step."""
+    """The ranks agree on the plan and continue from a step."""
     with sessions.begin() as session:
         plan = {**get_job(session, lease.job_id).plan, "steps_per_epoch": STEPS_AN_EPOCH}
         touch(session, lease.job_id, plan=plan)
@@ -69,7 +69,7 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETE
 
 
 def restart(sessions: Sessions, lease: Lease, *, step: int) -> Lease:
-    """The attempt's host is lost, and another one goes on from a step."""
+    """The attempt's host is lost. Another attempt continues from a step."""
     end(sessions, lease, EndReason.HOST_LOST)
     with sessions.begin() as session:
         session.execute(update(Job).values(not_before=None))
@@ -82,7 +82,7 @@ def restart(sessions: Sessions, lease: Lease, *, step: int) -> Lease:
 
 
 def expected_history(sessions: Sessions, job_id: str) -> History:
-    """What the mirror is to be equal to: the series as the api reads them, of rank 0 each second step."""
+    """The points that a run should have: the series as the api reads them, and of rank 0 each second step."""
     points_by_metric: History = {}
     with sessions() as session:
         job = get_job(session, job_id)
