@@ -54,7 +54,7 @@ def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[...
 
 
 @pytest.fixture
-def submitted(api: TestClient) -> Callable[..., str]:
+def submit_job(api: TestClient) -> Callable[..., str]:
     """Submits a job with changes to the smallest spec. Returns its id."""
 
     def submit(**changes: object) -> str:

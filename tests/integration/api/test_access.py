@@ -99,8 +99,8 @@ def test_no_route_answers_to_less_than_its_scope(app: FastAPI, client_of: Client
     assert {route.needs for route, _ in walked} == {Scope.SUBMIT, Scope.ADMIN}
     for route, client in walked:
         challenge = refused(client.request(route.method, route.path, headers=POLL), 403)
-        wanted = [Scope.SUBMIT, route.needs]  # an admin's route may ask for less first
-        assert any(f'error="insufficient_scope", scope="{scope}"' in challenge for scope in wanted)
+        possible_needs = [Scope.SUBMIT, route.needs]  # an admin's route may ask for less first
+        assert any(f'error="insufficient_scope", scope="{scope}"' in challenge for scope in possible_needs)
 
 
 def test_the_scopes_of_all_routes_are_the_decided_ones(app: FastAPI) -> None:
@@ -161,11 +161,11 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
     with sessions() as session:
         token = session.scalars(select(Token).where(Token.user_name == "tina")).one()
     tokens = TokenCache(sessions, None)
-    found = tokens_found(sessions, token.sha256)
+    stored_tokens = tokens_found(sessions, token.sha256)
 
     def find_before_the_revocation(*_: object) -> Any:
         tokens.forget(token.id)
-        return found
+        return stored_tokens
 
     monkeypatch.setattr("jobs.people.tokens.find", find_before_the_revocation)
     assert tokens.look_up(token.sha256) is not None

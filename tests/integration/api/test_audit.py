@@ -155,9 +155,9 @@ def test_the_way_in_and_out_is_written_down(api: TestClient, app: FastAPI, sessi
 
 
 def test_what_did_not_happen_is_not_written_down(
-    api: TestClient, client_of: Clients, sessions: Sessions, submitted: Callable[..., str]
+    api: TestClient, client_of: Clients, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
-    job = submitted()
+    job = submit_job()
     headers = {"Idempotency-Key": "once"}
     assert api.post("/v1/jobs", json=SPEC, headers=headers).status_code == 201
     before = len(entries(sessions))

@@ -20,10 +20,10 @@ Submit = Callable[..., str]
 
 
 @pytest.fixture
-def running(submitted: Submit, sessions: Sessions) -> Lease:
+def running(submit_job: Submit, sessions: Sessions) -> Lease:
     """A job that was placed on two slots."""
     a_host(sessions)
-    job_id = submitted(name="polled")
+    job_id = submit_job(name="polled")
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
     return lease
@@ -50,7 +50,7 @@ def test_a_job(api: TestClient, running: Lease, sessions: Sessions) -> None:
         poll.changes_with(write)
 
 
-def test_the_list(api: TestClient, submitted: Submit, running: Lease, sessions: Sessions) -> None:
+def test_the_list(api: TestClient, submit_job: Submit, running: Lease, sessions: Sessions) -> None:
     everything, of_one, first = Poll(api, "/v1/jobs"), Poll(api, "/v1/jobs?name=polled"), Poll(api, "/v1/jobs?limit=1")
 
     def progress() -> None:
@@ -60,10 +60,10 @@ def test_the_list(api: TestClient, submitted: Submit, running: Lease, sessions: 
     everything.changes_with(progress)
     assert not of_one.is_unchanged()
     assert not first.is_unchanged()
-    first.changes_with(lambda: submitted(name="other"))  # it has the place of the one before, and there is a next page
+    first.changes_with(lambda: submit_job(name="other"))  # it has the place of the one before, and there is a next page
     assert of_one.is_unchanged()
     assert not everything.is_unchanged()
-    ahead = submitted(name="ahead", priority=60)  # the queue moves: no row of the others changes
+    ahead = submit_job(name="ahead", priority=60)  # the queue moves: no row of the others changes
     of_other = Poll(api, "/v1/jobs?name=other")
     of_other.changes_with(lambda: api.post(f"/v1/jobs/{ahead}/cancel"))
 

@@ -22,10 +22,10 @@ from tests.integration.api.starting_rows import a_host, seconds
 Submit = Callable[..., str]
 
 
-def test_hosts_name_the_job_of_each_slot(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_hosts_name_the_job_of_each_slot(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "ha", slots=4)
     a_host(sessions, "hb", slots=1, kind="gpu")
-    job_id = submitted()
+    job_id = submit_job()
     with sessions.begin() as session:
         placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 2).values(quarantined_at=func.now()))

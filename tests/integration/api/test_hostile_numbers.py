@@ -68,8 +68,8 @@ def test_wrong_options_of_made_up_data_are_refused(api: TestClient, options: str
     assert [error["field"] for error in answer.json()["errors"]] == ["dataset.source"]
 
 
-def test_extreme_numbers_and_times_in_a_query_cause_no_internal_error(api: TestClient, submitted: object) -> None:
-    job_id = submitted()  # type: ignore[operator]
+def test_extreme_numbers_and_times_in_a_query_cause_no_internal_error(api: TestClient, submit_job: object) -> None:
+    job_id = submit_job()  # type: ignore[operator]
     numbers = {
         f"/v1/jobs/{job_id}/metrics": ("from", "to", "points", "bands"),
         f"/v1/jobs/{job_id}/utilization": ("from", "to", "points"),

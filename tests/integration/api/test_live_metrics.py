@@ -46,8 +46,8 @@ def starting(figures: Figures, prefix: str) -> Figures:
     return {name: samples for name, samples in figures.items() if name.startswith(prefix)}
 
 
-def test_a_running_job_has_figures_of_its_progress(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = a_busy_cluster(sessions, submitted).job_id
+def test_a_running_job_has_figures_of_its_progress(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = a_busy_cluster(sessions, submit_job).job_id
     expected = {
         "slots": 2, "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "remaining_seconds": 42.5, "loss": 0.5,
         "accuracy_ratio": 0.75, "val_loss": 0.625, "val_accuracy_ratio": 0.875, "samples_per_second": 640,
@@ -59,8 +59,8 @@ def test_a_running_job_has_figures_of_its_progress(api: TestClient, submitted: S
     }
 
 
-def test_the_gpus_of_a_job_have_figures(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = a_busy_cluster(sessions, submitted).job_id
+def test_the_gpus_of_a_job_have_figures(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = a_busy_cluster(sessions, submit_job).job_id
     gauges = starting(scrape(api), "hora_gpu_")
     expected = {
         "utilization_ratio": 0.93, "memory_used_bytes": 2**30, "memory_bytes": 2**35, "power_watts": 310.5,
@@ -70,8 +70,8 @@ def test_the_gpus_of_a_job_have_figures(api: TestClient, submitted: Submit, sess
     assert gauges == {f"hora_gpu_{name}": dict.fromkeys(slots, value) for name, value in expected.items()}
 
 
-def test_hosts_have_figures(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
+def test_hosts_have_figures(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
     expected = {
         "up": 1, "drained": 0, "cpu_ratio": 0.5, "memory_used_bytes": 2**33, "memory_bytes": 2**36,
         "network_received_bytes_per_second": 100, "network_sent_bytes_per_second": 200,
@@ -81,8 +81,8 @@ def test_hosts_have_figures(api: TestClient, submitted: Submit, sessions: Sessio
     assert figures == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
 
 
-def test_a_lost_host_has_no_figure_but_that_it_is_lost(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
+def test_a_lost_host_has_no_figure_but_that_it_is_lost(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         lost = {"heartbeat_at": func.now() - timedelta(minutes=1), "drained_at": func.now()}
         session.execute(update(Host).where(Host.name == "hb").values(**lost))
@@ -99,9 +99,9 @@ def test_an_old_sample_is_not_exported(api: TestClient, sessions: Sessions) -> N
     assert "hora_host_cpu_ratio" not in scrape(api)
 
 
-def test_unknown_values_are_not_exported(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_unknown_values_are_not_exported(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "hb", kind="gpu")
-    lease = a_live_attempt(sessions, submitted())
+    lease = a_live_attempt(sessions, submit_job())
     assert starting(scrape(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
     set_progress(sessions, lease.job_id, **{**PROGRESS, "eta_s": None, "metrics": {"loss": None}})
     an_epoch(sessions, lease, step=10, epoch_s=0.0, data_wait_s=0.0)
@@ -114,9 +114,9 @@ def test_unknown_values_are_not_exported(api: TestClient, submitted: Submit, ses
 
 
 def test_a_new_attempt_does_not_export_values_of_the_previous_one(
-    api: TestClient, submitted: Submit, sessions: Sessions
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    lease = a_busy_cluster(sessions, submitted)
+    lease = a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)
         leases.release(session, lease.attempt_id)
@@ -131,15 +131,15 @@ def test_a_new_attempt_does_not_export_values_of_the_previous_one(
 
 
 def test_pending_and_failed_webhook_deliveries_are_counted(
-    api: TestClient, submitted: Submit, sessions: Sessions
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     assert scrape(api)["hora_webhook_deliveries"] == {("pending",): 3, ("failed",): 1}
 
 
-def test_projects_have_figures_of_their_use_and_quotas(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
-    submitted()
+def test_projects_have_figures_of_their_use_and_quotas(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
+    submit_job()
     figures = starting(scrape(api), "hora_project_")
     assert figures.pop("hora_project_slot_seconds")["vision",] == 0
     assert figures == {
@@ -151,8 +151,8 @@ def test_projects_have_figures_of_their_use_and_quotas(api: TestClient, submitte
     }
 
 
-def test_no_names_of_people_and_jobs_are_exported(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, lambda: submitted(name="a-secret-name", labels={"team": "a-secret-label"}))
+def test_no_names_of_people_and_jobs_are_exported(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, lambda: submit_job(name="a-secret-name", labels={"team": "a-secret-label"}))
     owner = api.get("/v1/jobs").json()["items"][0]["owner"]
     del api.headers["Authorization"]
     page = api.get("/metrics").text
@@ -164,10 +164,10 @@ def test_no_names_of_people_and_jobs_are_exported(api: TestClient, submitted: Su
 
 @pytest.mark.parametrize("accept", ["text/plain", OPENMETRICS])
 def test_both_formats_are_valid_for_prometheus(
-    api: TestClient, submitted: Submit, sessions: Sessions, accept: str
+    api: TestClient, submit_job: Submit, sessions: Sessions, accept: str
 ) -> None:
     """The rules of `promtool check metrics`, and those of the specification that its parser holds."""
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     answer = api.get("/metrics", headers={"Accept": accept})
     assert answer.headers["Content-Type"].startswith(accept.partition(";")[0])
     parse = openmetrics_families if accept == OPENMETRICS else text_string_to_metric_families
@@ -197,9 +197,9 @@ def _complaints(family: Any) -> list[str]:
 
 
 def test_many_hosts_are_read_in_as_many_statements_as_few(
-    api: TestClient, submitted: Submit, sessions: Sessions, engine: Engine
+    api: TestClient, submit_job: Submit, sessions: Sessions, engine: Engine
 ) -> None:
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         session.add_all(Host(name=f"h{i}", info={}) for i in range(50))
     statements = []
@@ -211,9 +211,9 @@ def test_many_hosts_are_read_in_as_many_statements_as_few(
 
 
 def test_a_gpu_that_was_never_read_exports_only_its_memory(
-    api: TestClient, submitted: Submit, sessions: Sessions
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         session.execute(update(Slot).values(reading=null()))
     assert starting(scrape(api), "hora_gpu_").keys() == {"hora_gpu_memory_bytes"}

@@ -245,11 +245,11 @@ def test_a_change_that_another_page_may_have_made_is_refused(
     headers = csrf(browser) | changed
     if headers["X-CSRF-Token"] == "of another session":
         headers["X-CSRF-Token"] = csrf_token("hora_another")
-    sent = {name: value for name, value in headers.items() if value is not None}
+    sent_headers = {name: value for name, value in headers.items() if value is not None}
 
     for method, path in (("POST", "/v1/jobs"), ("DELETE", "/v1/tokens/0"), ("POST", "/logout")):
-        problem(browser.request(method, path, headers=sent), 403, "forbidden")
-    assert browser.get("/v1/jobs", headers=sent).json()["items"] == []  # reading changes nothing
+        problem(browser.request(method, path, headers=sent_headers), 403, "forbidden")
+    assert browser.get("/v1/jobs", headers=sent_headers).json()["items"] == []  # reading changes nothing
 
 
 def test_a_token_in_the_header_takes_precedence_over_the_cookie(client_of: Clients, browser: TestClient) -> None:
@@ -265,12 +265,12 @@ def test_a_token_in_the_header_takes_precedence_over_the_cookie(client_of: Clien
 def test_logging_out_ends_the_session(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
     alice = client_of("alice")
     assert browser.get(link(alice)).status_code == 303
-    kept = dict(browser.cookies)
+    kept_cookies = dict(browser.cookies)
     answer = browser.post("/logout", headers=csrf(browser))
 
     assert answer.status_code == 204
     assert dict(browser.cookies) == {}
-    for name, value in kept.items():
+    for name, value in kept_cookies.items():
         browser.cookies.set(name, value)
     problem(browser.get("/v1/me"), 401, "unauthorized")
     assert alice.get("/v1/me").status_code == 200

@@ -12,8 +12,8 @@ from tests.integration.api.starting_rows import log_lines
 Submit = Callable[..., str]
 
 
-def test_logs_continue_after_the_last_line_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other_job_id = submitted(), submitted()
+def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id, other_job_id = submit_job(), submit_job()
     lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
     log_lines(sessions, job_id, lines[:6])
     log_lines(sessions, other_job_id, [(0, "not this")])
@@ -35,8 +35,8 @@ def test_logs_continue_after_the_last_line_read(api: TestClient, submitted: Subm
     assert read_page(rank=7) == ([], 0)
 
 
-def test_logs_are_read_backwards_from_their_end(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other_job_id = submitted(), submitted()
+def test_logs_are_read_backwards_from_their_end(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id, other_job_id = submit_job(), submit_job()
     log_lines(sessions, other_job_id, [(0, "before it")])
     log_lines(sessions, job_id, [(n % 2, f"line {n}") for n in range(7)])
     log_lines(sessions, other_job_id, [(0, "behind it")])
@@ -60,8 +60,8 @@ def test_logs_are_read_backwards_from_their_end(api: TestClient, submitted: Subm
     assert (texts, back, none) == ([], 0, None)
 
 
-def test_logs_are_searched(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_logs_are_searched(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     lines = ["loss 0.5", "LOSS_0.4", "Verlust ÄHNLICH", "100 %", "a\\b", "LossX"]
     log_lines(sessions, job_id, [(n % 2, text) for n, text in enumerate(lines)])
 
@@ -81,9 +81,9 @@ def test_logs_are_searched(api: TestClient, submitted: Submit, sessions: Session
 
 
 def test_a_search_over_too_many_lines_is_refused(
-    api: TestClient, submitted: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+    api: TestClient, submit_job: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = submitted()
+    job_id = submit_job()
     log_lines(sessions, job_id, [(0, f"line {n}" * 500) for n in range(2000)])
     monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
     problem = api.get(f"/v1/jobs/{job_id}/logs?search=nothing")
@@ -93,8 +93,8 @@ def test_a_search_over_too_many_lines_is_refused(
     assert api.get(f"/v1/jobs/{job_id}/logs").status_code == 200
 
 
-def test_logs_are_read_in_one_direction_per_request(api: TestClient, submitted: Submit) -> None:
-    job_id = submitted()
+def test_logs_are_read_in_one_direction_per_request(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
     for query, field in (("before=5&after=2", "before"), ("before=5&tail=2", "tail")):
         problem = api.get(f"/v1/jobs/{job_id}/logs?{query}")
         assert problem.status_code == 422

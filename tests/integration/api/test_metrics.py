@@ -67,8 +67,8 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason) -> None:
         leases.release(session, lease.attempt_id)
 
 
-def test_the_page_names_every_figure(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
+def test_the_page_names_every_figure(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
     _, _, below = (Path(__file__).parents[3] / "docs/operations.md").read_text().partition("\n## Metrics\n")
     table, _, _ = below.partition("What to alert on")
     api.get("/v1/jobs")
@@ -77,17 +77,17 @@ def test_the_page_names_every_figure(api: TestClient, submitted: Submit, session
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == names
 
 
-def test_requests_are_timed_by_route(api: TestClient, submitted: Submit) -> None:
-    api.post(f"/v1/jobs/{submitted()}/cancel")
-    submitted()
+def test_requests_are_timed_by_route(api: TestClient, submit_job: Submit) -> None:
+    api.post(f"/v1/jobs/{submit_job()}/cancel")
+    submit_job()
     del api.headers["Authorization"]
     counts = scrape(api)["hora_http_request_duration_seconds_count"]
     assert counts["POST", "/v1/jobs", "201"] == 2
     assert counts["POST", "/v1/jobs/{job_id}/cancel", "202"] == 1
 
 
-def test_the_queue_by_what_jobs_wait_for(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    waiting, paused, backing_off, ready, cancelled = (submitted() for _ in range(5))
+def test_the_queue_by_what_jobs_wait_for(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    waiting, paused, backing_off, ready, cancelled = (submit_job() for _ in range(5))
     ages_s = {waiting: 50, paused: 900, backing_off: 800, ready: 70, cancelled: 1000}
     with sessions.begin() as session:
         store.pause(session, paused)
@@ -114,10 +114,10 @@ def test_an_empty_queue_waits_for_nothing(api: TestClient) -> None:
     assert buckets(scraped, "hora_queue_wait_seconds")["+Inf"] == 0
 
 
-def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_slots_and_hosts_by_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     for name, kind in (("ha", "cpu"), ("hb", "gpu"), ("hc", "gpu"), ("hd", "gpu")):
         a_host(sessions, name, slots=4, kind=kind)
-    an_attempt(sessions, submitted(), slots=(0, 1))
+    an_attempt(sessions, submit_job(), slots=(0, 1))
     with sessions.begin() as session:
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 1).values(quarantined_at=func.now()))
         session.execute(update(Slot).where(Slot.index == 3).values(retired_at=func.now()))
@@ -135,16 +135,16 @@ def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: 
     assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("lost",): 1}
 
 
-def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_attempts_by_their_ends(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
-    job_id = submitted()
+    job_id = submit_job()
     end(sessions, an_attempt(sessions, job_id), EndReason.RANK_FAILED)
     preempted = an_attempt(sessions, job_id)
     with sessions.begin() as session:
         placing.request_preemption(session, [preempted.attempt_id], PreemptionCause.for_job("x"))
     end(sessions, preempted, EndReason.PREEMPTED)
     an_attempt(sessions, job_id)
-    end(sessions, an_attempt(sessions, submitted(), slots=(2,)), EndReason.BAD_DATA)
+    end(sessions, an_attempt(sessions, submit_job(), slots=(2,)), EndReason.BAD_DATA)
     figures = scrape(api)
 
     ended = {labels[0]: value for labels, value in figures["hora_attempts_ended_total"].items() if value}
@@ -156,7 +156,7 @@ def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Se
     assert figures["hora_jobs"]["failed",] == 1
 
 
-def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_waits_and_latencies(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     times = [
         {"created_at": 0.5, "claimed_at": 0.5625, "started_at": 5.5625},  # on an edge: it is at most that
@@ -165,7 +165,7 @@ def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessi
         {"created_at": 60},
     ]
     for slot, columns in enumerate(times):
-        lease = an_attempt(sessions, submitted(), slots=(slot,))
+        lease = an_attempt(sessions, submit_job(), slots=(slot,))
         change(sessions, lease, **columns)
         if slot < 2:
             end(sessions, lease, EndReason.INTERNAL_ERROR)
@@ -187,11 +187,11 @@ def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessi
 
 
 def test_settled_attempts_are_counted_exactly_once(
-    app: FastAPI, api: TestClient, submitted: Submit, sessions: Sessions, configuration: Settings
+    app: FastAPI, api: TestClient, submit_job: Submit, sessions: Sessions, configuration: Settings
 ) -> None:
     """A process that has answered before and one that starts now say the same."""
     a_host(sessions, slots=4)
-    old, late, live = (an_attempt(sessions, submitted(), slots=(slot,)) for slot in range(3))
+    old, late, live = (an_attempt(sessions, submit_job(), slots=(slot,)) for slot in range(3))
     for lease, minutes in ((old, 90), (late, 5)):
         end(sessions, lease, EndReason.COMPLETED)
         with sessions.begin() as session:
@@ -219,11 +219,11 @@ def test_settled_attempts_are_counted_exactly_once(
 
 
 def test_an_end_is_settled_when_it_is_old_enough(
-    api: TestClient, submitted: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+    api: TestClient, submit_job: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_host(sessions, slots=4)
     tally = figures.Tally()
-    leases_ = [an_attempt(sessions, submitted(), slots=(slot,)) for slot in range(4)]
+    leases_ = [an_attempt(sessions, submit_job(), slots=(slot,)) for slot in range(4)]
 
     def ended() -> tuple[int, int]:
         with sessions() as session:

@@ -37,9 +37,9 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_job_is_found_by_what_it_is_called(api: TestClient, submitted: Callable[..., str], name: str) -> None:
-    other_job_id = submitted(name="other", labels={"k": "other"})
-    job_id = submitted(name=name, labels={"k": name})
+def test_a_job_is_found_by_what_it_is_called(api: TestClient, submit_job: Callable[..., str], name: str) -> None:
+    other_job_id = submit_job(name="other", labels={"k": "other"})
+    job_id = submit_job(name=name, labels={"k": name})
     for typed in (name, unicodedata.normalize("NFD", name), f"  {name}\u3000"):
         assert [job["id"] for job in listed_jobs(api, name=typed)] == [job_id]
         if len(typed) < 250:
@@ -59,9 +59,9 @@ def listed_jobs(api: TestClient, **query: Any) -> list[Json]:
     return items
 
 
-def test_a_list_by_name_goes_page_by_page(api: TestClient, submitted: Callable[..., str]) -> None:
+def test_a_list_by_name_goes_page_by_page(api: TestClient, submit_job: Callable[..., str]) -> None:
     for name in [*NAMES.values(), *NAMES.values()]:
-        submitted(name=name)
+        submit_job(name=name)
     for sort in ("name", "-name"):
         names, cursor = [], None
         while True:
@@ -119,12 +119,12 @@ def test_a_picture_shows_any_name_without_a_warning() -> None:
 
 
 def test_a_webhook_message_has_the_name_and_labels(
-    api: TestClient, sessions: Sessions, submitted: Callable[..., str]
+    api: TestClient, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
     webhook = {"url": "https://example.org/x", "events": ["job.ended"]}
     assert api.post("/v1/webhooks", json=webhook).status_code == 201
     for name in NAMES.values():
-        bring_to(sessions, submitted(name=name, labels={"k": name}), Status.CANCELLED)
+        bring_to(sessions, submit_job(name=name, labels={"k": name}), Status.CANCELLED)
     with sessions.begin() as session:
         assert session.query(Webhook).count() == 1
         claimed = [outbox.claim(session, lease_s=60) for _ in NAMES]

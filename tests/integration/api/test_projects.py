@@ -135,12 +135,12 @@ def test_members_come_and_go(api: TestClient, client_of: ClientOf, sessions: Ses
 
 
 def test_a_project_says_what_counts_against_its_quotas(
-    api: TestClient, sessions: Sessions, submitted: Callable[..., str], vision: Callable[..., Any]
+    api: TestClient, sessions: Sessions, submit_job: Callable[..., str], vision: Callable[..., Any]
 ) -> None:
     vision(max_slots=4)
     a_host(sessions)
-    running = submitted(project="vision")
-    submitted(project="vision")
+    running = submit_job(project="vision")
+    submit_job(project="vision")
     first = api.get("/v1/projects/vision")
     tag = {"If-None-Match": first.headers["ETag"]}
     assert first.json()["usage"]["queued"] == 2
@@ -261,11 +261,11 @@ def test_a_study_cannot_vary_the_project(api: TestClient) -> None:
 
 
 def test_a_job_that_waits_for_its_quota_says_so_and_gets_another_tag(
-    api: TestClient, submitted: Callable[..., str], sessions: Sessions, vision: Callable[..., Any]
+    api: TestClient, submit_job: Callable[..., str], sessions: Sessions, vision: Callable[..., Any]
 ) -> None:
     vision(max_slots=3)
     a_host(sessions, slots=8)
-    holder, waiting = submitted(project="vision"), submitted(project="vision")
+    holder, waiting = submit_job(project="vision"), submit_job(project="vision")
     first = api.get(f"/v1/jobs/{waiting}")
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(holder, (Share("ha", (0, 1)),))], lease_s=60)

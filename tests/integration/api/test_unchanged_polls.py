@@ -9,8 +9,8 @@ Submit = Callable[..., str]
 
 
 @pytest.fixture
-def path(submitted: Submit) -> str:
-    return f"/v1/jobs/{submitted()}"
+def path(submit_job: Submit) -> str:
+    return f"/v1/jobs/{submit_job()}"
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def test_each_poll_is_charged_once_whether_something_changed_or_not(
     client_of: Callable[..., TestClient], path: str, known_tag: dict[str, str]
 ) -> None:
     # One request, and the next one after 1,000 s: a poll that was charged twice would be refused, however slow this is.
-    same, other = (client_of(user, "read", rate_limit_per_s=0.001) for user in ("ann", "ben"))
-    assert [same.get(path, headers=known_tag).status_code for _ in range(2)] == [304, 429]
+    same_client, other_client = (client_of(user, "read", rate_limit_per_s=0.001) for user in ("ann", "ben"))
+    assert [same_client.get(path, headers=known_tag).status_code for _ in range(2)] == [304, 429]
     stale = {"If-None-Match": 'W/"1-0"'}
-    assert [other.get(path, headers=stale).status_code for _ in range(2)] == [200, 429]
+    assert [other_client.get(path, headers=stale).status_code for _ in range(2)] == [200, 429]
 
 
 def test_an_unchanged_answer_has_the_usual_headers(api: TestClient, path: str, known_tag: dict[str, str]) -> None:

@@ -22,7 +22,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     """Lets the commands talk to a service that answers so."""
 
     def play(answer: Answer) -> None:
@@ -73,12 +73,12 @@ CODES = [
 @pytest.mark.parametrize(("code", "arguments", "answer"), CODES, ids=lambda one: str(one) if one in range(256) else "")
 def test_the_exit_code_says_how_it_ended(
     short_folder: Path,
-    played: Callable[[Answer], None],
+    answer_with: Callable[[Answer], None],
     code: int,
     arguments: tuple[str, ...],
     answer: Answer,
 ) -> None:
-    played(answer)
+    answer_with(answer)
     result = hora(short_folder, *arguments)
     assert result.returncode == code, result.stderr
     if code == 101 and answer is interrupted:
@@ -92,19 +92,19 @@ def test_the_page_has_every_exit_code_and_every_command() -> None:
     assert table() in PAGE.read_text()
 
 
-def test_waiting_as_json_prints_an_object_a_line(short_folder: Path, played: Callable[[Answer], None]) -> None:
+def test_waiting_as_json_prints_an_object_a_line(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
     states: Iterator[dict[str, object]] = iter([job(), job(status="running", revision=2), ended()])
-    played(lambda _: json_answer(next(states)))
+    answer_with(lambda _: json_answer(next(states)))
     result = hora(short_folder, "submit", "--dataset", "digits", "--wait", "--json")
     assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == ["running", "succeeded"]
     assert result.stderr == ""
 
 
 def test_output_into_a_pipe_is_complete_and_without_colour(
-    short_folder: Path, played: Callable[[Answer], None]
+    short_folder: Path, answer_with: Callable[[Answer], None]
 ) -> None:
     name = "n" * 500
-    played(of_job(page(job(name=name, status="running"))))
+    answer_with(of_job(page(job(name=name, status="running"))))
     result = hora(short_folder, "ls", COLUMNS="80")
     head, line = result.stdout.splitlines()
     assert name in line
@@ -112,14 +112,14 @@ def test_output_into_a_pipe_is_complete_and_without_colour(
     assert (head, line) == (head.rstrip(), line.rstrip())
 
 
-def test_ls_sends_its_options_as_parameters(short_folder: Path, played: Callable[[Answer], None]) -> None:
+def test_ls_sends_its_options_as_parameters(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
     requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         requests.append(request)
         return json_answer(page(job()))
 
-    played(answer)
+    answer_with(answer)
     filters = {
         "status": "running", "name": "chips", "label": "a:b", "owner": "ada", "project": "vision", "study": "0stu",
         "since": "2030-01-01T00:00:00Z", "until": "2030-01-02T00:00:00Z", "sort": "-priority",

@@ -38,7 +38,7 @@ def study_id(study: subprocess.CompletedProcess[str], client: Service) -> str:
 
 
 @pytest.fixture
-def waiting(stack: Stack, client: Service) -> Iterator[str]:
+def waiting_study_id(stack: Stack, client: Service) -> Iterator[str]:
     """The id of a study whose jobs wait in the queue, as its only host is drained."""
     (host,) = client.hosts()
     client.drain(host["name"])
@@ -123,25 +123,27 @@ def test_a_note_ends_the_report(stack: Stack, study_id: str) -> None:
     assert hora(stack.home, "studies", "note", study_id, " ").returncode == 2
 
 
-def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(stack: Stack, client: Service, waiting: str) -> None:
-    assert hora(stack.home, "studies", "pause", waiting).stdout == (
-        f"{waiting} is paused; running jobs save first: 0 of 2 jobs ended, 2 queued\n"
+def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(
+    stack: Stack, client: Service, waiting_study_id: str
+) -> None:
+    assert hora(stack.home, "studies", "pause", waiting_study_id).stdout == (
+        f"{waiting_study_id} is paused; running jobs save first: 0 of 2 jobs ended, 2 queued\n"
     )
-    assert "queued (paused)" in hora(stack.home, "studies", "show", waiting).stdout
-    assert json.loads(hora(stack.home, "studies", "resume", waiting, "--json").stdout)["paused"] == 0
+    assert "queued (paused)" in hora(stack.home, "studies", "show", waiting_study_id).stdout
+    assert json.loads(hora(stack.home, "studies", "resume", waiting_study_id, "--json").stdout)["paused"] == 0
     with subprocess.Popen(
-        [*HORA, "studies", "show", waiting, "--wait"],
+        [*HORA, "studies", "show", waiting_study_id, "--wait"],
         env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as watching:  # fmt: skip
-        assert "2 cancelled" in hora(stack.home, "studies", "cancel", waiting).stdout
+        assert "2 cancelled" in hora(stack.home, "studies", "cancel", waiting_study_id).stdout
         expected_field, _ = watching.communicate(timeout=120)
     assert watching.returncode == 103
     assert "batch_size=64: cancelled" in expected_field
-    assert until(lambda: client.study(waiting)["complete"], what="the end of the study")
-    assert hora(stack.home, "studies", "cancel", waiting).stdout.startswith(f"{waiting} is over: ")
+    assert until(lambda: client.study(waiting_study_id)["complete"], what="the end of the study")
+    assert hora(stack.home, "studies", "cancel", waiting_study_id).stdout.startswith(f"{waiting_study_id} is over: ")
 
 
-def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting: str) -> None:
+def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting_study_id: str) -> None:
     again = hora(stack.home, "study", "-", "--set", "name=limited", "--wait", "--timeout", "0.1", given=STUDY)
     assert again.returncode == 101
     assert "hora studies show " in again.stderr
@@ -149,9 +151,11 @@ def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting: str) -> None:
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
-def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client: Service, waiting: str) -> None:
-    command = [*HORA, "studies", "show", waiting, "--wait"]
-    (first, _) = client.jobs(study=waiting)
+def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(
+    stack: Stack, client: Service, waiting_study_id: str
+) -> None:
+    command = [*HORA, "studies", "show", waiting_study_id, "--wait"]
+    (first, _) = client.jobs(study=waiting_study_id)
     with subprocess.Popen(
         command, env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as watching:
@@ -161,8 +165,8 @@ def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client:
         watching.send_signal(signal.SIGINT)
         _, stderr = watching.communicate(timeout=120)
     assert watching.returncode == 101
-    assert f"The study continues. Come back with `hora studies show {waiting} --wait`" in stderr
-    assert client.study(waiting)["counts"]["queued"] == 1
+    assert f"The study continues. Come back with `hora studies show {waiting_study_id} --wait`" in stderr
+    assert client.study(waiting_study_id)["counts"]["queued"] == 1
 
 
 def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Service) -> None:

@@ -118,7 +118,7 @@ def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
         return study.id, write_jobs(session, places, owner="me")
 
 
-def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:
+def add_past_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:
     """A new job ran on host `ha` for this long and ended."""
     lease = an_attempt(sessions, a_job(sessions, **fields), slots=range(fields["gpus"]))
     with sessions.begin() as session:
@@ -128,13 +128,13 @@ def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.
         leases.release(session, lease.attempt_id)
 
 
-def drained(sessions: Sessions, name: str) -> None:
+def drain_host(sessions: Sessions, name: str) -> None:
     """Drain a host."""
     with sessions.begin() as session:
         session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
 
 
-def kept_for(sessions: Sessions) -> dict[str, str | None]:
+def reservations(sessions: Sessions) -> dict[str, str | None]:
     """The job for which each host's free slots are reserved."""
     with sessions() as session:
         return {host.name: host.kept_for for host in session.scalars(select(Host))}
@@ -176,7 +176,7 @@ def count(sessions: Sessions, table: type[Any]) -> int:
         return session.scalar(select(func.count()).select_from(table)) or 0
 
 
-def lease_ran_out(sessions: Sessions, lease: Lease) -> None:
+def expire_lease(sessions: Sessions, lease: Lease) -> None:
     """Let a lease expire."""
     with sessions.begin() as session:
         past = func.now() - timedelta(seconds=1)

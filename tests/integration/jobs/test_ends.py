@@ -19,7 +19,7 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason, **values: object) -
         return leases.end(session, lease, reason, **values)  # type: ignore[arg-type]
 
 
-def launched_again(sessions: Sessions, old: Lease) -> Lease:
+def launch_again(sessions: Sessions, old: Lease) -> Lease:
     with sessions.begin() as session:
         leases.release(session, old.attempt_id)
         session.execute(update(Job).where(Job.id == old.job_id).values(not_before=None))
@@ -73,7 +73,7 @@ def test_restarts_are_used_up_and_the_pause_doubles_up_to_its_limit(sessions: Se
         assert (status, job.restarts) == (Status.QUEUED, restart)
         assert job.not_before is not None
         pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
-        lease = launched_again(sessions, lease)
+        lease = launch_again(sessions, lease)
     for pause, expected in zip(pauses, [100, 200, 400, 500], strict=True):
         assert expected - 30 < pause <= expected
     assert lease.number == 5
@@ -90,7 +90,7 @@ def test_a_lost_host_costs_no_restart_and_the_first_one_no_pause(sessions: Sessi
         assert (job.restarts, job.losses) == (0, losses)
         assert job.not_before is not None
         pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
-        lease = launched_again(sessions, lease)
+        lease = launch_again(sessions, lease)
     for pause, expected in zip(pauses, [0, 100, 200, 300, 300], strict=True):
         assert expected - 30 < pause <= expected
 
@@ -100,19 +100,19 @@ def test_the_duration_of_a_successful_run_is_stored(sessions: Sessions, reason: 
     job_rows.a_host(sessions)
     noted: list[list[float]] = []
     for took_s in (10, 20, 30, 40, 50, 60, 70):
-        job_rows.has_run(sessions, took_s=took_s, gpus=1, reason=reason)
+        job_rows.add_past_run(sessions, took_s=took_s, gpus=1, reason=reason)
         (one,) = run_times(sessions)
         noted.append([round(duration_s / 10) * 10 for duration_s in one])
     assert noted[0] == [10]
     assert noted[-1] == [70, 60, 50, 40, 30]
-    job_rows.has_run(sessions, took_s=100, gpus=2)
+    job_rows.add_past_run(sessions, took_s=100, gpus=2)
     assert len(run_times(sessions)) == 2
 
 
 def test_only_uninterrupted_successful_runs_count_as_durations(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     end(sessions, lease, EndReason.RANK_FAILED)
-    again = launched_again(sessions, lease)
+    again = launch_again(sessions, lease)
     with sessions.begin() as session:
         leases.resumed(session, again, 10)
     end(sessions, again, EndReason.COMPLETED)
@@ -159,14 +159,14 @@ def test_an_attempt_of_a_silent_host_with_a_valid_lease_is_not_abandoned(session
 
 def test_an_attempt_whose_lease_expired_is_abandoned(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    job_rows.lease_ran_out(sessions, lease)
+    job_rows.expire_lease(sessions, lease)
     (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.host, found.reason) == (lease, "ha", EndReason.LEASE_EXPIRED)
 
 
 def test_an_attempt_whose_lease_expired_on_a_lost_host_is_abandoned(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    job_rows.lease_ran_out(sessions, lease)
+    job_rows.expire_lease(sessions, lease)
     job_rows.host_went_silent(sessions, for_s=31)
     (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.reason) == (lease, EndReason.HOST_LOST)
@@ -186,13 +186,13 @@ def test_an_attempt_that_no_supervisor_claimed_is_abandoned(sessions: Sessions) 
 def test_an_ended_attempt_is_not_abandoned(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
     end(sessions, lease, EndReason.COMPLETED)
-    job_rows.lease_ran_out(sessions, lease)
+    job_rows.expire_lease(sessions, lease)
     assert abandoned_attempts(sessions) == []
 
 
 def test_the_reaper_ends_abandoned_attempts_but_not_renewed_ones(sessions: Sessions) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    job_rows.lease_ran_out(sessions, lease)
+    job_rows.expire_lease(sessions, lease)
     with sessions.begin() as session:
         leases.fence_expired(session, lease)
         leases.renew(session, lease, lease_s=60)

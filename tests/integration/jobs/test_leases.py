@@ -79,7 +79,7 @@ def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sess
     if obstacle == "leased":
         place(sessions, job_rows.a_job(sessions, gpus=1), [2])
     elif obstacle == "drained":
-        job_rows.drained(sessions, "ha")
+        job_rows.drain_host(sessions, "ha")
     elif obstacle != "unknown":
         with sessions.begin() as session:
             slot = session.get_one(Slot, ("ha", 2))

@@ -16,7 +16,7 @@ from jobs.scheduling.queue import Standing, standings
 from tests.integration.jobs import job_rows
 
 
-def standing(sessions: Sessions, *jobs: str) -> list[Standing | None]:
+def standings_of(sessions: Sessions, *jobs: str) -> list[Standing | None]:
     with sessions() as session:
         standings_by_job = standings(session, jobs, host_timeout_s=30.0)
     return [standings_by_job.get(job) for job in jobs]
@@ -34,7 +34,7 @@ def test_jobs_have_their_positions_in_the_queue(sessions: Sessions) -> None:
         later = func.now() + timedelta(seconds=100)
         session.execute(update(Job).where(Job.id == last).values(not_before=later))
     reason = "needs 2 slots on one host; best host has 0 free"
-    standings_in_order = standing(sessions, last, low, high, paused, cancelled, running, "nobody")
+    standings_in_order = standings_of(sessions, last, low, high, paused, cancelled, running, "nobody")
     assert standings_in_order[1:] == [
         Standing(2, reason),
         Standing(1, reason),
@@ -57,7 +57,7 @@ def test_waiting_jobs_name_the_attempt_that_leaves_and_the_reservation(sessions:
     with sessions.begin() as session:
         placing.request_preemption(session, [low.attempt_id], PreemptionCause.for_job(urgent))
         session.execute(update(Host).values(kept_for=urgent))
-    assert standing(sessions, urgent, small) == [
+    assert standings_of(sessions, urgent, small) == [
         Standing(1, f"waits for job {low.job_id} to save and make room"),
         Standing(2, f"1 slot is free, but kept for job {urgent}, which is before it"),
     ]
@@ -71,32 +71,34 @@ def test_a_restart_on_fewer_gpus_says_how_many_slots_it_needs(sessions: Sessions
     with sessions.begin() as session:
         leases.end(session, lease, leases.EndReason.HOST_LOST)
         session.execute(update(Job).values(not_before=None))
-    assert standing(sessions, lease.job_id) == [Standing(1, "is next")]
+    assert standings_of(sessions, lease.job_id) == [Standing(1, "is next")]
     job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
-    assert standing(sessions, lease.job_id) == [Standing(1, "needs 3 slots on one host; best host has 2 free")]
+    assert standings_of(sessions, lease.job_id) == [Standing(1, "needs 3 slots on one host; best host has 2 free")]
 
 
-def lack(sessions: Sessions, gpus: int, **fields: object) -> str | None:
+def lack_of_room(sessions: Sessions, gpus: int, **fields: object) -> str | None:
     spec = spec_from(job_rows.SPEC | {"gpus": gpus} | fields)
     with sessions() as session:
         return capacity_problem(session, spec)
 
 
 def test_a_job_too_large_for_the_cluster_is_recognised(sessions: Sessions) -> None:
-    assert lack(sessions, 4096) is None  # no host is known yet
+    assert lack_of_room(sessions, 4096) is None  # no host is known yet
     job_rows.a_host(sessions, "ha", slots=4)
     job_rows.a_host(sessions, "hb", slots=4)
     job_rows.host_went_silent(sessions, "ha")
-    job_rows.drained(sessions, "hb")
-    assert lack(sessions, 4) is None
-    assert lack(sessions, 5) == "more than this cluster has: its largest host has 4 slots"
-    assert lack(sessions, 1, device="gpu") == "more than this cluster has: its largest host has 0 gpu slots"
+    job_rows.drain_host(sessions, "hb")
+    assert lack_of_room(sessions, 4) is None
+    assert lack_of_room(sessions, 5) == "more than this cluster has: its largest host has 4 slots"
+    assert lack_of_room(sessions, 1, device="gpu") == "more than this cluster has: its largest host has 0 gpu slots"
     for name in ("ha", "hb"):
         job_rows.a_host(sessions, name, slots=4, peers="eth0")
-    assert lack(sessions, 8) is lack(sessions, 8, placement="spread") is None
-    assert lack(sessions, 9) == "more than this cluster has: its hosts that work together have 8 slots"
-    assert lack(sessions, 8, placement="single_host") == "more than this cluster has: its largest host has 4 slots"
-    assert lack(sessions, 7) == (
+    assert lack_of_room(sessions, 8) is lack_of_room(sessions, 8, placement="spread") is None
+    assert lack_of_room(sessions, 9) == "more than this cluster has: its hosts that work together have 8 slots"
+    assert (
+        lack_of_room(sessions, 8, placement="single_host") == "more than this cluster has: its largest host has 4 slots"
+    )
+    assert lack_of_room(sessions, 7) == (
         "a job takes as many slots on each of its hosts, and 7 cannot be shared so: "
         "of the 8 slots of hosts that work together at most 4 are on one host"
     )

@@ -40,7 +40,7 @@ def placed_at(sessions: Sessions, lease: Lease, at: datetime) -> None:
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=at))
 
 
-def ends(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> Attempt:
+def end_attempt(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> Attempt:
     with sessions.begin() as session:
         leases.end(session, lease, reason)
     return job_rows.the_attempt(sessions, lease)
@@ -81,7 +81,7 @@ def test_slots_count_until_their_release_and_not_in_quarantine(sessions: Session
     a_project(sessions, max_slots=4)
     job_rows.a_host(sessions)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
-    ends(sessions, lease)
+    end_attempt(sessions, lease)
     assert quota(sessions).slots == 2
     with sessions.begin() as session:
         leases.quarantine(session, lease.attempt_id, host="ha")
@@ -98,12 +98,12 @@ def test_each_month_is_charged_its_part_of_an_attempt(sessions: Sessions) -> Non
     since = datetime.now(UTC) - timedelta(days=70)
     placed_at(sessions, lease, since)
     before = quota(sessions)
-    until = ends(sessions, lease).ended_at
+    until = end_attempt(sessions, lease).ended_at
     assert until is not None
     expected, month = {}, month_of(since)
     while month <= until:
-        held = min(until, following(month)) - max(since, month)
-        expected[month.date()] = pytest.approx(2 * held.total_seconds())
+        held_s = min(until, following(month)) - max(since, month)
+        expected[month.date()] = pytest.approx(2 * held_s.total_seconds())
         month = following(month)
     assert len(expected) in (3, 4)
     assert usage(sessions) == expected
@@ -136,7 +136,7 @@ def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> 
             session.execute(update(Job).values(not_before=None))
         lease = job_rows.an_attempt(sessions, job_id)
         placed_at(sessions, lease, datetime.now(UTC) - timedelta(minutes=10))
-        ended = ends(sessions, lease, reason)
+        ended = end_attempt(sessions, lease, reason)
         assert ended.ended_at is not None
         charged += 2 * (ended.ended_at - ended.created_at).total_seconds()
         with pytest.raises(leases.StaleLease), sessions.begin() as session:
@@ -152,9 +152,9 @@ def test_concurrent_ends_of_one_project_are_all_charged(sessions: Sessions) -> N
     for lease in running:
         placed_at(sessions, lease, datetime.now(UTC) - timedelta(seconds=100))
     with ThreadPoolExecutor(8) as pool:
-        ended = list(pool.map(lambda lease: ends(sessions, lease), running))
-    held = sum((one.ended_at - one.created_at).total_seconds() for one in ended if one.ended_at is not None)
-    assert sum(usage(sessions, "default").values()) == pytest.approx(held)
+        ended = list(pool.map(lambda lease: end_attempt(sessions, lease), running))
+    held_s = sum((one.ended_at - one.created_at).total_seconds() for one in ended if one.ended_at is not None)
+    assert sum(usage(sessions, "default").values()) == pytest.approx(held_s)
 
 
 def test_only_projects_with_a_limit_on_running_jobs_are_read(sessions: Sessions) -> None:
@@ -195,7 +195,7 @@ def test_a_queued_job_says_which_quota_it_waits_for(sessions: Sessions) -> None:
     )
 
 
-def submitted(sessions: Sessions, user: str = "me", *, is_admin: bool = False, project: str = "vision") -> str:
+def submit(sessions: Sessions, user: str = "me", *, is_admin: bool = False, project: str = "vision") -> str:
     """A submission as the api makes one; raises what `admit` raises."""
     spec = spec_from(job_rows.SPEC | {"project": project})
     with sessions.begin() as session:
@@ -208,7 +208,7 @@ def test_concurrent_submissions_do_not_exceed_the_queue(sessions: Sessions) -> N
 
     def attempt(_: int) -> bool:
         try:
-            submitted(sessions)
+            submit(sessions)
         except QueueFull:
             return False
         return True
@@ -220,18 +220,18 @@ def test_concurrent_submissions_do_not_exceed_the_queue(sessions: Sessions) -> N
 
 def test_a_full_queue_says_its_length_and_its_limit(sessions: Sessions) -> None:
     a_project(sessions, max_queued=2)
-    first = submitted(sessions)
+    first = submit(sessions)
     with (
         sessions.begin() as session,
         pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue; this would add 2"),
     ):
         admit(session, "vision", Applicant("me"), jobs=2)
-    submitted(sessions)
+    submit(sessions)
     with pytest.raises(QueueFull, match=r"the project vision has 2 of 2 jobs in the queue$"):
-        submitted(sessions, is_admin=True)
+        submit(sessions, is_admin=True)
     with sessions.begin() as session:
         request_cancel(session, first)
-    submitted(sessions)
+    submit(sessions)
 
 
 def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) -> None:
@@ -239,11 +239,11 @@ def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) 
     with sessions.begin() as session:
         add_user(session, "ada")
         projects.add_member(session, "vision", "ada")
-    submitted(sessions, "ada")
-    submitted(sessions, "root", is_admin=True)
+    submit(sessions, "ada")
+    submit(sessions, "root", is_admin=True)
     with pytest.raises(NotAllowed, match="the project vision takes jobs only from its members and from admins"):
-        submitted(sessions, "eve")
+        submit(sessions, "eve")
     with sessions.begin() as session:
         projects.change(session, "vision", is_archived=True)
     with pytest.raises(ProjectArchived):
-        submitted(sessions, "ada")
+        submit(sessions, "ada")

@@ -172,7 +172,7 @@ def test_an_end_and_a_concurrent_cancel_agree(sessions: Sessions) -> None:
 def test_a_renewal_and_a_concurrent_reaper_agree(sessions: Sessions) -> None:
     for _ in range(10):
         lease = job_rows.a_running_attempt(sessions)
-        job_rows.lease_ran_out(sessions, lease)
+        job_rows.expire_lease(sessions, lease)
 
         def renew(lease: leases.Lease = lease) -> bool:
             try:

@@ -19,7 +19,7 @@ from tests.integration.jobs.job_rows import Submission
 WHOLE: Spec = spec_from(job_rows.SPEC | {"name": "chips-8gpu", "labels": {"team": "ü'\"\\"}, "priority": 7})
 
 
-def submitted(sessions: Sessions, *, key: str | None = None, sha: str = "a" * 64, owner: str = "me") -> Submission:
+def submit(sessions: Sessions, *, key: str | None = None, sha: str = "a" * 64, owner: str = "me") -> Submission:
     idempotency = None if key is None else Idempotency(key, sha)
     with sessions.begin() as session:
         return job_rows.submit_once(session, spec_from(job_rows.SPEC), owner=owner, idempotency=idempotency)
@@ -46,33 +46,33 @@ def test_a_submission_that_is_rolled_back_leaves_nothing(sessions: Sessions) -> 
 
 
 def test_the_same_key_and_body_give_the_first_job_again(sessions: Sessions) -> None:
-    first, second = submitted(sessions, key="k"), submitted(sessions, key="k")
+    first, second = submit(sessions, key="k"), submit(sessions, key="k")
     assert (first.created, second.created) == (True, False)
     assert first.job.id == second.job.id
     assert job_rows.count(sessions, Job) == job_rows.count(sessions, JobEvent) == 1
 
 
 def test_the_same_key_with_another_body_is_refused(sessions: Sessions) -> None:
-    submitted(sessions, key="k")
+    submit(sessions, key="k")
     with pytest.raises(IdempotencyConflict):
-        submitted(sessions, key="k", sha="b" * 64)
+        submit(sessions, key="k", sha="b" * 64)
     assert job_rows.count(sessions, Job) == 1
 
 
 def test_a_key_belongs_to_its_owner(sessions: Sessions) -> None:
-    mine, theirs = submitted(sessions, key="k"), submitted(sessions, key="k", owner="you")
+    mine, theirs = submit(sessions, key="k"), submit(sessions, key="k", owner="you")
     assert mine.job.id != theirs.job.id
     assert theirs.created
 
 
 def test_without_a_key_every_submission_creates_a_job(sessions: Sessions) -> None:
-    assert submitted(sessions).job.id != submitted(sessions).job.id
+    assert submit(sessions).job.id != submit(sessions).job.id
 
 
 def test_eight_at_once_with_one_key_make_one_job(sessions: Sessions) -> None:
     for round_ in range(3):
         with ThreadPoolExecutor(8) as pool:
-            submissions = list(pool.map(lambda _, key=f"k{round_}": submitted(sessions, key=key), range(8)))
+            submissions = list(pool.map(lambda _, key=f"k{round_}": submit(sessions, key=key), range(8)))
         assert len({one.job.id for one in submissions}) == 1
         assert sum(one.created for one in submissions) == 1
         assert job_rows.count(sessions, Job) == round_ + 1
@@ -86,13 +86,13 @@ def test_an_unknown_id_is_not_found(sessions: Sessions) -> None:
             request_cancel(session, "nothere")
 
 
-def cancelled(sessions: Sessions, job_id: str) -> Job:
+def cancel(sessions: Sessions, job_id: str) -> Job:
     with sessions.begin() as session:
         return request_cancel(session, job_id)
 
 
 def test_a_queued_job_is_cancelled_at_once(sessions: Sessions) -> None:
-    job = cancelled(sessions, job_rows.a_job(sessions))
+    job = cancel(sessions, job_rows.a_job(sessions))
     assert (job.status, job.end_reason) == (Status.CANCELLED, EndReason.CANCELLED)
     assert job.ended_at is not None
     assert job.cancel_requested_at is not None
@@ -101,7 +101,7 @@ def test_a_queued_job_is_cancelled_at_once(sessions: Sessions) -> None:
 
 @pytest.mark.parametrize("status", [Status.LAUNCHING, Status.RUNNING])
 def test_a_job_with_an_attempt_is_asked_to_end(sessions: Sessions, status: Status) -> None:
-    job = cancelled(sessions, job_rows.a_job_that_is(sessions, status))
+    job = cancel(sessions, job_rows.a_job_that_is(sessions, status))
     assert job.status is status
     assert job.cancel_requested_at is not None
     assert job_rows.kinds(sessions, job.id) == [EventKind.SUBMITTED, EventKind.CANCEL_REQUESTED]
@@ -109,8 +109,8 @@ def test_a_job_with_an_attempt_is_asked_to_end(sessions: Sessions, status: Statu
 
 @pytest.mark.parametrize("status", [Status.QUEUED, Status.RUNNING])
 def test_cancelling_again_changes_nothing(sessions: Sessions, status: Status) -> None:
-    first = cancelled(sessions, job_rows.a_job_that_is(sessions, status))
-    again = cancelled(sessions, first.id)
+    first = cancel(sessions, job_rows.a_job_that_is(sessions, status))
+    again = cancel(sessions, first.id)
     assert (again.revision, again.cancel_requested_at, again.status) == (
         first.revision,
         first.cancel_requested_at,
@@ -124,7 +124,7 @@ def test_a_job_that_is_over_cannot_be_cancelled(sessions: Sessions, status: Stat
     job_id = job_rows.a_job_that_is(sessions, status)
     before = job_rows.the_job(sessions, job_id)
     with pytest.raises(JobEnded) as refused:
-        cancelled(sessions, job_id)
+        cancel(sessions, job_id)
     assert refused.value.status is status
     after = job_rows.the_job(sessions, job_id)
     assert (after.revision, after.cancel_requested_at) == (before.revision, None)
@@ -145,7 +145,7 @@ def test_each_change_increases_the_revision(sessions: Sessions) -> None:
     with sessions.begin() as session:
         touch(session, job_id, progress={"step": 1})
     revisions.append(job_rows.the_job(sessions, job_id).revision)
-    revisions.append(cancelled(sessions, job_id).revision)
+    revisions.append(cancel(sessions, job_id).revision)
     assert revisions == sorted(set(revisions))
 
 

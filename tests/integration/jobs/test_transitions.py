@@ -13,7 +13,7 @@ from jobs.model.states import NEXT, EndReason, Status
 from tests.integration.jobs import job_rows
 
 
-def everything_of(job: Job) -> dict[str, object]:
+def all_columns(job: Job) -> dict[str, object]:
     return {column.name: getattr(job, column.key) for column in Job.__table__.columns}
 
 
@@ -32,7 +32,7 @@ def test_only_the_transitions_of_the_table_are_made(sessions: Sessions, at: Stat
         if to in NEXT[at]:
             assert (after.status, after.revision) == (to, before.revision + 1)
         else:
-            assert everything_of(after) == everything_of(before)
+            assert all_columns(after) == all_columns(before)
 
 
 def test_an_unknown_job_makes_no_transition(sessions: Sessions) -> None:
@@ -54,11 +54,11 @@ def stale_leases(sessions: Sessions, lease: Lease) -> list[Lease]:
 
 def test_a_lease_that_is_not_the_jobs_own_writes_nothing(sessions: Sessions) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
-    before = everything_of(job_rows.the_job(sessions, lease.job_id))
+    before = all_columns(job_rows.the_job(sessions, lease.job_id))
     for stale in stale_leases(sessions, lease):
         with sessions.begin() as session, pytest.raises(StaleTransition):
             transition(session, lease.job_id, Status.RUNNING, lease=stale)
-    assert everything_of(job_rows.the_job(sessions, lease.job_id)) == before
+    assert all_columns(job_rows.the_job(sessions, lease.job_id)) == before
     with sessions.begin() as session:
         transition(session, lease.job_id, Status.RUNNING, lease=lease)
 

@@ -27,7 +27,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "LOOK_EVERY_S", 0.1)
 
 
-def runs(sessions: Sessions, job_id: str, *, step: int) -> None:
+def start_job(sessions: Sessions, job_id: str, *, step: int) -> None:
     with sessions.begin() as session:
         transition(session, job_id, Status.LAUNCHING)
         transition(session, job_id, Status.RUNNING)
@@ -42,10 +42,10 @@ def test_changes_of_all_jobs_are_sent(service: Service, sessions: Sessions, star
         start_reader("/v1/events", "label=team:a&owner=admin&project=default"),
     )
     of_nobody = start_reader("/v1/events", "owner=nobody")
-    until(lambda: is_heard(sessions, old, reader), what="a stream that is told")
+    until(lambda: has_sent_a_state(sessions, old, reader), what="a stream that is told")
     job_id = service.submit(SPEC | {"labels": {"team": "a"}})["id"]
     until(lambda: [job["id"] for job in labelled.of("state")] == [job_id], what="the new job")
-    runs(sessions, job_id, step=5)
+    start_job(sessions, job_id, step=5)
     until(lambda: reader.of("state")[-1]["status"] == "running", what="its start")
     until(lambda: labelled.of("progress"), what="its progress")
     assert labelled.of("progress")[-1] == {"id": job_id, "progress": reader.of("progress")[-1]["progress"]}
@@ -53,7 +53,7 @@ def test_changes_of_all_jobs_are_sent(service: Service, sessions: Sessions, star
     assert of_nobody.events == []
 
 
-def is_heard(sessions: Sessions, job_id: str, reader: Reader) -> bool:
+def has_sent_a_state(sessions: Sessions, job_id: str, reader: Reader) -> bool:
     """A stream begins with what changes after it was opened: change something until it says so."""
     with sessions.begin() as session:
         note(session, job_id, "again")
@@ -66,7 +66,7 @@ def test_a_label_is_found_however_it_is_typed(service: Service, sessions: Sessio
         start_reader("/v1/events"),
         start_reader("/v1/events", "label=" + quote("team:Zoe\u0308 訓練")),
     )
-    until(lambda: is_heard(sessions, old, everything), what="a stream that is told")
+    until(lambda: has_sent_a_state(sessions, old, everything), what="a stream that is told")
     job = service.submit(SPEC | {"name": "it's <ok>\u3000👩\u200d🔬", "labels": {"team": "Zoë 訓練"}})
     until(lambda: labelled.of("state"), what="the job")
     assert labelled.of("state")[0]["name"] == job["name"] == "it's <ok>\u3000👩\u200d🔬"
@@ -77,9 +77,9 @@ def test_a_returning_reader_gets_the_changes_made_meanwhile(
 ) -> None:
     ids = [service.submit(SPEC)["id"] for _ in range(4)]
     reader = start_reader("/v1/events")
-    until(lambda: is_heard(sessions, ids[0], reader), what="a stream that is told")
+    until(lambda: has_sent_a_state(sessions, ids[0], reader), what="a stream that is told")
     reader.leave()
-    runs(sessions, ids[1], step=7)
+    start_job(sessions, ids[1], step=7)
     with sessions.begin() as session:  # more than one step reads
         session.execute(insert(JobEvent), [{"job_id": ids[2], "kind": EventKind.PAUSE_REQUESTED}] * 1200)
     back = start_reader("/v1/events", after=reader.events[-1].id)
@@ -91,7 +91,7 @@ def test_an_earlier_id_of_another_job_is_sent(service: Service, sessions: Sessio
     ids = [service.submit(SPEC)["id"] for _ in range(2)]
     third_id = service.submit(SPEC)["id"]
     reader = start_reader("/v1/events")
-    until(lambda: is_heard(sessions, third_id, reader), what="a stream that is told")
+    until(lambda: has_sent_a_state(sessions, third_id, reader), what="a stream that is told")
     with sessions() as slow:
         note(slow, ids[0], "first")
         with sessions.begin() as session:

@@ -20,7 +20,7 @@ ALL = "include=event,state,progress,metrics,logs"
 StartReader = Callable[..., Reader]
 
 
-def cancelled(sessions: Sessions, job_id: str) -> None:
+def cancel(sessions: Sessions, job_id: str) -> None:
     with sessions.begin() as session:
         transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
         add_event(session, job_id, EventKind.ENDED)
@@ -56,7 +56,7 @@ def test_a_stream_resumed_at_every_event_sends_everything_once(
             touch(session, job_id, progress={"step": number})
         if number == 7:
             until(lambda: len(live.texts()) > 5, what="the first lines")
-    cancelled(sessions, job_id)
+    cancel(sessions, job_id)
     all_events = live.until_ended()
     assert all_events[-1].event == "end"
     everything = facts(all_events)
@@ -85,7 +85,7 @@ def test_readers_that_come_back_while_a_job_writes_miss_nothing(
             with sessions.begin() as session:
                 note(session, job_id, f"n{number}")
                 lines(session, job_id, [f"{number}-{i}" for i in range(7)])
-        cancelled(sessions, job_id)
+        cancel(sessions, job_id)
 
     writer = threading.Thread(target=write)
     writer.start()

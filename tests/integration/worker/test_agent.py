@@ -208,7 +208,7 @@ def test_an_attempt_abandoned_by_another_host_is_ended_after_that_hosts_own_turn
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     with sessions.begin() as session:
         leases.claim(session, lease.attempt_id, lease_s=60)
-    job_rows.lease_ran_out(sessions, lease)
+    job_rows.expire_lease(sessions, lease)
     job_rows.host_went_silent(sessions, "hb")
     agent = agent_of(sessions, settings, hints, slots=1, **({"lease_s": 1e-9} if in_contact else {}))
     agent.reconcile()

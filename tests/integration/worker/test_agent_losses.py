@@ -128,7 +128,7 @@ def test_an_attempt_with_a_stopped_supervisor_ends_by_the_records_of_its_ranks(
         (paths.records / rank_records_name(rank)).write_text(line + "\n")
     agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
     assert job_rows.the_attempt(sessions, lease).ended_at is None  # its lease is good
-    job_rows.lease_ran_out(sessions, lease)
+    job_rows.expire_lease(sessions, lease)
     agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.COMPLETED
     assert supervisor.wait(120) == -signal.SIGKILL
@@ -204,7 +204,7 @@ def test_a_job_of_a_lost_host_goes_on_elsewhere(
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, min_gpus=1), host="hb")
     with sessions.begin() as session:
         leases.claim(session, lease.attempt_id, lease_s=60)
-    job_rows.lease_ran_out(sessions, lease)
+    job_rows.expire_lease(sessions, lease)
     job_rows.host_went_silent(sessions, "hb")
     agent_of(sessions, settings, hints, slots=slots, lease_s=1e-9).reconcile()
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.HOST_LOST

@@ -40,7 +40,7 @@ WELL = GpuReading(
 NOTHING = GpuReading()
 
 
-def looked(folder: Path, letters: str = "") -> dict[str, Any]:
+def look_in_process(folder: Path, letters: str = "") -> dict[str, Any]:
     """What a worker sees whose libraries are searched for in `folder`."""
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": letters}
     done = subprocess.run([sys.executable, "-c", LOOK], env=environment, capture_output=True, timeout=120, check=True)
@@ -49,14 +49,14 @@ def looked(folder: Path, letters: str = "") -> dict[str, Any]:
 
 
 def test_the_binding_loads_the_library_that_the_system_finds(drivers: dict[str, Path]) -> None:
-    host = looked(drivers["new"], "wp")
+    host = look_in_process(drivers["new"], "wp")
     assert host["found"] == ["GPU-00", "GPU-01"]
     assert host["read"] == [asdict(WELL), asdict(replace(WELL, processes=1))]
 
 
 def test_a_host_without_the_library_has_cpu_slots(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
-    assert looked(tmp_path) == {"found": [], "in_use": False, "read": []}
+    assert look_in_process(tmp_path) == {"found": [], "in_use": False, "read": []}
     assert [(slot.index, slot.kind, slot.uuid) for slot in slots_of([], 3)] == [
         (0, "cpu", None),
         (1, "cpu", None),
@@ -89,8 +89,8 @@ def test_an_unsupported_metric_is_unknown_and_logged_once(cards: Cards, caplog: 
     well, unsupported = find_gpus()
     for _ in range(3):
         assert (well.read(), unsupported.read()) == (WELL, NOTHING)
-    said = [message for message in caplog.messages if "GPU 1 (GPU-01) does not report its" in message]
-    assert len(said) == len(set(said)) == 9
+    warnings = [message for message in caplog.messages if "GPU 1 (GPU-01) does not report its" in message]
+    assert len(warnings) == len(set(warnings)) == 9
     assert "GPU 0" not in caplog.text
 
 
@@ -99,9 +99,9 @@ def test_an_impossible_value_is_unknown_and_logged_once(cards: Cards, caplog: py
     garbage, well = find_gpus()
     for _ in range(3):
         assert (garbage.read(), well.read()) == (NOTHING, WELL)
-    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(said) == len(set(said)) == 9  # the name, the MIG mode, and seven metrics
-    assert any("does not report its percent: 4000000000, of at most 100" in message for message in said)
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == len(set(warnings)) == 9  # the name, the MIG mode, and seven metrics
+    assert any("does not report its percent: 4000000000, of at most 100" in message for message in warnings)
     assert not is_in_use("GPU-00")
 
 

@@ -64,20 +64,20 @@ def a_webhook(sessions: Sessions, url: str) -> tuple[str, str]:
         return webhook.id, webhook.secret
 
 
-def an_end(sessions: Sessions, **fields: Any) -> str:
+def end_a_job(sessions: Sessions, **fields: Any) -> str:
     job_id = job_rows.a_job(sessions, **fields)
     with sessions.begin() as session:
         request_cancel(session, job_id)
     return job_id
 
 
-def rows(sessions: Sessions) -> list[WebhookDelivery]:
+def stored_deliveries(sessions: Sessions) -> list[WebhookDelivery]:
     with sessions() as session:
         return list(session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id)))
 
 
-def settled(sessions: Sessions) -> Callable[[], bool]:
-    return lambda: all(row.next_at is None for row in rows(sessions))
+def all_settled(sessions: Sessions) -> Callable[[], bool]:
+    return lambda: all(row.next_at is None for row in stored_deliveries(sessions))
 
 
 def documented_check() -> Callable[..., bool]:
@@ -98,10 +98,10 @@ def test_an_end_is_sent_and_signed_as_documented(
     sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     webhook, secret = a_webhook(sessions, f"{receiver.url}/hooks")
-    job_id = an_end(sessions, name="chips", labels={"team": "vision"})
+    job_id = end_a_job(sessions, name="chips", labels={"team": "vision"})
     with notifying(sessions, config):
-        until(settled(sessions), what="the delivery")
-    (received,), (row,) = receiver.received, rows(sessions)
+        until(all_settled(sessions), what="the delivery")
+    (received,), (row,) = receiver.received, stored_deliveries(sessions)
     raw_headers = received.headers
     assert (raw_headers["hora-event"], raw_headers["hora-delivery"]) == ("job.ended", str(row.id))
     assert row.payload is not None
@@ -137,16 +137,19 @@ def test_a_failed_message_is_sent_again_with_the_same_id_and_content(
     sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     receiver.answers = lambda _: (503 if len(receiver.received) < 3 else 204, {}, b"")
     with notifying(sessions, config):
         for _ in range(2):  # the pauses pass at once
-            until(lambda: any((row.error or "").endswith("503") for row in rows(sessions)), what="a failed try")
+            until(
+                lambda: any((row.error or "").endswith("503") for row in stored_deliveries(sessions)),
+                what="a failed try",
+            )
             with sessions.begin() as session:
                 session.execute(update(WebhookDelivery).values(next_at=func.now(), error=None))
-        until(settled(sessions), what="the delivery")
+        until(all_settled(sessions), what="the delivery")
     assert len({(received.headers["hora-delivery"], received.body) for received in receiver.received}) == 1
-    (row,) = rows(sessions)
+    (row,) = stored_deliveries(sessions)
     assert (row.attempts, row.status_code, row.error) == (3, 204, None)
     assert row.delivered_at is not None
 
@@ -156,11 +159,11 @@ def test_a_message_that_the_receiver_refuses_is_given_up(
     sessions: Sessions, receiver: Receiver, config: Settings, status: int, error: str
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     receiver.answers = lambda _: (status, {"Location": receiver.url}, b"secret words")
     with notifying(sessions, config):
-        until(settled(sessions), what="the end of the delivery")
-    (row,) = rows(sessions)
+        until(all_settled(sessions), what="the end of the delivery")
+    (row,) = stored_deliveries(sessions)
     assert (row.attempts, row.status_code, row.delivered_at) == (1, status, None)
     assert error in (row.error or "")
     assert "secret" not in (row.error or "")
@@ -175,9 +178,9 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
         a_webhook(sessions, slow.url)
         a_webhook(sessions, receiver.url)
         for _ in range(4):
-            an_end(sessions)
+            end_a_job(sessions)
         with notifying(sessions, config):
-            until(settled(sessions), what="all deliveries")
+            until(all_settled(sessions), what="all deliveries")
         assert (len(slow.received), len(receiver.received)) == (4, 4)
 
 
@@ -191,8 +194,8 @@ def test_the_end_of_a_study_is_sent_after_those_of_its_jobs(
             request_cancel(session, job_id)
     with notifying(sessions, config):
         until(lambda: len(receiver.received) == 3, what="three messages")
-        until(settled(sessions), what="all deliveries")
-    study_rows = [row for row in rows(sessions) if row.event == "study.ended"]
+        until(all_settled(sessions), what="all deliveries")
+    study_rows = [row for row in stored_deliveries(sessions) if row.event == "study.ended"]
     assert [row.subject_id for row in study_rows] == [study_id]
     assert study_rows[0].payload is not None
     assert study_rows[0].payload["study"]["counts"] == {"cancelled": 2}
@@ -222,7 +225,7 @@ def test_another_worker_sends_the_message_of_a_killed_one(
     database: str, sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     with subprocess.Popen(
         [sys.executable, "-c", _CLAIMS_AND_STOPS, database], stdout=subprocess.PIPE, cwd=ROOT
     ) as worker:
@@ -230,14 +233,14 @@ def test_another_worker_sends_the_message_of_a_killed_one(
         assert worker.stdout.readline() == b"claimed\n"
         worker.send_signal(signal.SIGKILL)
     with sessions() as session:
-        (row,) = rows(sessions)
+        (row,) = stored_deliveries(sessions)
         assert row.next_at is not None
         assert row.next_at > session.execute(select(func.now())).scalar_one() + timedelta(seconds=60)
     with sessions.begin() as session:  # its lease runs out
         session.execute(update(WebhookDelivery).values(next_at=func.now()))
     with notifying(sessions, config):
-        until(settled(sessions), what="the delivery")
-    (received,), (row,) = receiver.received, rows(sessions)
+        until(all_settled(sessions), what="the delivery")
+    (received,), (row,) = receiver.received, stored_deliveries(sessions)
     assert received.headers["hora-delivery"] == str(row.id)
     assert row.attempts == 2
 
@@ -246,7 +249,7 @@ def test_a_connection_that_breaks_costs_a_period(
     sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     broken: list[str] = []
 
     def end_studies(session: Session) -> list[str]:
@@ -257,7 +260,7 @@ def test_a_connection_that_breaks_costs_a_period(
 
     monkeypatch.setattr(outbox, "end_studies", end_studies)
     with notifying(sessions, config):
-        until(settled(sessions), what="the delivery")
+        until(all_settled(sessions), what="the delivery")
     assert (len(receiver.received), len(broken)) == (1, 1)
 
 
@@ -265,13 +268,13 @@ def test_nothing_is_sent_to_an_address_that_is_no_longer_allowed(
     sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     strict = Notifier(sessions, config, outbound=Outbound(allowed_from("10.0.0.0/8")))
     with sessions.begin() as session:
         claimed = outbox.claim(session, lease_s=60)
     assert claimed is not None
     strict.deliver(claimed)
-    (row,) = rows(sessions)
+    (row,) = stored_deliveries(sessions)
     assert (row.next_at, row.status_code) == (None, None)
     assert receiver.received == []
 
@@ -283,7 +286,7 @@ def test_the_log_names_no_secret_and_no_address(
     job_rows.a_job_that_is(sessions, Status.FAILED)
     receiver.answers = lambda _: (410, {}, b"")
     with caplog.at_level("DEBUG"), notifying(sessions, config):
-        until(settled(sessions), what="the end of the delivery")
+        until(all_settled(sessions), what="the end of the delivery")
     assert webhook in caplog.text
     assert secret not in caplog.text
     assert "path-of-a-secret" not in caplog.text

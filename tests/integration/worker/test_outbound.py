@@ -231,13 +231,13 @@ def over_tls(certificate: Path) -> Iterator[Receiver]:
 def test_tls_asks_for_the_name_though_the_address_is_pinned(over_tls: Receiver, certificate: Path) -> None:
     trust = ssl.create_default_context(cafile=certificate.with_suffix(".crt"))
 
-    def sent(name: str, trust: ssl.SSLContext | None) -> Answer:
+    def post_over_tls(name: str, trust: ssl.SSLContext | None) -> Answer:
         sender = Outbound(LOOPBACK, resolver=Resolver(["127.0.0.1"]), trust=trust)
         return sender.post(f"https://{name}:{over_tls.port}/x", {}, b"{}")
 
-    assert sent("hooks.example.com", trust) == Answer(204)
+    assert post_over_tls("hooks.example.com", trust) == Answer(204)
     assert over_tls.received[0].headers["host"] == f"hooks.example.com:{over_tls.port}"
-    for answer in (sent("other.example.com", trust), sent("hooks.example.com", None)):
+    for answer in (post_over_tls("other.example.com", trust), post_over_tls("hooks.example.com", None)):
         assert answer.status_code is None
         assert (answer.error or "").startswith("its certificate is not trusted")
     assert len(over_tls.received) == 1

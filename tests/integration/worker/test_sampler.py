@@ -26,24 +26,24 @@ from worker.host.gpus import find_gpus
 from worker.sampling import sampler as sampler_module
 from worker.sampling.sampler import Sampler
 
-Make = Callable[..., Sampler]
+MakeSampler = Callable[..., Sampler]
 
 
 @pytest.fixture
-def make(sessions: Sessions, tmp_path: Path) -> Make:
+def make_sampler(sessions: Sessions, tmp_path: Path) -> MakeSampler:
     """Makes the sampler of host `ha`, with the GPUs that are there."""
 
-    def make(*, host: str = "ha", report_period_s: float = 0.0) -> Sampler:
+    def make_sampler(*, host: str = "ha", report_period_s: float = 0.0) -> Sampler:
         return Sampler(
             sessions, host=host, gpus=find_gpus(), runs_dir=tmp_path, period_s=1.0, report_period_s=report_period_s
         )
 
-    return make
+    return make_sampler
 
 
 @pytest.fixture
-def sampler(make: Make) -> Sampler:
-    return make()
+def sampler(make_sampler: MakeSampler) -> Sampler:
+    return make_sampler()
 
 
 def stored_samples(sessions: Sessions) -> list[Sample]:
@@ -51,12 +51,12 @@ def stored_samples(sessions: Sessions) -> list[Sample]:
         return list(session.scalars(select(Sample).order_by(Sample.at, Sample.rank)))
 
 
-def of_host(sessions: Sessions) -> list[HostSample]:
+def stored_host_samples(sessions: Sessions) -> list[HostSample]:
     with sessions() as session:
         return list(session.scalars(select(HostSample).order_by(HostSample.at)))
 
 
-def writes_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
+def write_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
     paths.create()
     record = StepEnded(
         at=0, step=step, epoch=epoch, step_time_s=1, data_wait_s=0, allreduce_s=0, samples_per_s=1, metrics={}
@@ -65,7 +65,7 @@ def writes_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
         file.write(record.model_dump_json() + "\n")
 
 
-def ranks_of(start: Start, lease: Lease) -> None:
+def start_ranks(start: Start, lease: Lease) -> None:
     mark = mark_of(lease.job_id, lease.number)
     for rank in range(2):
         start("exec sleep 60", HORA_ATTEMPT=mark, HOROVOD_RANK=str(rank))
@@ -75,7 +75,7 @@ def ranks_of(start: Start, lease: Lease) -> None:
 def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.a_host(sessions, slots=4)  # two more, free
-    ranks_of(start, lease)
+    start_ranks(start, lease)
     assert sampler.sample() == 2
     with sessions.begin() as session:
         touch(session, lease.job_id, progress={"step": 41, "epoch": 3})
@@ -100,7 +100,7 @@ def test_a_slot_whose_rank_is_not_up_has_a_row_without_figures(sessions: Session
 
 def test_nothing_is_stored_for_an_ended_attempt(sessions: Sessions, start: Start, sampler: Sampler) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    ranks_of(start, lease)
+    start_ranks(start, lease)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     assert sampler.sample() == 0
@@ -121,9 +121,9 @@ def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
         touch(session, lease.job_id, progress={"step": 40, "epoch": 2})
     sampler.sample()
     paths = paths_of(tmp_path, lease.job_id, lease.number)
-    writes_step(paths, 0, 57, 3)
+    write_step(paths, 0, 57, 3)
     sampler.sample()
-    writes_step(paths, 0, 58, 3)
+    write_step(paths, 0, 58, 3)
     sampler.sample()
     assert [(row.rank, row.step, row.epoch) for row in stored_samples(sessions)] == [
         (0, 40, 2), (1, 40, 2),
@@ -132,27 +132,29 @@ def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
     ]  # fmt: skip
 
 
-def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(sessions: Sessions, make: Make, tmp_path: Path) -> None:
+def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(
+    sessions: Sessions, make_sampler: MakeSampler, tmp_path: Path
+) -> None:
     job_rows.a_host(sessions, "hb", slots=1)
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         moved = {"host": "hb", "index": 0}
         session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=lease.attempt_id, rank=2))
-    sampler = make(host=moved["host"])
+    sampler = make_sampler(host=moved["host"])
     sampler.sample()
-    writes_step(paths_of(tmp_path, lease.job_id, lease.number), 2, 1, 1)  # the lead's copy, if the folder is shared
-    writes_step(paths_of(tmp_path, lease.job_id, lease.number).of_member("hb"), 2, 9, 1)
+    write_step(paths_of(tmp_path, lease.job_id, lease.number), 2, 1, 1)  # the lead's copy, if the folder is shared
+    write_step(paths_of(tmp_path, lease.job_id, lease.number).of_member("hb"), 2, 9, 1)
     sampler.sample()
     assert [(row.host, row.rank, row.step) for row in stored_samples(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
 
 
 def test_gpu_readings_are_stored_for_leased_and_free_slots(
-    sessions: Sessions, make: Make, cards: Callable[..., None]
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
 ) -> None:
     cards("wmgp")
-    registered(sessions, 4)
+    register_gpus(sessions, 4)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=3), slots=(0, 1, 2))
-    sampler = make()
+    sampler = make_sampler()
     assert sampler.sample() == 3
     assert [
         (row.job_id, row.gpu_percent, row.gpu_memory_bytes, row.gpu_power_w, row.gpu_throttle, row.gpu_processes)
@@ -167,10 +169,10 @@ def test_gpu_readings_are_stored_for_leased_and_free_slots(
         (97.0, 0, False), (None, 0, False), (None, None, False), (97.0, 1, False),
     ]  # fmt: skip
     at = {told["at"] for told in readings if told}
-    assert at == {row.at.isoformat() for row in of_host(sessions)}
+    assert at == {row.at.isoformat() for row in stored_host_samples(sessions)}
 
 
-def registered(sessions: Sessions, cards: int) -> None:
+def register_gpus(sessions: Sessions, cards: int) -> None:
     """Host `ha` with the stub's cards."""
     job_rows.a_host(sessions, slots=cards, kind="gpu")
     with sessions.begin() as session:
@@ -178,26 +180,28 @@ def registered(sessions: Sessions, cards: int) -> None:
             session.execute(update(Slot).where(Slot.index == index).values(uuid=f"GPU-{index:02}"))
 
 
-def test_readings_are_stored_once_a_period(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
+def test_readings_are_stored_once_a_period(
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
+) -> None:
     cards("w")
-    registered(sessions, 1)
-    sampler = make(report_period_s=3600.0)
+    register_gpus(sessions, 1)
+    sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
     first = job_rows.the_slots(sessions)[0].reading
     sampler.sample()
     assert job_rows.the_slots(sessions)[0].reading == first
     assert first is not None
-    assert len(of_host(sessions)) == 2
+    assert len(stored_host_samples(sessions)) == 2
 
 
 def test_a_lost_card_is_out_of_service_until_it_is_back(
-    sessions: Sessions, make: Make, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host.gpus._REOPEN_S", 0.0)
     cards("www")
-    registered(sessions, 3)
+    register_gpus(sessions, 3)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[1])
-    sampler = make(report_period_s=3600.0)
+    sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
 
     def retired() -> list[bool]:
@@ -222,11 +226,11 @@ def test_a_lost_card_is_out_of_service_until_it_is_back(
 
 
 def test_the_reading_of_a_locked_slot_is_stored_later(
-    sessions: Sessions, make: Make, cards: Callable[..., None]
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
 ) -> None:
     cards("ww")
-    registered(sessions, 2)
-    sampler = make()
+    register_gpus(sessions, 2)
+    sampler = make_sampler()
     with sessions.begin() as session:
         session.execute(select(Slot.index).where(Slot.index == 0).with_for_update()).all()
         sampler.sample()
@@ -237,16 +241,16 @@ def test_the_reading_of_a_locked_slot_is_stored_later(
 
 def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sampler) -> None:
     sampler.sample()
-    [first] = of_host(sessions)
+    [first] = stored_host_samples(sessions)
     assert (first.host, first.cpu_percent, first.network_sent_bytes_per_s) == ("ha", None, None)
     assert first.memory_bytes
 
     def has_share() -> bool:  # two looks within one of the system's ticks, of 10 ms, have none to tell
         sampler.sample()
-        return of_host(sessions)[-1].cpu_percent is not None
+        return stored_host_samples(sessions)[-1].cpu_percent is not None
 
     until(has_share)
-    assert 0 <= of_host(sessions)[-1].cpu_percent <= 100
+    assert 0 <= stored_host_samples(sessions)[-1].cpu_percent <= 100
 
 
 def test_readings_wait_for_an_unreachable_database_and_keep_their_time(
@@ -268,7 +272,7 @@ def test_readings_wait_for_an_unreachable_database_and_keep_their_time(
     assert {row.job_id for row in rows} == {stays.job_id}
     assert len({row.at for row in rows}) == 6
     assert len([row for row in rows if before < row.at < after]) == 2 * 4
-    assert len(of_host(sessions)) == 6
+    assert len(stored_host_samples(sessions)) == 6
     assert sampler.sample() == 2
 
 
@@ -292,7 +296,7 @@ def test_waiting_readings_are_not_stored_for_an_ended_attempt(
     sampler._away_until = 0.0
     assert sampler.sample() == 2  # of the next one, and none of it from before
     assert len([row for row in stored_samples(sessions) if row.job_id == over.job_id]) == 2
-    assert len(of_host(sessions)) == 3
+    assert len(stored_host_samples(sessions)) == 3
 
 
 def test_a_reading_that_cannot_be_stored_does_not_stop_later_ones(sessions: Sessions, sampler: Sampler) -> None:

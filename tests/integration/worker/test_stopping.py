@@ -34,7 +34,7 @@ def stop_file(tmp_path: Path) -> Path:
     return tmp_path / "stop"
 
 
-class Elsewhere:
+class OtherHost:
     """Processes on another host, invisible from here. They leave at the signal `goes_at`."""
 
     def __init__(self, goes_at: int | None) -> None:
@@ -51,13 +51,15 @@ class Elsewhere:
         return self.goes_at is None or self.goes_at in self.requests
 
 
-def here(mark: str, stop_file: Path, *, child: int = 0) -> LocalProcesses:
+def local_processes(mark: str, stop_file: Path, *, child: int = 0) -> LocalProcesses:
     """What is below this process, but for all that the other fixtures started."""
     spared = [one.pid for one in psutil.Process().children() if one.pid not in pids_with_mark(mark)]
     return LocalProcesses(mark, stop_file, child, lambda: spared)
 
 
-def rank(start: Start, mark: str, rank_log: Path, stop_file: Path, *, on_file: str = "", on_term: str = "") -> int:
+def start_rank(
+    start: Start, mark: str, rank_log: Path, stop_file: Path, *, on_file: str = "", on_term: str = ""
+) -> int:
     """Start a rank that does as it is told by the file and by SIGTERM."""
     child = start(RANK.format(rank_log=rank_log, stop=stop_file, on_file=on_file, on_term=on_term))
     until(lambda: rank_log.exists() and "up" in rank_log.read_text())
@@ -84,7 +86,7 @@ def stop_attempt(
         sigterm_s=term_s * factor,
         sigkill_s=5 * factor,
     )
-    clean = stop([here(mark, stop_file, child=child)], graces, meanwhile=meanwhile)
+    clean = stop([local_processes(mark, stop_file, child=child)], graces, meanwhile=meanwhile)
     assert pids_with_mark(mark) == []
     return clean, looks
 
@@ -93,7 +95,7 @@ def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
     saving = f"until [ -e {stop_file.with_name('looked')} ]; do sleep 0.05; done; exit 0"
-    pid = rank(start, mark, rank_log, stop_file, on_file=saving)
+    pid = start_rank(start, mark, rank_log, stop_file, on_file=saving)
     clean, looks = stop_attempt(mark, stop_file, file_s=30, child=pid)
     assert clean
     assert looks > 0
@@ -103,7 +105,7 @@ def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(
 def test_a_rank_that_does_not_leave_at_the_file_is_terminated_after_it(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
-    rank(start, mark, rank_log, stop_file, on_term="exit 0")
+    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
     assert stop_attempt(mark, stop_file, file_s=0.5)[0]
     assert rank_log.read_text().split() == ["up", "file", "term"]
 
@@ -111,7 +113,7 @@ def test_a_rank_that_does_not_leave_at_the_file_is_terminated_after_it(
 def test_a_rank_that_ignores_the_file_and_sigterm_is_killed(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
-    rank(start, mark, rank_log, stop_file)
+    start_rank(start, mark, rank_log, stop_file)
     assert stop_attempt(mark, stop_file, file_s=0.5, term_s=0.5)[0]
     assert rank_log.read_text().split() == ["up", "file", "term"]
 
@@ -119,14 +121,14 @@ def test_a_rank_that_ignores_the_file_and_sigterm_is_killed(
 def test_without_a_file_the_ranks_are_terminated_at_once(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
-    rank(start, mark, rank_log, stop_file, on_term="exit 0")
+    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
     assert stop_attempt(mark, stop_file, file_s=None)[0]
     assert rank_log.read_text().split() == ["up", "term"]
     assert not stop_file.exists()
 
 
 def test_a_hurry_cuts_the_time_for_saving_short(mark: str, start: Start, rank_log: Path, stop_file: Path) -> None:
-    rank(start, mark, rank_log, stop_file, on_term="exit 0")
+    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
     began = time.monotonic()
     assert stop_attempt(mark, stop_file, file_s=60, hurry=True)[0]
     assert time.monotonic() - began < 10 * slowdown()
@@ -169,12 +171,12 @@ def test_only_adopted_zombies_are_collected(mark: str, start: Start, stop_file: 
     ],
 )
 def test_other_hosts_are_asked_in_the_same_order(goes_at: int, requests: list[str | int]) -> None:
-    there = Elsewhere(goes_at)
+    there = OtherHost(goes_at)
     graces = Graces(stop_file_s=0.1, hurried_s=0.1, sigterm_s=0.1, sigkill_s=5)
-    assert stop([Elsewhere(None), there], graces, meanwhile=lambda: False)
+    assert stop([OtherHost(None), there], graces, meanwhile=lambda: False)
     assert there.requests[: len(requests)] == requests
 
 
 def test_processes_that_cannot_be_killed_are_reported() -> None:
     graces = Graces(stop_file_s=None, hurried_s=0.1, sigterm_s=0.0, sigkill_s=0.2)
-    assert not stop([Elsewhere(signal.SIGUSR1)], graces, meanwhile=lambda: False)
+    assert not stop([OtherHost(signal.SIGUSR1)], graces, meanwhile=lambda: False)

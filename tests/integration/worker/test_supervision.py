@@ -91,15 +91,15 @@ class Supervised:
     def attempt(self) -> Attempt:
         return job_rows.the_attempt(self.sessions, self.lease)
 
-    def runs(self) -> None:
+    def wait_for_steps(self) -> None:
         """Wait until steps are stored."""
         until(lambda: stored_rows(self.sessions), what="a step")
 
-    def hidden(self) -> int:
+    def hidden_pid(self) -> int:
         """The process of a deaf rank that has neither its mark nor its session, once it has said its pid."""
         return pid_in(self.paths.root / "hidden")
 
-    def ends(self) -> EndReason | None:
+    def wait_for_end(self) -> EndReason | None:
         """Wait for the supervisor's own end; no process may be left. Returns why the attempt ended."""
         assert self.process.wait(240) == 0, self.paths.supervisor_log.read_text()
         assert pids_with_mark(self.mark) == []
@@ -165,29 +165,29 @@ def unreachable(database: str) -> Iterator[None]:
 
 def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
     supervised = run("brief")
-    assert supervised.ends() is EndReason.COMPLETED
+    assert supervised.wait_for_end() is EndReason.COMPLETED
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
 
 
 def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) -> None:
     supervised = run("deaf")
-    supervised.runs()
-    hidden = supervised.hidden()
+    supervised.wait_for_steps()
+    hidden = supervised.hidden_pid()
     assert hidden not in pids_with_mark(supervised.mark)
     cancelled_at = time.monotonic()
     with supervised.sessions.begin() as session:
         store.request_cancel(session, supervised.lease.job_id)
-    assert supervised.ends() is EndReason.CANCELLED
+    assert supervised.wait_for_end() is EndReason.CANCELLED
     assert time.monotonic() - cancelled_at < 5 * slowdown()
     assert ProcessId.of(hidden) is None
 
 
 def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
     supervised = run(save_s=1)
-    supervised.runs()
+    supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
         store.pause(session, supervised.lease.job_id)
-    assert supervised.ends() is EndReason.PAUSED
+    assert supervised.wait_for_end() is EndReason.PAUSED
     assert (supervised.paths.root / "saved").exists()
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
@@ -195,23 +195,23 @@ def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
 
 def test_a_cancel_cuts_short_the_saving_of_a_pause(run: Run) -> None:
     supervised = run(save_s=60)
-    supervised.runs()
+    supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
         store.pause(session, supervised.lease.job_id)
     until(supervised.paths.stop_file.exists)
     with supervised.sessions.begin() as session:
         store.request_cancel(session, supervised.lease.job_id)
-    assert supervised.ends() is EndReason.CANCELLED
+    assert supervised.wait_for_end() is EndReason.CANCELLED
     assert not (supervised.paths.root / "saved").exists()
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
 
 
 def test_a_preempted_attempt_saves_first_and_names_the_job_it_makes_room_for(run: Run) -> None:
     supervised = run(save_s=1)
-    supervised.runs()
+    supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
         placing.request_preemption(session, [supervised.lease.attempt_id], PreemptionCause.for_job("x"))
-    assert supervised.ends() is EndReason.PREEMPTED
+    assert supervised.wait_for_end() is EndReason.PREEMPTED
     assert supervised.attempt.error == "to make room for job x"
     assert (supervised.paths.root / "saved").exists()
 
@@ -220,7 +220,7 @@ def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run:
     supervised = run()
     until((supervised.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
     supervised.process.terminate()
-    assert supervised.ends() is EndReason.HOST_LOST
+    assert supervised.wait_for_end() is EndReason.HOST_LOST
     assert (supervised.paths.root / "saved").exists()
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.QUEUED
 
@@ -228,16 +228,16 @@ def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run:
 def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
     stall_s = round(1.5 * slowdown(), 1)
     supervised = run(stall_timeout_s=stall_s)
-    supervised.runs()
+    supervised.wait_for_steps()
     os.kill(pids_with_mark(supervised.mark)[0], signal.SIGSTOP)
-    assert supervised.ends() is EndReason.STALLED
+    assert supervised.wait_for_end() is EndReason.STALLED
     assert supervised.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
 
 
 def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ranks(run: Run) -> None:
     supervised = run("deaf", lease_s=2 * slowdown())
-    supervised.runs()
-    hidden = supervised.hidden()
+    supervised.wait_for_steps()
+    hidden = supervised.hidden_pid()
     supervised.process.send_signal(signal.SIGSTOP)
     expires = supervised.attempt.lease_expires_at
     with supervised.sessions() as session:
@@ -254,7 +254,7 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
 def test_a_supervisor_without_a_database_ends_its_ranks_before_its_lease_expires(run: Run, database: str) -> None:
     lease_s = 3 * slowdown()
     supervised = run("deaf", lease_s=lease_s)
-    supervised.runs()
+    supervised.wait_for_steps()
     with unreachable(database):
         until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s, what="the end of the ranks")
         assert supervised.process.wait(120) == 1
@@ -263,7 +263,7 @@ def test_a_supervisor_without_a_database_ends_its_ranks_before_its_lease_expires
 
 def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: Run, database: str) -> None:
     supervised = run(lease_s=10 * slowdown())
-    supervised.runs()
+    supervised.wait_for_steps()
     with unreachable(database):
         time.sleep(1)
         assert supervised.process.poll() is None
@@ -271,13 +271,13 @@ def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: 
     until(lambda: stored_rows(supervised.sessions) > rows_before)
     with supervised.sessions.begin() as session:
         store.request_cancel(session, supervised.lease.job_id)
-    assert supervised.ends() is EndReason.CANCELLED
+    assert supervised.wait_for_end() is EndReason.CANCELLED
 
 
 def test_a_locked_row_does_not_keep_the_ranks_alive(run: Run) -> None:
     lease_s = 3 * slowdown()
     supervised = run("deaf", lease_s=lease_s)
-    supervised.runs()
+    supervised.wait_for_steps()
     with supervised.sessions.begin() as session:  # like a process stopped in the middle of a transaction
         session.execute(update(Attempt).where(Attempt.id == supervised.lease.attempt_id).values(error="held"))
         until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
@@ -286,7 +286,7 @@ def test_a_locked_row_does_not_keep_the_ranks_alive(run: Run) -> None:
 def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
     lease_s = 3 * slowdown()
     supervised = run("deaf", lease_s=lease_s)
-    supervised.runs()
+    supervised.wait_for_steps()
     with supervised.sessions() as session:
         others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         backends = list(session.scalars(text(others)))
@@ -302,7 +302,7 @@ def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
 
 def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
     supervised = run("deaf")
-    supervised.runs()
+    supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
         leases.end(session, supervised.lease, EndReason.LEASE_EXPIRED)
     assert supervised.process.wait(10 * slowdown()) == 1

@@ -112,7 +112,7 @@ def test_spread_takes_one_slot_of_each(sessions: Sessions, make_dispatcher: Make
 def test_nothing_is_placed_on_a_drained_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, "ha")
     job_rows.a_host(sessions, "hb")
-    job_rows.drained(sessions, "ha")
+    job_rows.drain_host(sessions, "ha")
     job_rows.a_job(sessions)
     job_rows.a_job(sessions)
     dispatcher = make_dispatcher()

@@ -103,7 +103,7 @@ def test_nobody_makes_room_for_a_job_held_back_by_its_quota(sessions: Sessions, 
     job_rows.a_job(sessions, project="vision", priority=99)
     assert dispatcher.run() == 0
     assert [job_rows.the_attempt(sessions, one).preempt_requested_at for one in (own, humble)] == [None, None]
-    assert job_rows.kept_for(sessions) == {"ha": None}
+    assert job_rows.reservations(sessions) == {"ha": None}
     with sessions.begin() as session:
         projects.change(session, "vision", max_slots=4)
     dispatcher.run()

@@ -28,16 +28,16 @@ def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
     due_at = job_rows.the_attempt(sessions, passing).due_at
     assert due_at is not None
     assert 900 < (due_at - job_rows.the_attempt(sessions, passing).created_at).total_seconds() <= 1000
-    assert job_rows.kept_for(sessions) == {"ha": large}
+    assert job_rows.reservations(sessions) == {"ha": large}
     complete(sessions, busy)
     complete(sessions, passing)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [large]
-    assert job_rows.kept_for(sessions) == {"ha": unknown}
+    assert job_rows.reservations(sessions) == {"ha": unknown}
     complete(sessions, live_leases(sessions)[0])
     assert dispatcher.run() == 2
     assert placed_jobs(sessions) == [unknown, long]
-    assert job_rows.kept_for(sessions) == {"ha": None}
+    assert job_rows.reservations(sessions) == {"ha": None}
 
 
 def test_a_huge_time_limit_of_an_old_job_stops_no_pass(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -76,7 +76,7 @@ def test_a_job_that_overstays_makes_room_for_the_job_that_it_passed(
 def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, slots=2)
     for took_s in (20, 30):
-        job_rows.has_run(sessions, took_s=took_s, gpus=1, epochs=3)
+        job_rows.add_past_run(sessions, took_s=took_s, gpus=1, epochs=3)
     job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, time_limit_s=60), slots=[0])
     job_rows.a_job(sessions, gpus=2)
     job_rows.a_job(sessions, gpus=1, epochs=4)
