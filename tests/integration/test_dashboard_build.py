@@ -85,7 +85,7 @@ def test_a_page_that_was_taken_away_is_built_again(checkout: Path) -> None:
     assert (checkout / "api/dashboard/index.html").is_file()
 
 
-def test_what_was_wrong_is_told_and_tried_again(checkout: Path) -> None:
+def test_a_failed_build_is_reported_and_tried_again(checkout: Path) -> None:
     script = checkout / "dashboard/build.mjs"
     script.write_text("throw new Error('no such colour');")
     for _ in range(2):

@@ -55,7 +55,7 @@ def test_the_site_is_built_once_from_the_same_pages(checkout: Path) -> None:
     ],
     ids=["no page", "no anchor", "no anchor of its own", "no page of a list", "in no list"],
 )
-def test_what_does_not_hold_together_is_told_and_tried_again(checkout: Path, page: str, text: str, told: str) -> None:
+def test_an_error_in_a_page_fails_the_build_until_it_is_mended(checkout: Path, page: str, text: str, told: str) -> None:
     build_docs(checkout)
     before = {path: path.read_text() for path in checkout.glob("docs/*.md")}
     (checkout / "docs" / page).write_text(text)

@@ -17,7 +17,7 @@ MOST_MIB = 48  # of growth: some pieces of 16 MiB, and what reading them takes
 
 @pytest.fixture
 def small_stack(short_folder: Path) -> Iterator[Stack]:
-    """An api whose peak of memory is nobody else's doing."""
+    """A stack of this test's own, so that only this test raises the api's peak of memory."""
     with Stack(short_folder / "home", port=0, slots=1, parts=("database", "broker", "migrations", "api")) as stack:
         yield stack
 
@@ -33,7 +33,7 @@ def peak_mib(stack: Stack, *, anew: bool = False) -> float:
 
 
 def send_without_end(stack: Stack, method: str, path: str, media_type: str) -> int:
-    """Send a body that never says how long it is; the status of the answer, which comes before its end."""
+    """Send a body without a length and without an end. Returns the status of the answer that comes before its end."""
     host, _, port = stack.url.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=120)
     connection.putrequest(method, path)

@@ -94,7 +94,7 @@ def attempt_process(home: Path, code: str) -> Iterator[ProcessId]:
         process.stdout.close()
 
 
-def test_it_starts_stops_and_keeps_its_data(short_folder: Path) -> None:
+def test_the_stack_starts_stops_and_keeps_its_data(short_folder: Path) -> None:
     for run in (1, 2):
         with components(short_folder / "home") as stack:
             assert rows(stack) == run
@@ -107,9 +107,9 @@ def test_it_starts_stops_and_keeps_its_data(short_folder: Path) -> None:
 def test_a_second_start_finds_the_first(short_folder: Path) -> None:
     with components(short_folder / "home") as stack:
         pid = stack.pid_of("database")
-        other = components(short_folder / "home")
-        assert other.start(stays=True) is False
-        assert other.pid_of("database") == pid
+        second_stack = components(short_folder / "home")
+        assert second_stack.start(stays=True) is False
+        assert second_stack.pid_of("database") == pid
 
 
 @pytest.mark.parametrize("part", COMPONENTS)
@@ -129,7 +129,7 @@ def test_a_part_that_dies_is_started_again(short_folder: Path, part: str) -> Non
         assert until(counted, what="an answer of the database") == 2
 
 
-def test_what_a_killed_keeper_left_is_stopped(short_folder: Path) -> None:
+def test_processes_of_a_killed_keeper_are_stopped(short_folder: Path) -> None:
     stack = components(short_folder / "home")
     stack.start(stays=True)
     processes = processes_of(stack)
@@ -141,7 +141,7 @@ def test_what_a_killed_keeper_left_is_stopped(short_folder: Path) -> None:
     assert stack.stop() == []
 
 
-def test_it_starts_again_over_what_a_killed_keeper_left(short_folder: Path) -> None:
+def test_the_stack_starts_again_after_its_keeper_was_killed(short_folder: Path) -> None:
     stack = components(short_folder / "home")
     stack.start(stays=True)
     try:
@@ -158,7 +158,7 @@ def test_it_starts_again_over_what_a_killed_keeper_left(short_folder: Path) -> N
     assert all_gone(after)
 
 
-def test_it_goes_with_the_process_that_started_it(short_folder: Path) -> None:
+def test_the_stack_ends_with_the_process_that_started_it(short_folder: Path) -> None:
     home = short_folder / "home"
     code = f"""
 import time
@@ -195,7 +195,7 @@ def test_a_stop_ends_every_process_of_a_job(short_folder: Path) -> None:
     assert done == ["1 running attempt stopped, 2 processes killed", "broker stopped", "database stopped"]
 
 
-def test_a_taken_port_is_one_sentence_and_leaves_nothing(short_folder: Path) -> None:
+def test_a_taken_port_is_reported_in_one_sentence_and_leaves_no_process(short_folder: Path) -> None:
     home = short_folder / "home"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -206,7 +206,7 @@ def test_a_taken_port_is_one_sentence_and_leaves_nothing(short_folder: Path) -> 
     assert Stack(home).state.parts == {}
 
 
-def test_a_part_that_cannot_start_is_told_with_the_end_of_its_log(short_folder: Path) -> None:
+def test_a_part_that_cannot_start_is_reported_with_the_end_of_its_log(short_folder: Path) -> None:
     home = short_folder / "home"
     with components(home):
         pass
@@ -217,7 +217,7 @@ def test_a_part_that_cannot_start_is_told_with_the_end_of_its_log(short_folder: 
     assert not Home.at(home).is_kept()
 
 
-def test_the_token_stays_and_is_its_owners_alone(short_folder: Path) -> None:
+def test_the_token_stays_and_only_its_owner_can_read_it(short_folder: Path) -> None:
     home = Home.at(short_folder / "home")
     home.create()
     token = home.token()
@@ -226,7 +226,7 @@ def test_the_token_stays_and_is_its_owners_alone(short_folder: Path) -> None:
     assert home.token("another") == home.token() == "another"
 
 
-def test_sockets_of_a_long_home_lie_elsewhere(short_folder: Path) -> None:
+def test_sockets_of_a_home_with_a_long_path_are_in_another_folder(short_folder: Path) -> None:
     home = Home.at(short_folder / ("long" * 30))
     home.create()
     folder = home.runtime_folder()
@@ -250,7 +250,7 @@ def test_a_stack_with_a_long_and_odd_home_works(short_folder: Path) -> None:
     shutil.rmtree(runtime)
 
 
-def test_served_components_are_not_started(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_on_other_servers_are_not_started(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORA_DATABASE_URL", "postgresql://hora@db.example/hora")
     monkeypatch.setenv("HORA_BROKER_URL", "redis://:password@broker.example/0")
     stack = Stack(short_folder / "home", port=0, parts=COMPONENTS, embedded=False)
@@ -261,7 +261,7 @@ def test_served_components_are_not_started(short_folder: Path, monkeypatch: pyte
 
 
 @pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
-def test_root_may_not_have_it_in_a_home_folder() -> None:
+def test_root_may_not_run_the_stack_in_a_home_folder() -> None:
     home = Path("/root") / secrets.token_hex(8)
     with pytest.raises(StackError, match=r"may not lie in a home folder \(/root/"):
         Stack(home).start(stays=True)
@@ -289,7 +289,7 @@ def test_root_opens_no_folder_to_the_database(short_folder: Path, monkeypatch: p
 
 
 @pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
-def test_a_home_below_a_closed_folder_is_one_sentence(short_folder: Path) -> None:
+def test_a_home_below_a_closed_folder_is_reported_in_one_sentence(short_folder: Path) -> None:
     closed = short_folder / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(StackError, match="may not enter the folders above"):
@@ -316,26 +316,24 @@ def test_only_the_api_has_the_token(stack: Stack) -> None:
 
 
 def test_no_command_line_and_no_log_has_a_token(stack: Stack, client: Service) -> None:
-    made = client.create_token("x", scope="read")["token"]
-    with Service(stack.url, made) as reader, Service(stack.url, "hora_mistyped") as stranger:
+    read_token = client.create_token("x", scope="read")["token"]
+    with Service(stack.url, read_token) as reader, Service(stack.url, "hora_mistyped") as stranger:
         reader.me()
         with pytest.raises(NotAuthorized):
             stranger.me()
     link = client.login_link()["url"]
     assert httpx.get(link).status_code == 303
     until(lambda: '"path": "/login"' in stack.log_of("api"), what="the line of the last request")
-    texts = (stack.token, made, "hora_mistyped", link.partition("=")[2])
-    written = [log.read_text(errors="replace") for log in (stack.home / "logs").iterdir()]
+    texts = (stack.token, read_token, "hora_mistyped", link.partition("=")[2])
+    logs_and_command_lines = [log.read_text(errors="replace") for log in (stack.home / "logs").iterdir()]
     for process in processes_of(stack):
         with suppress(psutil.NoSuchProcess):  # as above
-            written.append(str(psutil.Process(process.pid).cmdline()))
-    assert [text for text in texts if text in "".join(written)] == []
+            logs_and_command_lines.append(str(psutil.Process(process.pid).cmdline()))
+    assert [text for text in texts if text in "".join(logs_and_command_lines)] == []
 
 
 @pytest.mark.parametrize(("length", "status"), [(65_000, 401), (66_000, 400)])
-def test_an_address_that_no_server_reads_is_answered_as_the_document_says(
-    stack: Stack, length: int, status: int
-) -> None:
+def test_an_address_that_is_too_long_is_answered_as_documented(stack: Stack, length: int, status: int) -> None:
     with closing(HTTPConnection(stack.url.removeprefix("http://"), timeout=120)) as connection:
         connection.request("GET", f"/v1/jobs?name={'x' * length}")
         answer = connection.getresponse()

@@ -13,7 +13,7 @@ from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, HostSampleRow, MetricRow
-from tests.integration.api.given import a_host
+from tests.integration.api.starting_rows import a_host
 
 PROGRESS: dict[str, Any] = {
     "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "eta_s": 42.5, "samples_per_s": 640.0,
@@ -60,13 +60,13 @@ def readings(sessions: Sessions, host: str, **reading: Any) -> None:
         session.execute(update(Slot).where(Slot.host == host).values(**changed))
 
 
-def a_busy_cluster(sessions: Sessions, submitted: Callable[..., str]) -> Lease:
+def a_busy_cluster(sessions: Sessions, submit_job: Callable[..., str]) -> Lease:
     """A job of slots 0 and 1 of GPU host `hb` in its third epoch; a CPU host `ha`; quotas; messages."""
     a_host(sessions, "ha")
     a_host(sessions, "hb", slots=4, kind="gpu")
     with sessions.begin() as session:
         session.execute(update(Host).values(info={"memory_bytes": 2**36}))
-    lease = a_live_attempt(sessions, submitted(), slots=(0, 1))
+    lease = a_live_attempt(sessions, submit_job(), slots=(0, 1))
     set_progress(sessions, lease.job_id, **PROGRESS)
     an_epoch(sessions, lease, step=10, epoch_s=3.0, data_wait_s=3.0, allreduce_s=3.0)
     an_epoch(sessions, lease, step=20, epoch_s=4.0, data_wait_s=1.0, allreduce_s=0.5)

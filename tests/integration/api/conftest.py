@@ -13,7 +13,7 @@ from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
 from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def api(app: FastAPI) -> Iterator[TestClient]:
 
 @pytest.fixture
 def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[..., TestClient]:
-    """Makes a client of the running app for somebody: `client_of("alice")`, `client_of("ann", "read")`.
+    """Makes a client of the running app for a user: `client_of("alice")`, `client_of("ann", "read")`.
 
     Keywords are those of `jobs.people.tokens.store_token`.
     """
@@ -54,8 +54,8 @@ def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[...
 
 
 @pytest.fixture
-def submitted(api: TestClient) -> Callable[..., str]:
-    """Submits a job, with changes to the smallest spec, and says its id."""
+def submit_job(api: TestClient) -> Callable[..., str]:
+    """Submits a job with changes to the smallest spec. Returns its id."""
 
     def submit(**changes: object) -> str:
         answer = api.post("/v1/jobs", json=SPEC | changes)

@@ -1,4 +1,4 @@
-"""Somebody who polls: what the tests of entity tags look through."""
+"""A client that polls; for the tests of entity tags."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ Write = Callable[[], object]
 
 
 class Poll:
-    """Somebody who asks for one thing again and again, with the tag of the answer before."""
+    """A client that requests one address again and again, each time with the tag of the last answer."""
 
     def __init__(self, api: TestClient, path: str) -> None:
         self._api, self._path = api, path

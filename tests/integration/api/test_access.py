@@ -1,4 +1,4 @@
-"""No route answers without a token that is let in and has the scope; and how soon a token that goes is gone."""
+"""No route answers without a valid token of the right scope. A revoked token is soon refused."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +19,12 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.model.scopes import Scope
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import TOKEN
+from tests.integration.api.starting_rows import TOKEN
 from tests.integration.api.walk import SAFE, GuardedRoute, closed_routes
 
 Clients = Callable[..., TestClient]
 
-POLL = {"If-None-Match": "*"}  # those that have an answer already are answered on a way of their own
+POLL = {"If-None-Match": "*"}  # unchanged polls are answered by a shorter path
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -99,11 +99,11 @@ def test_no_route_answers_to_less_than_its_scope(app: FastAPI, client_of: Client
     assert {route.needs for route, _ in walked} == {Scope.SUBMIT, Scope.ADMIN}
     for route, client in walked:
         challenge = refused(client.request(route.method, route.path, headers=POLL), 403)
-        wanted = [Scope.SUBMIT, route.needs]  # an admin's route may ask for less first
-        assert any(f'error="insufficient_scope", scope="{scope}"' in challenge for scope in wanted)
+        possible_needs = [Scope.SUBMIT, route.needs]  # an admin's route may ask for less first
+        assert any(f'error="insufficient_scope", scope="{scope}"' in challenge for scope in possible_needs)
 
 
-def test_who_may_is_what_was_decided(app: FastAPI) -> None:
+def test_the_scopes_of_all_routes_are_the_decided_ones(app: FastAPI) -> None:
     """Those that need another scope than their method's: one that loses it agrees with itself, and is missed here."""
     walked = list(closed_routes(app))
 
@@ -116,7 +116,7 @@ def test_who_may_is_what_was_decided(app: FastAPI) -> None:
     }  # fmt: skip
 
 
-def test_reading_takes_a_token_to_read(client_of: Clients) -> None:
+def test_reading_needs_a_token_with_the_scope_read(client_of: Clients) -> None:
     reader = client_of("rob", "read")
 
     for path in ("/v1/jobs", "/v1/studies", "/v1/hosts", "/v1/models", "/v1/me", "/v1/tokens"):
@@ -137,7 +137,7 @@ def test_a_token_expires_to_the_second_though_it_is_remembered(sessions: Session
     assert TokenCache._FRESH_S > 2
 
 
-def test_what_is_remembered_is_looked_up_again_in_three_seconds(sessions: Sessions, client_of: Clients) -> None:
+def test_a_remembered_token_is_looked_up_again_after_three_seconds(sessions: Sessions, client_of: Clients) -> None:
     client_of("tina")
     with sessions() as session:
         sha256 = session.scalars(select(Token.sha256).where(Token.user_name == "tina")).one()
@@ -161,11 +161,11 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
     with sessions() as session:
         token = session.scalars(select(Token).where(Token.user_name == "tina")).one()
     tokens = TokenCache(sessions, None)
-    found = tokens_found(sessions, token.sha256)
+    stored_tokens = tokens_found(sessions, token.sha256)
 
     def find_before_the_revocation(*_: object) -> Any:
         tokens.forget(token.id)
-        return found
+        return stored_tokens
 
     monkeypatch.setattr("jobs.people.tokens.find", find_before_the_revocation)
     assert tokens.look_up(token.sha256) is not None
@@ -195,7 +195,9 @@ def test_the_memory_of_tokens_is_bounded(
     assert [tokens.was_valid(sha256) for sha256 in hashes] == [False, True, True]
 
 
-def test_a_use_is_noted_without_a_write_on_each_request(database: str, sessions: Sessions, client_of: Clients) -> None:
+def test_the_last_use_of_a_token_is_not_written_on_each_request(
+    database: str, sessions: Sessions, client_of: Clients
+) -> None:
     def versions() -> list[tuple[Any, ...]]:
         with psycopg.connect(database) as connection:
             return connection.execute("SELECT xmin, last_used_at FROM tokens WHERE user_name = 'tina'").fetchall()
@@ -238,7 +240,9 @@ def test_a_token_that_asks_too_often_waits(api: TestClient, app: FastAPI, client
     assert [ann.get("/v1/me").status_code for _ in range(2)] == [200, 429]
 
 
-def test_guesses_are_counted_and_lock_nobody_out_who_is_in(api: TestClient, app: FastAPI, client_of: Clients) -> None:
+def test_wrong_tokens_are_limited_and_lock_out_nobody_with_a_valid_one(
+    api: TestClient, app: FastAPI, client_of: Clients
+) -> None:
     now = 0.0
     services = app.state.services
     app.state.services = replace(services, limits=RateLimits(Settings(auth_failures_per_s=0.5), clock=lambda: now))

@@ -16,7 +16,7 @@ from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, Status
-from tests.integration.api.given import SPEC, START, a_host, an_attempt, metric_points
+from tests.integration.api.starting_rows import SPEC, START, a_host, an_attempt, metric_points
 
 Submit = Callable[..., str]
 SUMMARY = {
@@ -28,11 +28,11 @@ DATA = {"format": "arrays", "shape": [8, 8, 1], "train": 1350, "validation": 150
 
 
 @pytest.fixture
-def ran(submitted: Submit, sessions: Sessions) -> Submit:
-    """Submits a job that then ran on host `ha` and came to its end; `summary` has changes to a usual one."""
+def run_job(submit_job: Submit, sessions: Sessions) -> Submit:
+    """Submits a job, runs it on host `ha` and ends it. `summary` has changes to a usual one."""
 
     def run(*, summary: dict[str, Any] | None = None, host: str = "ha", **changes: Any) -> str:
-        job_id = submitted(**changes)
+        job_id = submit_job(**changes)
         gpus = (SPEC | changes)["gpus"]
         with sessions.begin() as session:
             store.transition(session, job_id, Status.LAUNCHING)
@@ -62,9 +62,11 @@ def dry_run(api: TestClient, url: str = "/v1/jobs", **body: Any) -> dict[str, An
     return preview
 
 
-def test_advice_says_what_to_change_and_the_clone_takes_it(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+def test_advice_says_what_to_change_and_the_clone_takes_it(
+    api: TestClient, run_job: Submit, sessions: Sessions
+) -> None:
     a_host(sessions)
-    job_id = ran(early_stopping=None)
+    job_id = run_job(early_stopping=None)
     (item,) = advice(api, job_id)
 
     assert (item["number"], item["rule"]) == (1, "early_stopping")
@@ -75,9 +77,9 @@ def test_advice_says_what_to_change_and_the_clone_takes_it(api: TestClient, ran:
     assert clone.json()["spec"]["early_stopping"] == item["change"]["early_stopping"]
 
 
-def test_advice_reads_the_accuracy_of_each_epoch(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+def test_advice_reads_the_accuracy_of_each_epoch(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions)
-    job_id = ran(early_stopping=None)
+    job_id = run_job(early_stopping=None)
     flat = [0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.7, 0.9, *[0.8] * 22]
     points = [(4 * (i + 1), value) for i, value in enumerate(flat)]
     metric_points(sessions, job_id, points, name="val_accuracy", rank=-1)
@@ -85,28 +87,28 @@ def test_advice_reads_the_accuracy_of_each_epoch(api: TestClient, ran: Submit, s
 
 
 def test_a_job_that_has_not_run_gets_no_advice_and_an_unknown_one_is_a_problem(
-    api: TestClient, submitted: Submit
+    api: TestClient, submit_job: Submit
 ) -> None:
-    assert advice(api, submitted()) == []
+    assert advice(api, submit_job()) == []
     assert api.get("/v1/jobs/0000/advice").status_code == 404
 
 
 def test_a_network_may_start_from_a_job_that_saw_more_of_such_images(
-    api: TestClient, ran: Submit, sessions: Sessions
+    api: TestClient, run_job: Submit, sessions: Sessions
 ) -> None:
     a_host(sessions)
-    base = ran(dataset="synthetic:samples=5000,shape=8x8x1", model="convnet7")
-    ran(dataset="synthetic:samples=6000,shape=8x8x1", model="mlp")
-    job_id = ran(model="convnet7", summary={"val_accuracy": 0.5, "after_best_share": 0.1})
+    base = run_job(dataset="synthetic:samples=5000,shape=8x8x1", model="convnet7")
+    run_job(dataset="synthetic:samples=6000,shape=8x8x1", model="mlp")
+    job_id = run_job(model="convnet7", summary={"val_accuracy": 0.5, "after_best_share": 0.1})
     (item,) = advice(api, job_id)
     assert item["change"] == {"model": {"weights": f"job:{base}", "freeze_base": False}}
     assert api.post(f"/v1/jobs/{job_id}/clone", json=item["change"]).status_code == 201
 
 
-def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
-    runs = [ran(summary={"wall_s": wall_s, "stopped_early": True, "epochs_run": 20}) for wall_s in (30.0, 40.0)]
-    ran(gpus=1, summary={"train_samples_per_s": 2800.0})
+    runs = [run_job(summary={"wall_s": wall_s, "stopped_early": True, "epochs_run": 20}) for wall_s in (30.0, 40.0)]
+    run_job(gpus=1, summary={"train_samples_per_s": 2800.0})
     quote = dry_run(api, **SPEC)["quote"]
 
     assert (quote["basis"], quote["jobs"]) == ("same_spec", runs[::-1])
@@ -118,26 +120,26 @@ def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, ran: Submit, sess
         "In past jobs 2 GPUs reached 1.4x the through",
         "The job is expected to take 39 s, but time_l",
     ]
-    other = dry_run(api, f"/v1/jobs/{runs[0]}/clone", optimizer="sgd")
-    assert other["quote"]["basis"] == "same_batch_and_gpus"
+    other_optimizer = dry_run(api, f"/v1/jobs/{runs[0]}/clone", optimizer="sgd")
+    assert other_optimizer["quote"]["basis"] == "same_batch_and_gpus"
     assert dry_run(api, f"/v1/jobs/{runs[0]}/clone", model="mlp") | {"spec": 0, "plan": 0} == {
         "spec": 0, "plan": 0, "quote": None, "warnings": [],
     }  # fmt: skip
 
 
-def test_jobs_on_cpu_slots_say_nothing_of_gpus(api: TestClient, ran: Submit, sessions: Sessions) -> None:
+def test_jobs_on_cpu_slots_say_nothing_of_gpus(api: TestClient, run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "ha")
-    job_id = ran()
+    job_id = run_job()
     assert dry_run(api, **SPEC)["quote"]["jobs"] == [job_id]
     a_host(sessions, "hb", kind="gpu")  # where a job of any device would go now
     assert dry_run(api, **SPEC)["quote"] is None
-    on_gpu = ran(host="hb")
+    on_gpu = run_job(host="hb")
     assert dry_run(api, **SPEC)["quote"]["jobs"] == [on_gpu]
 
 
-def test_the_sizes_of_data_that_only_past_jobs_opened_are_taken_from_them(ran: Submit, sessions: Sessions) -> None:
+def test_the_sizes_of_data_that_only_past_jobs_opened_are_taken_from_them(run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions)
-    job_id = ran(summary={"stopped_early": True})
+    job_id = run_job(summary={"stopped_early": True})
     with sessions() as session:
         spec = spec_from(SPEC | {"optimizer": "sgd"})
         unknown = preview(session, spec, resolve_plan(spec, None)).quote
@@ -147,9 +149,9 @@ def test_the_sizes_of_data_that_only_past_jobs_opened_are_taken_from_them(ran: S
     assert unknown.wall_s.mean == pytest.approx(36.0)
 
 
-def test_rows_of_another_version_are_passed_over(ran: Submit, sessions: Sessions) -> None:
+def test_rows_of_another_version_are_passed_over(run_job: Submit, sessions: Sessions) -> None:
     a_host(sessions)
-    good, strange = ran(), ran()
+    good, strange = run_job(), run_job()
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == strange).values(summary={"speed": "high"}))
     with sessions() as session:

@@ -1,4 +1,4 @@
-"""The files that jobs left over HTTP: on a real server, since clients tidy paths up before they send them."""
+"""Artifacts over HTTP, partly on a real server, because clients normalize paths before they send them."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from jobs.lifecycle.store import transition
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN, an_attempt
+from tests.integration.api.starting_rows import SPEC, TOKEN, an_attempt
 from tests.waiting import until
 
 NETWORK = bytes(range(256)) * 4096  # 1 MiB: more than one piece
@@ -44,9 +44,9 @@ def runs(configuration: Settings) -> Path:
 
 
 @pytest.fixture
-def job_id(submitted: Callable[..., str], sessions: Sessions, runs: Path) -> str:
-    """A job that ran on host `ha` and left files, beside others."""
-    job_id = submitted()
+def job_id(submit_job: Callable[..., str], sessions: Sessions, runs: Path) -> str:
+    """A job that ran on host `ha` and left artifacts. Other files lie beside them."""
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     folder = runs / job_id / "artifacts"
     (folder / "tensorboard/train").mkdir(parents=True)
@@ -61,14 +61,14 @@ def job_id(submitted: Callable[..., str], sessions: Sessions, runs: Path) -> str
     return job_id
 
 
-def at(job_id: str, path: str = "") -> str:
+def path_of(job_id: str, path: str = "") -> str:
     return f"/v1/jobs/{job_id}/artifacts" + (f"/{path}" if path else "")
 
 
 def test_the_list_goes_page_by_page_by_path(api: TestClient, job_id: str) -> None:
     items, cursor = [], None
     while True:
-        page = api.get(at(job_id), params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        page = api.get(path_of(job_id), params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
         items += page["items"]
         assert len(page["items"]) <= 2
         cursor = page["next_cursor"]
@@ -84,19 +84,19 @@ def test_the_list_goes_page_by_page_by_path(api: TestClient, job_id: str) -> Non
 
 
 def test_the_list_has_a_tag_that_changes_with_a_file(api: TestClient, job_id: str, runs: Path) -> None:
-    first = api.get(at(job_id))
+    first = api.get(path_of(job_id))
     again = {"If-None-Match": first.headers["ETag"]}
-    assert api.get(at(job_id), headers=again).status_code == 304
+    assert api.get(path_of(job_id), headers=again).status_code == 304
     with (runs / job_id / "artifacts/tensorboard/train/events.out.tfevents.1").open("ab") as events:
         events.write(b"more")
-    changed = api.get(at(job_id), headers=again)
+    changed = api.get(path_of(job_id), headers=again)
     assert changed.status_code == 200
     assert changed.headers["ETag"] != first.headers["ETag"]
-    assert api.get(at(job_id), params={"limit": 1}).headers["ETag"] != changed.headers["ETag"]
+    assert api.get(path_of(job_id), params={"limit": 1}).headers["ETag"] != changed.headers["ETag"]
 
 
 def test_a_file_comes_whole_and_says_what_it_is(api: TestClient, job_id: str, runs: Path) -> None:
-    answer = api.get(at(job_id, "model.keras"), headers={"Accept-Encoding": "gzip"})
+    answer = api.get(path_of(job_id, "model.keras"), headers={"Accept-Encoding": "gzip"})
     assert (answer.status_code, answer.content) == (200, NETWORK)
     assert answer.headers["Content-Length"] == str(len(NETWORK))
     assert answer.headers["Content-Disposition"] == 'attachment; filename="model.keras"'
@@ -104,61 +104,64 @@ def test_a_file_comes_whole_and_says_what_it_is(api: TestClient, job_id: str, ru
     assert answer.headers["Accept-Ranges"] == "bytes"
     modified_at = int((runs / job_id / "artifacts/model.keras").stat().st_mtime)
     assert parsedate_to_datetime(answer.headers["Last-Modified"]).timestamp() == modified_at
-    page = api.get(at(job_id, "größe%25.html"))
+    page = api.get(path_of(job_id, "größe%25.html"))
     assert page.text == "<script>"
     assert "sandbox" in page.headers["Content-Security-Policy"]
     assert page.headers["Content-Disposition"].startswith("attachment;")
 
 
 def test_text_is_not_compressed_on_its_way(api: TestClient, job_id: str) -> None:
-    answer = api.get(at(job_id, "classes.json"), headers={"Accept-Encoding": "gzip"})
+    answer = api.get(path_of(job_id, "classes.json"), headers={"Accept-Encoding": "gzip"})
     assert answer.headers.get("Content-Encoding", "identity") == "identity"
     assert answer.headers["Content-Length"] == "2010"
 
 
-def test_what_the_caller_has_is_not_sent_again(api: TestClient, job_id: str) -> None:
-    tag = api.get(at(job_id, "model.keras")).headers["ETag"]
+def test_an_unchanged_file_is_not_sent_again(api: TestClient, job_id: str) -> None:
+    tag = api.get(path_of(job_id, "model.keras")).headers["ETag"]
     assert tag.startswith('"')
-    answer = api.get(at(job_id, "model.keras"), headers={"If-None-Match": tag})
+    answer = api.get(path_of(job_id, "model.keras"), headers={"If-None-Match": tag})
     assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", tag)
 
 
 def test_a_range_is_sent_alone(api: TestClient, job_id: str) -> None:
-    def part(wanted: str, **headers: str) -> tuple[int, bytes, str | None]:
-        answer = api.get(at(job_id, "model.keras"), headers={"Range": wanted, **headers})
+    def get_range(byte_range: str, **headers: str) -> tuple[int, bytes, str | None]:
+        answer = api.get(path_of(job_id, "model.keras"), headers={"Range": byte_range, **headers})
         return answer.status_code, answer.content, answer.headers.get("Content-Range")
 
     size = len(NETWORK)
-    assert part("bytes=0-9") == (206, NETWORK[:10], f"bytes 0-9/{size}")
-    assert part("bytes=300000-") == (206, NETWORK[300000:], f"bytes 300000-{size - 1}/{size}")
-    assert part("bytes=-5") == (206, NETWORK[-5:], f"bytes {size - 5}-{size - 1}/{size}")
-    assert part("bytes=0-1,5-6") == (200, NETWORK, None)
-    tag = api.get(at(job_id, "model.keras")).headers["ETag"]
-    assert part("bytes=0-9", **{"If-Range": tag})[0] == 206
+    assert get_range("bytes=0-9") == (206, NETWORK[:10], f"bytes 0-9/{size}")
+    assert get_range("bytes=300000-") == (206, NETWORK[300000:], f"bytes 300000-{size - 1}/{size}")
+    assert get_range("bytes=-5") == (206, NETWORK[-5:], f"bytes {size - 5}-{size - 1}/{size}")
+    assert get_range("bytes=0-1,5-6") == (200, NETWORK, None)
+    tag = api.get(path_of(job_id, "model.keras")).headers["ETag"]
+    assert get_range("bytes=0-9", **{"If-Range": tag})[0] == 206
     for other in ('"another"', f"W/{tag}", "Tue, 01 Jan 2030 12:01:00 GMT"):
-        assert part("bytes=0-9", **{"If-Range": other}) == (200, NETWORK, None)
-    answer = api.get(at(job_id, "model.keras"), headers={"Range": f"bytes={size}-"})
+        assert get_range("bytes=0-9", **{"If-Range": other}) == (200, NETWORK, None)
+    answer = api.get(path_of(job_id, "model.keras"), headers={"Range": f"bytes={size}-"})
     assert (answer.status_code, answer.headers["Content-Range"]) == (416, f"bytes */{size}")
     assert answer.json()["type"] == "urn:hora:problem:range-not-satisfiable"
 
 
 def test_head_says_the_same_without_the_file(api: TestClient, job_id: str) -> None:
-    got, head = api.get(at(job_id, "model.keras")), api.head(at(job_id, "model.keras"))
+    got, head = api.get(path_of(job_id, "model.keras")), api.head(path_of(job_id, "model.keras"))
     assert (head.status_code, head.content) == (200, b"")
     for name in ("ETag", "Content-Length", "Last-Modified", "Content-Type", "Content-Disposition"):
         assert head.headers[name] == got.headers[name]
 
 
 def test_nothing_stays_open_after_a_download(api: TestClient, job_id: str) -> None:
-    def opened() -> list[str]:
+    def open_descriptors() -> list[str]:
         links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))
         return [link for link in links if "/artifacts" in link]
 
     for headers in ({}, {"Range": "bytes=1-2"}, {"Range": f"bytes={2**40}-"}):
-        api.get(at(job_id, "model.keras"), headers=headers)
-    api.get(at(job_id, "model.keras"), headers={"If-None-Match": api.head(at(job_id, "model.keras")).headers["ETag"]})
-    api.get(at(job_id))
-    until(lambda: not opened(), what="all files closed")
+        api.get(path_of(job_id, "model.keras"), headers=headers)
+    api.get(
+        path_of(job_id, "model.keras"),
+        headers={"If-None-Match": api.head(path_of(job_id, "model.keras")).headers["ETag"]},
+    )
+    api.get(path_of(job_id))
+    until(lambda: not open_descriptors(), what="all files closed")
 
 
 @pytest.fixture
@@ -175,7 +178,7 @@ def server(configuration: Settings) -> Iterator[int]:
         thread.join(120)
 
 
-def raw(port: int, target: bytes) -> tuple[int, bytes]:
+def raw_request(port: int, target: bytes) -> tuple[int, bytes]:
     """The status and the body of an answer to exactly this target."""
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
         head = b"GET " + target + b" HTTP/1.1\r\nHost: hora\r\nConnection: close\r\n"
@@ -219,15 +222,15 @@ TRAVERSALS = [
 
 
 def test_no_path_leads_out_of_the_folder(server: int, job_id: str) -> None:
-    answers = {path: raw(server, f"/v1/jobs/{job_id}/artifacts/".encode() + path) for path in TRAVERSALS}
+    answers = {path: raw_request(server, f"/v1/jobs/{job_id}/artifacts/".encode() + path) for path in TRAVERSALS}
     assert [path for path, (status, _) in answers.items() if status not in (400, 404, 422)] == []
     assert [path for path, (_, body) in answers.items() if b"TOP SECRET" in body or b"root:" in body] == []
 
 
 def test_over_a_real_server_a_file_comes_whole_and_in_parts(server: int, job_id: str, runs: Path) -> None:
-    assert raw(server, at(job_id, "model.keras").encode()) == (200, NETWORK)
+    assert raw_request(server, path_of(job_id, "model.keras").encode()) == (200, NETWORK)
     with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
-        url = f"http://127.0.0.1:{server}{at(job_id, 'model.keras')}"
+        url = f"http://127.0.0.1:{server}{path_of(job_id, 'model.keras')}"
         assert client.get(url, headers={"Range": "bytes=5-"}).content == NETWORK[5:]
         assert client.head(url).headers["Content-Length"] == str(len(NETWORK))
         with client.stream("GET", url) as answer:  # another file takes the name in the middle, and then it grows
@@ -241,35 +244,35 @@ def test_over_a_real_server_a_file_comes_whole_and_in_parts(server: int, job_id:
 
 def test_a_file_that_grows_is_sent_as_long_as_it_was(api: TestClient, job_id: str, runs: Path) -> None:
     path = runs / job_id / "artifacts/model.keras"
-    with api.stream("GET", at(job_id, "model.keras")) as answer:
+    with api.stream("GET", path_of(job_id, "model.keras")) as answer:
         with path.open("ab") as file:
             file.write(b"more")
         assert b"".join(answer.iter_bytes()) == NETWORK
 
 
-def test_a_job_that_never_ran_has_none(api: TestClient, submitted: Callable[..., str]) -> None:
-    job_id = submitted()
-    assert api.get(at(job_id)).json() == {"items": [], "next_cursor": None}
-    assert api.get(at(job_id, "model.keras")).status_code == 404
-    missing = api.get(at("nosuchjob"))
+def test_a_job_that_never_ran_has_none(api: TestClient, submit_job: Callable[..., str]) -> None:
+    job_id = submit_job()
+    assert api.get(path_of(job_id)).json() == {"items": [], "next_cursor": None}
+    assert api.get(path_of(job_id, "model.keras")).status_code == 404
+    missing = api.get(path_of("nosuchjob"))
     assert (missing.status_code, missing.json()["type"]) == (404, "urn:hora:problem:job-not-found")
-    assert api.get(at("nosuchjob", "x")).json()["type"] == "urn:hora:problem:job-not-found"
+    assert api.get(path_of("nosuchjob", "x")).json()["type"] == "urn:hora:problem:job-not-found"
 
 
 @pytest.mark.parametrize(("host", "status"), [("ha", 409), ("here", 200)])
-def test_a_disk_that_is_not_seen_is_named(
-    api: TestClient, submitted: Callable[..., str], sessions: Sessions, host: str, status: int
+def test_artifacts_that_this_host_cannot_see_are_reported(
+    api: TestClient, submit_job: Callable[..., str], sessions: Sessions, host: str, status: int
 ) -> None:
-    job_id = submitted()
+    job_id = submit_job()
     an_attempt(sessions, job_id, host=host)
-    answer = api.get(at(job_id))
+    answer = api.get(path_of(job_id))
     assert answer.status_code == status
     if status == 409:
         assert "host ha" in answer.json()["detail"]
-        assert api.get(at(job_id, "model.keras")).json()["type"] == "urn:hora:problem:artifacts-elsewhere"
+        assert api.get(path_of(job_id, "model.keras")).json()["type"] == "urn:hora:problem:artifacts-elsewhere"
 
 
-def starting_from(job_id: str) -> dict[str, Any]:
+def spec_starting_from(job_id: str) -> dict[str, Any]:
     return SPEC | {"model": {"name": spec_from(SPEC).model.name, "weights": f"job:{job_id}"}}
 
 
@@ -286,7 +289,7 @@ def give_up(sessions: Sessions) -> bool:
         return artifacts.mark_artifacts_removed(session, keep_days=365)
 
 
-def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:
+def test_artifacts_that_were_removed_are_reported_as_gone(api: TestClient, sessions: Sessions, job_id: str) -> None:
     before = api.get(f"/v1/jobs/{job_id}").json()
     assert before["artifacts_removed_at"] is None
     assert not give_up(sessions)  # it goes on
@@ -296,19 +299,21 @@ def test_what_is_not_kept_any_longer_is_said_to_be_gone(api: TestClient, session
     after = api.get(f"/v1/jobs/{job_id}").json()
     assert after["artifacts_removed_at"] is not None
     assert after["revision"] > before["revision"]
-    assert api.get(at(job_id)).json()["items"] == []
-    gone = api.get(at(job_id, "model.keras"))
+    assert api.get(path_of(job_id)).json()["items"] == []
+    gone = api.get(path_of(job_id, "model.keras"))
     assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:artifacts-removed")
-    assert api.get(at(job_id, "../x%00")).status_code == 404
-    refused = api.post("/v1/jobs", json=starting_from(job_id))
+    assert api.get(path_of(job_id, "../x%00")).status_code == 404
+    refused = api.post("/v1/jobs", json=spec_starting_from(job_id))
     assert refused.status_code == 422
     assert [error["field"] for error in refused.json()["errors"]] == ["model.weights"]
     assert "were removed on" in refused.json()["detail"]
 
 
-def test_what_a_job_starts_from_stays_until_that_has_ended(api: TestClient, sessions: Sessions, job_id: str) -> None:
+def test_weights_that_a_job_starts_from_stay_until_it_has_ended(
+    api: TestClient, sessions: Sessions, job_id: str
+) -> None:
     ended_long_ago(sessions, job_id)
-    started = api.post("/v1/jobs", json=starting_from(job_id)).json()["id"]
+    started = api.post("/v1/jobs", json=spec_starting_from(job_id)).json()["id"]
     assert not give_up(sessions)
     api.post(f"/v1/jobs/{started}/cancel")
     assert give_up(sessions)
@@ -318,7 +323,7 @@ def test_a_submission_and_the_removal_of_its_weights_take_turns(
     api: TestClient, sessions: Sessions, job_id: str
 ) -> None:
     ended_long_ago(sessions, job_id)
-    spec = spec_from(starting_from(job_id))
+    spec = spec_from(spec_starting_from(job_id))
     with sessions.begin() as submitting:
         assert unusable_weights(submitting, spec) == []
         assert not give_up(sessions)  # the row is held

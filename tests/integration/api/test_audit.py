@@ -1,4 +1,4 @@
-"""Whatever changes something writes who did it, in the same transaction; and how that is read.
+"""Every change writes an audit entry in its own transaction. The entries are read in pages.
 
 A new route that changes something gets a line in `CHANGES`, or one in `EXEMPT` with its reason.
 """
@@ -19,7 +19,7 @@ from jobs.db.tables import AuditEntry, Host
 from jobs.people import audit
 from jobs.people.audit import Actor
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN, a_host
+from tests.integration.api.starting_rows import SPEC, TOKEN, a_host
 from tests.integration.api.walk import SAFE, closed_routes
 
 Clients = Callable[..., TestClient]
@@ -155,9 +155,9 @@ def test_the_way_in_and_out_is_written_down(api: TestClient, app: FastAPI, sessi
 
 
 def test_what_did_not_happen_is_not_written_down(
-    api: TestClient, client_of: Clients, sessions: Sessions, submitted: Callable[..., str]
+    api: TestClient, client_of: Clients, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
-    job = submitted()
+    job = submit_job()
     headers = {"Idempotency-Key": "once"}
     assert api.post("/v1/jobs", json=SPEC, headers=headers).status_code == 201
     before = len(entries(sessions))
@@ -184,7 +184,7 @@ def test_the_log_is_read_newest_first_and_filtered(api: TestClient, sessions: Se
             at = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(hours=number // 2)  # two at the same moment
             session.execute(update(AuditEntry).where(AuditEntry.id == entry.id).values(at=at))
 
-    def listed(**query: Any) -> list[str]:
+    def entry_numbers(**query: Any) -> list[str]:
         """The numbers of the entries, of all pages."""
         numbers, cursor = "", None
         while True:
@@ -195,14 +195,14 @@ def test_the_log_is_read_newest_first_and_filtered(api: TestClient, sessions: Se
             if cursor is None:
                 return list(numbers)
 
-    assert listed() == list("543210")
-    assert listed(actor="alice") == list("531")
-    assert listed(action="job.paused") == list("54")
-    assert listed(subject="job1") == list("41")
-    assert listed(actor="ben", action="job.cancelled") == list("20")
-    assert listed(since="2030-01-01T01:00:00Z") == list("5432")
-    assert listed(until="2030-01-01T01:00:00Z") == list("10")
-    assert listed(since="2030-01-01T02:00:00+01:00", until="2030-01-01T02:00:00Z") == list("32")
-    assert listed(actor="nobody") == []
+    assert entry_numbers() == list("543210")
+    assert entry_numbers(actor="alice") == list("531")
+    assert entry_numbers(action="job.paused") == list("54")
+    assert entry_numbers(subject="job1") == list("41")
+    assert entry_numbers(actor="ben", action="job.cancelled") == list("20")
+    assert entry_numbers(since="2030-01-01T01:00:00Z") == list("5432")
+    assert entry_numbers(until="2030-01-01T01:00:00Z") == list("10")
+    assert entry_numbers(since="2030-01-01T02:00:00+01:00", until="2030-01-01T02:00:00Z") == list("32")
+    assert entry_numbers(actor="nobody") == []
     for wrong in ({"since": "yesterday"}, {"since": "2030-01-01T01:00:00"}, {"until": "1"}, {"cursor": "x"}):
         assert api.get("/v1/audit", params=wrong).status_code == 422, wrong

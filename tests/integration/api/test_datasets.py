@@ -17,7 +17,7 @@ from jobs.lifecycle.store import move
 from jobs.model.catalog import DATASETS
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN
 
 Register = Callable[..., dict[str, Any]]
 Submit = Callable[..., str]
@@ -53,7 +53,7 @@ def settled(sessions: Sessions, **values: Any) -> None:
 
 
 @pytest.fixture
-def registered(api: TestClient, sessions: Sessions) -> Register:
+def register_dataset(api: TestClient, sessions: Sessions) -> Register:
     """Registers the next version of chips, ready unless it says otherwise."""
 
     def register(*, ready: bool = True, **fields: Any) -> dict[str, Any]:
@@ -72,18 +72,24 @@ def errors_of(answer: Any) -> dict[str, str]:
     return {error["field"]: error["message"] for error in answer.json()["errors"]}
 
 
-def test_versions_are_numbered_and_begin_by_being_validated(api: TestClient, registered: Register) -> None:
-    first = registered(ready=False, description="of the first camera", label="kind")
+def test_versions_are_numbered_and_start_as_validating(api: TestClient, register_dataset: Register) -> None:
+    first = register_dataset(ready=False, description="of the first camera", label="kind")
     assert (first["name"], first["version"], first["status"], first["facts"]) == ("chips", 1, "validating", None)
     assert first["options"] == {"format": "auto", "label": "kind", "image_size": None, "validation": 0.1}
-    assert registered(ready=False)["version"] == 2
-    seen = api.get("/v1/datasets/chips").json()
-    assert [(one["version"], one["status"]) for one in seen["items"]] == [(2, "validating"), (1, "validating")]
-    assert (seen["builtin"], seen["newest_ready"], seen["next_cursor"]) == (False, None, None)
+    assert register_dataset(ready=False)["version"] == 2
+    shown_dataset = api.get("/v1/datasets/chips").json()
+    assert [(one["version"], one["status"]) for one in shown_dataset["items"]] == [(2, "validating"), (1, "validating")]
+    assert (shown_dataset["builtin"], shown_dataset["newest_ready"], shown_dataset["next_cursor"]) == (
+        False,
+        None,
+        None,
+    )
 
 
-def test_the_list_has_built_in_ones_as_before_and_the_newest_of_others(api: TestClient, registered: Register) -> None:
-    registered()
+def test_the_list_has_built_in_datasets_and_the_newest_version_of_others(
+    api: TestClient, register_dataset: Register
+) -> None:
+    register_dataset()
     listed = {line["name"]: line for line in api.get("/v1/datasets").json()["items"]}
     for name, known in DATASETS.items():
         assert known.model_dump(mode="json").items() <= listed[name].items()
@@ -93,14 +99,14 @@ def test_the_list_has_built_in_ones_as_before_and_the_newest_of_others(api: Test
         "format": "images", "builtin": False, "version": 1, "status": "ready", "error": None, "created_by": "admin",
         "created_at": None,
     }  # fmt: skip
-    registered(ready=False)
+    register_dataset(ready=False)
     newest = next(line for line in api.get("/v1/datasets").json()["items"] if line["name"] == "chips")
     assert (newest["version"], newest["status"], newest["trainable"]) == (2, "validating", None)
 
 
-def test_lists_go_page_by_page(api: TestClient, registered: Register) -> None:
+def test_lists_go_page_by_page(api: TestClient, register_dataset: Register) -> None:
     for name in ("aa", "chips", "chips", "chips", "zz"):
-        registered(ready=False, name=name)
+        register_dataset(ready=False, name=name)
     names: list[str] = []
     cursor: str | None = None
     while True:
@@ -130,15 +136,15 @@ def test_lists_go_page_by_page(api: TestClient, registered: Register) -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named(fields: dict[str, Any], field: str, api: TestClient) -> None:
-    asked = {"name": "chips", "source": "chips"} | fields
-    answer = api.post("/v1/datasets", json={key: value for key, value in asked.items() if value is not None})
+    request_body = {"name": "chips", "source": "chips"} | fields
+    answer = api.post("/v1/datasets", json={key: value for key, value in request_body.items() if value is not None})
     assert field in errors_of(answer)
 
 
 @pytest.mark.parametrize(
     "name", ["..%2F..%2Fetc", "%252e%252e%252f", "chips%00", "Chips", "chips%2Fversions%2F1", "a" * 65]
 )
-def test_a_name_that_cannot_be_is_not_found(name: str, api: TestClient) -> None:
+def test_an_impossible_name_is_not_found(name: str, api: TestClient) -> None:
     for path in (f"/v1/datasets/{name}", f"/v1/datasets/{name}/versions/1"):
         assert api.get(path).status_code == 404
     assert api.get("/v1/datasets/chips/versions/x").status_code == 404
@@ -150,19 +156,24 @@ def test_the_same_key_registers_once(api: TestClient) -> None:
     again = api.post("/v1/datasets", json=body, headers={"Idempotency-Key": "k"})
     assert (first.json()["version"], again.json()["version"]) == (1, 1)
     assert again.headers["Idempotency-Replayed"] == "true"
-    other = api.post("/v1/datasets", json=body | {"label": "kind"}, headers={"Idempotency-Key": "k"})
-    assert other.status_code == 409
+    changed_request = api.post("/v1/datasets", json=body | {"label": "kind"}, headers={"Idempotency-Key": "k"})
+    assert changed_request.status_code == 409
 
 
 def test_a_job_trains_on_the_newest_ready_version_and_keeps_it(
-    api: TestClient, registered: Register, submitted: Submit, sessions: Sessions
+    api: TestClient, register_dataset: Register, submit_job: Submit, sessions: Sessions
 ) -> None:
-    registered(image_size=[96, 96], label="kind", validation=0.2)
-    registered(ready=False)
-    job = api.get(f"/v1/jobs/{submitted(dataset='chips', batch_size=8)}").json()
+    register_dataset(image_size=[96, 96], label="kind", validation=0.2)
+    register_dataset(ready=False)
+    job = api.get(f"/v1/jobs/{submit_job(dataset='chips', batch_size=8)}").json()
     assert job["dataset_version"] == {"name": "chips", "version": 1, "fingerprint": f"{1:064x}"}
-    told = job["spec"]["dataset"]
-    assert (told["source"], told["image_size"], told["label"], told["validation"]) == ("chips@1", [96, 96], "kind", 0.2)
+    dataset_of_job = job["spec"]["dataset"]
+    assert (
+        dataset_of_job["source"],
+        dataset_of_job["image_size"],
+        dataset_of_job["label"],
+        dataset_of_job["validation"],
+    ) == ("chips@1", [96, 96], "kind", 0.2)
     with sessions() as session:
         ref = session.get_one(Job, job["id"]).dataset_ref
     assert ref == {
@@ -171,16 +182,16 @@ def test_a_job_trains_on_the_newest_ready_version_and_keeps_it(
         "expects": {"samples": 100, "test": 20, "classes": 2},
     }  # fmt: skip
     settled(sessions)
-    assert api.get(f"/v1/jobs/{submitted(dataset='chips', batch_size=8)}").json()["dataset_version"]["version"] == 2
-    assert api.get(f"/v1/jobs/{submitted()}").json()["dataset_version"] is None
+    assert api.get(f"/v1/jobs/{submit_job(dataset='chips', batch_size=8)}").json()["dataset_version"]["version"] == 2
+    assert api.get(f"/v1/jobs/{submit_job()}").json()["dataset_version"] is None
 
 
-def test_what_the_spec_sets_itself_stands_and_sizes_are_planned(
-    api: TestClient, registered: Register, submitted: Submit
+def test_fields_of_the_spec_override_the_version_and_its_sizes_are_planned(
+    api: TestClient, register_dataset: Register, submit_job: Submit
 ) -> None:
-    registered(image_size=[96, 96])
+    register_dataset(image_size=[96, 96])
     own = {"source": "chips@1", "image_size": [64, 64], "validation": 0.25, "label": "label"}
-    job = api.get(f"/v1/jobs/{submitted(dataset=own, batch_size=8)}").json()
+    job = api.get(f"/v1/jobs/{submit_job(dataset=own, batch_size=8)}").json()
     assert (job["spec"]["dataset"]["image_size"], job["spec"]["dataset"]["validation"]) == ([64, 64], 0.25)
     assert (job["plan"]["train_samples"], job["plan"]["validation_samples"], job["plan"]["test_samples"]) == (
         75,
@@ -191,47 +202,49 @@ def test_what_the_spec_sets_itself_stands_and_sizes_are_planned(
     assert "larger than the 90 training samples" in errors_of(large)["batch_size"]
 
 
-def test_what_the_model_needs_is_known_beforehand(api: TestClient, registered: Register) -> None:
-    registered()
+def test_a_model_that_does_not_fit_the_dataset_is_refused_at_submission(
+    api: TestClient, register_dataset: Register
+) -> None:
+    register_dataset()
     answer = api.post("/v1/jobs", json=SPEC | {"dataset": "chips", "model": "xception", "batch_size": 4})
     assert "71x71" in errors_of(answer)["dataset.image_size"]
 
 
-def test_a_version_that_cannot_be_trained_on_is_refused_with_those_there_are(
-    api: TestClient, registered: Register, sessions: Sessions
+def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
+    api: TestClient, register_dataset: Register, sessions: Sessions
 ) -> None:
     def refused(source: str) -> str:
         return errors_of(api.post("/v1/jobs", json=SPEC | {"dataset": source}))["dataset.source"]
 
     assert "no dataset chips is registered" in refused("chips@1")
-    registered(ready=False)
+    register_dataset(ready=False)
     assert refused("chips") == "chips has no version that is ready: chips@1 is still being validated"
     assert "still being validated" in refused("chips@1")
     settled(sessions, error="there is one class only")
     assert refused("chips@1") == "chips@1 is invalid: there is one class only"
-    registered()
+    register_dataset()
     assert refused("chips@9") == "there is no chips@9; there are: chips@1, chips@2"
     assert refused("chips@0") == "only registered datasets have versions, written as NAME@N"
     assert refused("chisp").endswith("; registered: chips")
     assert refused("other@1").endswith("; registered: chips")
 
 
-def test_paths_and_built_in_names_are_as_before(
-    api: TestClient, submitted: Submit, configuration: Settings, registered: Register
+def test_paths_and_built_in_names_are_not_changed(
+    api: TestClient, submit_job: Submit, configuration: Settings, register_dataset: Register
 ) -> None:
-    job = api.get(f"/v1/jobs/{submitted(dataset='chips')}").json()
+    job = api.get(f"/v1/jobs/{submit_job(dataset='chips')}").json()
     assert (job["spec"]["dataset"]["source"], job["dataset_version"]) == ("chips", None)
-    registered()
-    job = api.get(f"/v1/jobs/{submitted(dataset='./chips')}").json()
+    register_dataset()
+    job = api.get(f"/v1/jobs/{submit_job(dataset='./chips')}").json()
     assert (job["spec"]["dataset"]["source"], job["dataset_version"]) == ("./chips", None)
 
 
 def test_a_clone_keeps_the_version_unless_it_is_changed(
-    api: TestClient, registered: Register, submitted: Submit
+    api: TestClient, register_dataset: Register, submit_job: Submit
 ) -> None:
-    registered(image_size=[96, 96])
-    job_id = submitted(dataset={"source": "chips", "label": "mine"}, batch_size=8)
-    registered()
+    register_dataset(image_size=[96, 96])
+    job_id = submit_job(dataset={"source": "chips", "label": "mine"}, batch_size=8)
+    register_dataset()
     clone = api.post(f"/v1/jobs/{job_id}/clone", json={"batch_size": 4}).json()
     assert (clone["dataset_version"]["version"], clone["spec"]["dataset"]["image_size"]) == (1, [96, 96])
     newest = api.post(f"/v1/jobs/{job_id}/clone", json={"dataset": {"source": "chips"}}).json()
@@ -239,8 +252,8 @@ def test_a_clone_keeps_the_version_unless_it_is_changed(
     assert (newest["spec"]["dataset"]["image_size"], newest["spec"]["dataset"]["label"]) == (None, "mine")
 
 
-def test_a_study_trains_on_one_version(api: TestClient, registered: Register, sessions: Sessions) -> None:
-    registered(image_size=[16, 16])
+def test_a_study_trains_on_one_version(api: TestClient, register_dataset: Register, sessions: Sessions) -> None:
+    register_dataset(image_size=[16, 16])
     base = {"dataset": "chips", "batch_size": 8, "learning_rate": 0.001}
     study = api.post("/v1/studies", json={"name": "s", "base": base, "grid": {"batch_size": [4, 8]}, "repeats": 2})
     assert study.status_code == 201, study.text
@@ -249,7 +262,7 @@ def test_a_study_trains_on_one_version(api: TestClient, registered: Register, se
     assert [job.spec["dataset"]["source"] for job in jobs] == ["chips@1"] * 4
     assert {job.dataset_ref["version"] for job in jobs if job.dataset_ref} == {1}
     assert {job.plan["train_samples"] for job in jobs} == {90}
-    registered()
+    register_dataset()
     for job in jobs:
         api.post(f"/v1/jobs/{job.id}/cancel")
     api.post(f"/v1/studies/{study.json()['id']}/resume")
@@ -260,10 +273,10 @@ def test_a_study_trains_on_one_version(api: TestClient, registered: Register, se
 
 
 def test_a_version_in_use_stays_and_a_removed_one_is_out_of_reach(
-    api: TestClient, registered: Register, submitted: Submit, sessions: Sessions
+    api: TestClient, register_dataset: Register, submit_job: Submit, sessions: Sessions
 ) -> None:
-    registered()
-    job_id = submitted(dataset="chips", batch_size=8)
+    register_dataset()
+    job_id = submit_job(dataset="chips", batch_size=8)
     answer = api.delete("/v1/datasets/chips/versions/1")
     assert answer.status_code == 409
     assert job_id in answer.json()["detail"]
@@ -274,19 +287,19 @@ def test_a_version_in_use_stays_and_a_removed_one_is_out_of_reach(
     assert api.get("/v1/datasets/chips/versions/1").status_code == 404
     assert "no dataset chips is registered" in errors_of(api.post(f"/v1/jobs/{job_id}/clone"))["dataset.source"]
     assert api.get(f"/v1/jobs/{job_id}").json()["dataset_version"]["version"] == 1
-    assert registered(ready=False)["version"] == 2  # a number is given once
+    assert register_dataset(ready=False)["version"] == 2  # a number is given once
 
 
-def test_a_replay_is_answered_though_its_data_is_gone(
-    api: TestClient, registered: Register, sessions: Sessions
+def test_a_repeated_key_is_answered_after_its_data_is_gone(
+    api: TestClient, register_dataset: Register, sessions: Sessions
 ) -> None:
-    registered()
+    register_dataset()
     body = SPEC | {"dataset": "chips", "batch_size": 8}
     first = api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k"}).json()
     with sessions.begin() as session:
         move(session, [first["id"]], Status.CANCELLED)
     api.delete("/v1/datasets/chips/versions/1")
-    registered(ready=False)
+    register_dataset(ready=False)
     assert api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "k"}).json()["id"] == first["id"]
     assert "dataset.source" in errors_of(api.post("/v1/jobs", json=body, headers={"Idempotency-Key": "l"}))
 
@@ -313,7 +326,7 @@ def test_a_replay_is_answered_though_a_newer_version_does_not_fit(
 
 
 def test_only_who_registered_it_and_admins_remove_a_version(
-    api: TestClient, client_of: Callable[..., TestClient], registered: Register, sessions: Sessions
+    api: TestClient, client_of: Callable[..., TestClient], register_dataset: Register, sessions: Sessions
 ) -> None:
     ada, bob, reader = client_of("ada"), client_of("bob"), client_of("rob", "read")
     assert ada.post("/v1/datasets", json={"name": "chips", "source": "chips"}).status_code == 201
@@ -322,6 +335,6 @@ def test_only_who_registered_it_and_admins_remove_a_version(
     assert bob.delete("/v1/datasets/chips/versions/1").status_code == 403
     assert ada.delete("/v1/datasets/chips/versions/1").status_code == 204
     with sessions() as session:
-        told = session.execute(select(AuditEntry.action, AuditEntry.subject, AuditEntry.actor)).all()
-    assert ("dataset.registered", "chips@1", "ada") in told
-    assert ("dataset.removed", "chips@1", "ada") in told
+        audit_entries = session.execute(select(AuditEntry.action, AuditEntry.subject, AuditEntry.actor)).all()
+    assert ("dataset.registered", "chips@1", "ada") in audit_entries
+    assert ("dataset.removed", "chips@1", "ada") in audit_entries

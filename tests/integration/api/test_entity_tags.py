@@ -13,17 +13,17 @@ from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import a_host, log_lines, metric_points, samples, seconds
 from tests.integration.api.polls import Poll
+from tests.integration.api.starting_rows import a_host, log_lines, metric_points, samples, seconds
 
 Submit = Callable[..., str]
 
 
 @pytest.fixture
-def running(submitted: Submit, sessions: Sessions) -> Lease:
+def running(submit_job: Submit, sessions: Sessions) -> Lease:
     """A job that was placed on two slots."""
     a_host(sessions)
-    job_id = submitted(name="polled")
+    job_id = submit_job(name="polled")
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
     return lease
@@ -50,7 +50,7 @@ def test_a_job(api: TestClient, running: Lease, sessions: Sessions) -> None:
         poll.changes_with(write)
 
 
-def test_the_list(api: TestClient, submitted: Submit, running: Lease, sessions: Sessions) -> None:
+def test_the_list(api: TestClient, submit_job: Submit, running: Lease, sessions: Sessions) -> None:
     everything, of_one, first = Poll(api, "/v1/jobs"), Poll(api, "/v1/jobs?name=polled"), Poll(api, "/v1/jobs?limit=1")
 
     def progress() -> None:
@@ -60,10 +60,10 @@ def test_the_list(api: TestClient, submitted: Submit, running: Lease, sessions: 
     everything.changes_with(progress)
     assert not of_one.is_unchanged()
     assert not first.is_unchanged()
-    first.changes_with(lambda: submitted(name="other"))  # it has the place of the one before, and there is a next page
+    first.changes_with(lambda: submit_job(name="other"))  # it has the place of the one before, and there is a next page
     assert of_one.is_unchanged()
     assert not everything.is_unchanged()
-    ahead = submitted(name="ahead", priority=60)  # the queue moves: no row of the others changes
+    ahead = submit_job(name="ahead", priority=60)  # the queue moves: no row of the others changes
     of_other = Poll(api, "/v1/jobs?name=other")
     of_other.changes_with(lambda: api.post(f"/v1/jobs/{ahead}/cancel"))
 
@@ -74,7 +74,7 @@ def test_the_list(api: TestClient, submitted: Submit, running: Lease, sessions: 
     of_other.changes_with(lose_the_host)
 
 
-def test_a_tag_is_of_its_query(api: TestClient, running: Lease) -> None:
+def test_a_tag_belongs_to_its_query(api: TestClient, running: Lease) -> None:
     for first_path, second_path in (
         ("/v1/jobs?limit=5", "/v1/jobs?limit=6"),
         ("/v1/jobs?sort=name", "/v1/jobs?sort=-name"),
@@ -207,7 +207,7 @@ def test_history_and_attempts(api: TestClient, running: Lease, sessions: Session
     assert events.is_unchanged()
 
 
-def test_what_is_not_there_is_404_with_a_tag_too(api: TestClient) -> None:
+def test_an_unknown_job_is_404_with_a_tag_too(api: TestClient) -> None:
     any_tag = {"If-None-Match": "*"}
     for part in ("", "/metrics", "/utilization", "/logs", "/events", "/attempts"):
         assert api.get(f"/v1/jobs/0000{part}", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"

@@ -8,8 +8,8 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Study
 from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
-from tests.integration.api.given import a_host, an_attempt, seconds
 from tests.integration.api.polls import Poll
+from tests.integration.api.starting_rows import a_host, an_attempt, seconds
 
 STUDY = {
     "name": "two", "base": {"dataset": "digits", "learning_rate": 0.001, "gpus": 1}, "grid": {"batch_size": [32, 64]},
@@ -58,7 +58,7 @@ def test_studies_and_their_report(api: TestClient, sessions: Sessions) -> None:
         poll.is_unchanged()
     with sessions.begin() as session:
         store.touch(session, jobs[1], progress={"epoch": 3})
-    assert all(poll.is_unchanged() for poll in (list_poll, study_poll, report_poll))  # none of them tells progress
+    assert all(poll.is_unchanged() for poll in (list_poll, study_poll, report_poll))  # none of them shows progress
     list_poll.changes_with(lambda: api.post("/v1/studies", json=STUDY))
     with sessions.begin() as session:
         session.execute(update(Study).where(Study.id == study_id).values(ended_at=func.now()))

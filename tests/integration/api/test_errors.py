@@ -16,7 +16,7 @@ from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN
 
 
 def problem(answer: Any, status: int, slug: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_a_request_keeps_a_sane_id_and_gets_another_for_a_strange_one(api: TestC
         assert api.get("/healthz", headers={"X-Request-ID": strange}).headers["x-request-id"] != strange
 
 
-def test_a_fault_of_ours_leaks_nothing(app: FastAPI, api: TestClient) -> None:
+def test_an_internal_error_shows_no_details(app: FastAPI, api: TestClient) -> None:
     def broken() -> None:
         raise RuntimeError("the password is swordfish")
 
@@ -126,7 +126,7 @@ def nowhere(configuration: Settings) -> Iterator[TestClient]:
         yield client
 
 
-def test_without_a_database_the_service_lives_and_says_so(nowhere: TestClient) -> None:
+def test_without_a_database_the_service_stays_up_and_reports_it(nowhere: TestClient) -> None:
     assert nowhere.get("/healthz").status_code == 200
     for answer in (nowhere.get("/readyz"), nowhere.get("/v1/jobs"), nowhere.post("/v1/jobs", json=SPEC)):
         problem(answer, 503, "unavailable")

@@ -17,15 +17,15 @@ from jobs.db.tables import SCHEMA, Host, Slot
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import a_host, seconds
+from tests.integration.api.starting_rows import a_host, seconds
 
 Submit = Callable[..., str]
 
 
-def test_hosts_say_what_holds_each_slot(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_hosts_name_the_job_of_each_slot(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "ha", slots=4)
     a_host(sessions, "hb", slots=1, kind="gpu")
-    job_id = submitted()
+    job_id = submit_job()
     with sessions.begin() as session:
         placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 2).values(quarantined_at=func.now()))
@@ -43,7 +43,7 @@ def test_hosts_say_what_holds_each_slot(api: TestClient, submitted: Submit, sess
     assert (hb["slots"][0]["kind"], hb["slots"][0]["state"]) == ("gpu", "free")
 
 
-def test_the_catalog_names_what_a_spec_can(api: TestClient) -> None:
+def test_the_catalog_lists_the_possible_values_of_a_spec(api: TestClient) -> None:
     assert {"digits", "fashion-mnist", "synthetic"} <= {
         dataset["name"] for dataset in api.get("/v1/datasets").json()["items"]
     }
@@ -57,7 +57,7 @@ def test_a_service_with_its_database_is_ready(api: TestClient) -> None:
     assert api.get("/readyz").json() == ready
 
 
-def test_a_broker_that_is_away_is_told_and_keeps_nothing_from_working(configuration: Settings) -> None:
+def test_an_unreachable_broker_is_reported_and_the_service_stays_ready(configuration: Settings) -> None:
     away = configuration.model_copy(update={"broker_url": "redis+socket:///nowhere/broker.sock"})
     with TestClient(app_for(away)) as client:
         answer = client.get("/readyz")
@@ -65,7 +65,7 @@ def test_a_broker_that_is_away_is_told_and_keeps_nothing_from_working(configurat
 
 
 @pytest.mark.parametrize(("schema", "status"), [("0002", 503), ("9999", 200), (None, 503)])
-def test_the_version_of_the_schema_is_looked_at(
+def test_readiness_checks_the_version_of_the_schema(
     api: TestClient, sessions: Sessions, schema: str | None, status: int
 ) -> None:
     version = table("alembic_version", column("version_num"))

@@ -24,7 +24,7 @@ def serve(folder: Path) -> TestClient:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
-    """A client of the service with a documentation of two files, beside which lies one that is nobody's business."""
+    """A client of a service with two files of documentation. Beside them lies a private file."""
     folder = tmp_path_factory.mktemp("site") / "help"
     for name, text in (("docs/index.html", START), ("_static/site.css", STYLE), ("../secret.txt", "secret")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def test_nothing_is_sent_to_a_page(reader: TestClient) -> None:
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
 
 
-def test_a_visit_is_one_line_of_the_log(reader: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_visit_writes_one_line_to_the_log(reader: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
     for path in ("/help/docs/index.html", "/help/_static/site.css"):
         reader.get(path)
     logged = capsys.readouterr().out

@@ -15,7 +15,7 @@ from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from jobs.telemetry.sampled_metrics import HOST_METRICS
 from tests.integration.api.polls import Poll
-from tests.integration.jobs.given import a_host
+from tests.integration.jobs.job_rows import a_host
 
 
 def host_samples(sessions: Sessions, rows: list[dict[str, Any]], *, host: str = "ha", last_ago_s: float = 1.0) -> None:
@@ -38,7 +38,7 @@ def series_of(api: TestClient, **parameters: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_host_has_a_series_for_each_metric_that_it_tells(api: TestClient, sessions: Sessions) -> None:
+def test_a_host_has_a_series_for_each_metric_that_it_reports(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions, "ha")
     assert series_of(api) == []
     host_samples(sessions, [{"cpu_percent": 5.0}, {"memory_bytes": 2**40}, {"cpu_percent": 7.0, "memory_bytes": 3}])
@@ -92,7 +92,7 @@ def test_utilization_of_a_host_is_sent_again_with_a_newer_sample(api: TestClient
 
 
 @pytest.mark.parametrize("query", ["metric=gpu_percent", "minutes=0", "minutes=nan", "minutes=10081", "max_points=3"])
-def test_a_wrong_question_about_a_host_is_refused(api: TestClient, sessions: Sessions, query: str) -> None:
+def test_a_wrong_query_about_a_host_is_refused(api: TestClient, sessions: Sessions, query: str) -> None:
     a_host(sessions, "ha")
     assert api.get(f"/v1/hosts/ha/utilization?{query}").status_code == 422
 
@@ -101,7 +101,7 @@ def test_the_metrics_of_the_interface_are_those_of_the_rows() -> None:
     assert list(get_args(HostMetric)) == list(HOST_METRICS) == list(HostSample.__table__.columns.keys()[2:])
 
 
-def test_the_slots_tell_what_their_gpus_do(api: TestClient, sessions: Sessions) -> None:
+def test_slots_show_the_readings_of_their_gpus(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions, "ha", slots=2, kind="gpu")
     reading = {"at": "2030-01-01T00:00:00+00:00", "percent": 55.0, "processes": 1, "is_lost": False}
     with sessions.begin() as session:

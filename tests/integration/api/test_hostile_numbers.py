@@ -5,7 +5,7 @@ import json
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 
 DIGITS = "9" * 5000  # more than Python makes an int of
 NUMBERS = ["1e300", "1e400", "-1e400", "NaN", "Infinity", "9223372036854775808", DIGITS]
@@ -43,7 +43,7 @@ def test_a_number_of_a_body_is_refused_at_its_field(
             assert len(answer.content) < 2_000
 
 
-def test_what_came_and_what_is_allowed_is_told(api: TestClient) -> None:
+def test_an_error_names_the_received_and_the_allowed_value(api: TestClient) -> None:
     answer = api.post("/v1/jobs", json=SPEC | {"time_limit_s": 1e300})
     assert answer.json()["errors"] == [
         {"field": "time_limit_s", "message": "Input should be less than or equal to 31536000", "received": "1e+300"}
@@ -68,8 +68,8 @@ def test_wrong_options_of_made_up_data_are_refused(api: TestClient, options: str
     assert [error["field"] for error in answer.json()["errors"]] == ["dataset.source"]
 
 
-def test_numbers_and_times_of_a_query_are_no_fault_of_ours(api: TestClient, submitted: object) -> None:
-    job_id = submitted()  # type: ignore[operator]
+def test_extreme_numbers_and_times_in_a_query_cause_no_internal_error(api: TestClient, submit_job: object) -> None:
+    job_id = submit_job()  # type: ignore[operator]
     numbers = {
         f"/v1/jobs/{job_id}/metrics": ("from", "to", "points", "bands"),
         f"/v1/jobs/{job_id}/utilization": ("from", "to", "points"),
@@ -80,16 +80,16 @@ def test_numbers_and_times_of_a_query_are_no_fault_of_ours(api: TestClient, subm
         "/v1/studies": ("limit",),
         "/v1/webhooks/x/deliveries": ("limit",),
     }
-    asked = [
+    queries = [
         (path, name, number) for path, names in numbers.items() for name in names for number in [*NUMBERS, "1e-320"]
     ]
-    asked += [
+    queries += [
         (path, name, date)
         for path in ("/v1/jobs", "/v1/audit")
         for name in ("since", "until")
         for date in LONGEST_DATES
     ]
-    for path, name, value in asked:
+    for path, name, value in queries:
         answer = api.get(path, params={name: value})
         assert answer.status_code in (200, 404, 422), f"{path} {name}={value[:30]}: {answer.status_code}"
     ranged = api.get(f"/v1/jobs/{job_id}/artifacts/model.keras", headers={"Range": f"bytes={DIGITS}-"})

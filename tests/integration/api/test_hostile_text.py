@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from jobs.model.spec import Spec
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 
 HOSTILE = {
     "substitution": "$(touch canary)",
@@ -104,14 +104,14 @@ def test_many_labels_and_long_ones_are_refused(api: TestClient) -> None:
         assert len(answer.content) < 10_000
 
 
-def test_a_long_parameter_does_not_come_back(api: TestClient) -> None:
+def test_a_long_parameter_is_not_repeated_in_the_answer(api: TestClient) -> None:
     for parameters in ({"limit": "9" * 20_000}, {"x" * 20_000: "1"}):
         answer = api.get("/v1/jobs", params=parameters)
         assert answer.status_code == 422
         assert len(answer.content) < 2_000
 
 
-def test_an_answer_does_not_grow_with_what_is_wrong(api: TestClient) -> None:
+def test_an_error_answer_does_not_grow_with_the_number_of_errors(api: TestClient) -> None:
     unknown = {f"field-{number}": 1 for number in range(20_000)}
     answer = api.post("/v1/jobs", json=SPEC | unknown)
     assert answer.status_code == 422

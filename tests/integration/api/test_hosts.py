@@ -19,7 +19,7 @@ from jobs.scheduling import placing, registration
 from jobs.scheduling.placement import Placement, Share
 from jobs.scheduling.placement_rows import PASS_LOCK
 from jobs.scheduling.registration import SlotInfo
-from tests.integration.api.given import a_host, seconds
+from tests.integration.api.starting_rows import a_host, seconds
 from tests.waiting import until
 
 Submit = Callable[..., str]
@@ -31,13 +31,13 @@ def place(sessions: Sessions, job_id: str, *shares: Share) -> Lease:
     return lease
 
 
-def lose(sessions: Sessions, name: str) -> None:
+def lose_host(sessions: Sessions, name: str) -> None:
     """Let the host's last heartbeat be a long time ago."""
     with sessions.begin() as session:
         session.execute(update(Host).where(Host.name == name).values(heartbeat_at=seconds(-(10**9))))
 
 
-def preempted(sessions: Sessions) -> dict[str, str | None]:
+def preemptions(sessions: Sessions) -> dict[str, str | None]:
     with sessions() as session:
         rows = session.execute(
             select(Attempt.job_id, Attempt.preemption).where(Attempt.preempt_requested_at.is_not(None))
@@ -63,10 +63,12 @@ def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) ->
     assert api.post("/v1/hosts/ha/undrain").status_code == 200
 
 
-def test_only_a_drain_that_says_so_moves_the_jobs_there(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     for name in ("ha", "hb", "hc"):
         a_host(sessions, name, slots=4)
-    on_ha, spanning, elsewhere, ended = (submitted() for _ in range(4))
+    on_ha, spanning, elsewhere, ended = (submit_job() for _ in range(4))
     place(sessions, on_ha, Share("ha", (0, 1)))
     place(sessions, spanning, Share("hb", (0,)), Share("ha", (2,)))
     place(sessions, elsewhere, Share("hc", (0, 1)))
@@ -75,9 +77,9 @@ def test_only_a_drain_that_says_so_moves_the_jobs_there(api: TestClient, submitt
         leases.end(session, ended, EndReason.COMPLETED)
 
     api.post("/v1/hosts/ha/drain", json={"requeue": False})
-    assert preempted(sessions) == {}
+    assert preemptions(sessions) == {}
     assert api.post("/v1/hosts/ha/drain", json={"requeue": True}).status_code == 200
-    assert preempted(sessions) == {on_ha: "host ha is drained", spanning: "host ha is drained"}
+    assert preemptions(sessions) == {on_ha: "host ha is drained", spanning: "host ha is drained"}
     (attempt,) = api.get(f"/v1/jobs/{spanning}/attempts").json()["items"]
     assert attempt["shares"] == [{"host": "hb", "slots": [0]}, {"host": "ha", "slots": [2]}]
     assert attempt["preempted_for"] == "host ha is drained"
@@ -108,11 +110,9 @@ def test_a_host_tells_how_far_its_clock_is_off(
     assert info_of_clock_ahead(-90) == {"cores": 2, "clock_offset_s": pytest.approx(-90, abs=5)}
 
 
-def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
-    api: TestClient, submitted: Submit, sessions: Sessions
-) -> None:
+def test_a_drain_sees_attempts_of_a_concurrent_pass(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "ha")
-    job_id = submitted()
+    job_id = submit_job()
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
             session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
@@ -120,7 +120,7 @@ def test_a_drain_sees_what_a_pass_that_was_under_way_placed(
             drained = pool.submit(api.post, "/v1/hosts/ha/drain", json={"requeue": True})
             until(lambda: _waits_for_a_lock(sessions), what="the drain that waits for the pass")
         assert drained.result(120).status_code == 200
-    assert preempted(sessions) == {job_id: "host ha is drained"}
+    assert preemptions(sessions) == {job_id: "host ha is drained"}
 
 
 def _waits_for_a_lock(sessions: Sessions) -> bool:
@@ -158,10 +158,12 @@ def test_a_host_that_never_registered_is_not_found(api: TestClient, name: str) -
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
 
 
-def test_only_a_lost_host_without_attempts_is_forgotten(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_only_a_lost_host_without_attempts_is_forgotten(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     a_host(sessions, "ha")
     a_host(sessions, "hb")
-    lease = place(sessions, submitted(), Share("hb", (0,)), Share("ha", (0,)))
+    lease = place(sessions, submit_job(), Share("hb", (0,)), Share("ha", (0,)))
 
     def refused() -> str:
         answer = api.delete("/v1/hosts/ha")
@@ -170,10 +172,10 @@ def test_only_a_lost_host_without_attempts_is_forgotten(api: TestClient, submitt
         return detail
 
     assert "alive" in refused()
-    lose(sessions, "ha")
+    lose_host(sessions, "ha")
     assert "attempts" in refused()
     with sessions.begin() as session:
-        leases.end(session, lease, EndReason.HOST_LOST)  # its slots are still leased: nobody there gives them back
+        leases.end(session, lease, EndReason.HOST_LOST)  # its slots are still leased: no agent there releases them
     assert api.delete("/v1/hosts/ha").status_code == 204
     assert [host["name"] for host in api.get("/v1/hosts").json()["items"]] == ["hb"]
     with sessions() as session:

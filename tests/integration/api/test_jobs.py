@@ -12,7 +12,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
-from tests.integration.api.given import START, seconds
+from tests.integration.api.starting_rows import START, seconds
 
 Submit = Callable[..., str]
 
@@ -29,7 +29,7 @@ def pages(api: TestClient, **parameters: Any) -> list[list[str]]:
             return ids_by_page
 
 
-def move(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> None:
+def move_job(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> None:
     with sessions.begin() as session:
         for status in path[:-1]:
             store.transition(session, job_id, status)
@@ -37,9 +37,9 @@ def move(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> None:
 
 
 def test_pages_hold_every_job_once_in_a_total_order_under_equal_times(
-    api: TestClient, submitted: Submit, sessions: Sessions
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    ids = sorted(submitted() for _ in range(7))
+    ids = sorted(submit_job() for _ in range(7))
     with sessions.begin() as session:
         session.execute(update(Job).values(created_at=START))
 
@@ -49,22 +49,22 @@ def test_pages_hold_every_job_once_in_a_total_order_under_equal_times(
     assert pages(api, limit=7) == [newest_first]
 
 
-def test_a_job_submitted_between_two_pages_moves_no_other(api: TestClient, submitted: Submit) -> None:
-    ids = [submitted() for _ in range(4)]
+def test_a_job_submitted_between_two_pages_moves_no_other(api: TestClient, submit_job: Submit) -> None:
+    ids = [submit_job() for _ in range(4)]
     first = api.get("/v1/jobs", params={"limit": 2}).json()
-    submitted()
+    submit_job()
 
     second = api.get("/v1/jobs", params={"limit": 2, "cursor": first["next_cursor"]}).json()
     assert [job["id"] for job in first["items"] + second["items"]] == ids[::-1]
     assert second["next_cursor"] is None
 
 
-def test_filters_are_combined(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a = submitted(name="one", labels={"team": "vision", "run": "a:b"})
-    b = submitted(name="two", labels={"team": "vision"})
-    c = submitted(name="two", labels={"team": "audio"})
-    move(sessions, b, Status.LAUNCHING, Status.RUNNING)
-    move(sessions, c, Status.CANCELLED)
+def test_filters_are_combined(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a = submit_job(name="one", labels={"team": "vision", "run": "a:b"})
+    b = submit_job(name="two", labels={"team": "vision"})
+    c = submit_job(name="two", labels={"team": "audio"})
+    move_job(sessions, b, Status.LAUNCHING, Status.RUNNING)
+    move_job(sessions, c, Status.CANCELLED)
 
     assert pages(api, label="team:vision") == [[b, a]]
     assert pages(api, label=["team:vision", "run:a:b"]) == [[a]]
@@ -109,9 +109,9 @@ def test_a_wrong_query_is_refused(api: TestClient, subtests: pytest.Subtests) ->
             assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-def test_a_cursor_belongs_to_its_list(api: TestClient, submitted: Submit) -> None:
+def test_a_cursor_belongs_to_its_list(api: TestClient, submit_job: Submit) -> None:
     for _ in range(2):
-        submitted()
+        submit_job()
     cursor = api.get("/v1/jobs", params={"limit": 1}).json()["next_cursor"]
     assert cursor is not None
 
@@ -126,13 +126,13 @@ def test_a_cursor_belongs_to_its_list(api: TestClient, submitted: Submit) -> Non
     assert api.get("/v1/jobs", params={"limit": 9, "cursor": cursor}).status_code == 200
 
 
-def test_an_unchanged_job_is_not_sent_again(api: TestClient, submitted: Submit) -> None:
-    url = f"/v1/jobs/{submitted()}"
+def test_an_unchanged_job_is_not_sent_again(api: TestClient, submit_job: Submit) -> None:
+    url = f"/v1/jobs/{submit_job()}"
     tag = api.get(url).headers["etag"]
 
     assert tag.startswith('W/"1-')
-    for known in (tag, tag.removeprefix("W/"), f'W/"7", {tag}', "*"):
-        answer = api.get(url, headers={"If-None-Match": known})
+    for if_none_match in (tag, tag.removeprefix("W/"), f'W/"7", {tag}', "*"):
+        answer = api.get(url, headers={"If-None-Match": if_none_match})
         assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
     cancelled = api.post(f"{url}/cancel")
     changed = api.get(url, headers={"If-None-Match": tag})
@@ -141,8 +141,8 @@ def test_an_unchanged_job_is_not_sent_again(api: TestClient, submitted: Submit) 
     assert api.get("/v1/jobs/0000", headers={"If-None-Match": tag}).status_code == 404
 
 
-def test_a_queued_job_is_cancelled_at_once_and_asking_again_is_fine(api: TestClient, submitted: Submit) -> None:
-    url = f"/v1/jobs/{submitted()}"
+def test_a_queued_job_is_cancelled_at_once_and_asking_again_is_fine(api: TestClient, submit_job: Submit) -> None:
+    url = f"/v1/jobs/{submit_job()}"
     answers = [api.post(f"{url}/cancel") for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [202, 202]
@@ -154,19 +154,21 @@ def test_a_queued_job_is_cancelled_at_once_and_asking_again_is_fine(api: TestCli
     assert kinds == ["submitted", "cancel_requested", "ended"]
 
 
-def test_a_running_job_is_asked_to_end(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
-    move(sessions, job_id, Status.LAUNCHING, Status.RUNNING)
+def test_a_running_job_is_asked_to_end(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
+    move_job(sessions, job_id, Status.LAUNCHING, Status.RUNNING)
     answer = api.post(f"/v1/jobs/{job_id}/cancel")
 
     assert (answer.status_code, answer.json()["status"]) == (202, "running")
     assert answer.json()["cancel_requested_at"] is not None
 
 
-def test_a_job_that_ended_otherwise_cannot_be_cancelled(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_a_job_that_succeeded_or_failed_cannot_be_cancelled(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job()
     path = (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED)
-    move(sessions, job_id, *path, end_reason=EndReason.COMPLETED, ended_at=seconds(9))
+    move_job(sessions, job_id, *path, end_reason=EndReason.COMPLETED, ended_at=seconds(9))
     answer = api.post(f"/v1/jobs/{job_id}/cancel")
 
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
@@ -174,8 +176,8 @@ def test_a_job_that_ended_otherwise_cannot_be_cancelled(api: TestClient, submitt
     assert api.post("/v1/jobs/0000/cancel").status_code == 404
 
 
-def test_progress_and_summary_are_shown_as_stored(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_progress_and_summary_are_shown_as_stored(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     with sessions.begin() as session:
         store.touch(
             session,
@@ -200,9 +202,9 @@ DATA = {
 
 
 def test_a_job_says_what_its_data_is_and_lists_leave_the_class_names_out(
-    api: TestClient, submitted: Submit, sessions: Sessions
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    job_id = submitted()
+    job_id = submit_job()
     assert api.get(f"/v1/jobs/{job_id}").json()["dataset"] is None
     with sessions.begin() as session:
         store.touch(session, job_id, dataset=DATA, classes=["cracked", "whole"])
@@ -214,12 +216,12 @@ def test_a_job_says_what_its_data_is_and_lists_leave_the_class_names_out(
 
 
 def test_a_list_does_not_read_the_class_names(
-    api: TestClient, submitted: Submit, sessions: Sessions, app: FastAPI
+    api: TestClient, submit_job: Submit, sessions: Sessions, app: FastAPI
 ) -> None:
     with sessions.begin() as session:
-        store.touch(session, submitted(), dataset=DATA, classes=["a"] * 1000)
-    asked: list[str] = []
-    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+        store.touch(session, submit_job(), dataset=DATA, classes=["a"] * 1000)
+    statements: list[str] = []
+    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     api.get("/v1/jobs")
-    assert asked
-    assert not any("classes" in query for query in asked)
+    assert statements
+    assert not any("classes" in query for query in statements)

@@ -1,4 +1,4 @@
-"""Prometheus's figures of what goes on now: the newest, of what is live alone, by the rules of both forms."""
+"""Prometheus figures of live jobs, GPUs and hosts: only the newest, and valid in both formats."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from tests.integration.api.busy import (
     readings,
     set_progress,
 )
-from tests.integration.api.given import a_host
+from tests.integration.api.starting_rows import a_host
 
 Submit = Callable[..., str]
 Figures = dict[str, dict[tuple[str, ...], float]]
@@ -33,112 +33,116 @@ Figures = dict[str, dict[tuple[str, ...], float]]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
-def read(api: TestClient) -> Figures:
+def scrape(api: TestClient) -> Figures:
     """Every sample of the page, by its name and the values of its labels."""
-    found: Figures = {}
+    figures: Figures = {}
     for family in text_string_to_metric_families(api.get("/metrics").text):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return found
+            figures.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return figures
 
 
-def starting(found: Figures, prefix: str) -> Figures:
-    return {name: samples for name, samples in found.items() if name.startswith(prefix)}
+def starting(figures: Figures, prefix: str) -> Figures:
+    return {name: samples for name, samples in figures.items() if name.startswith(prefix)}
 
 
-def test_a_running_job_tells_how_far_it_is(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = a_busy_cluster(sessions, submitted).job_id
+def test_a_running_job_has_figures_of_its_progress(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = a_busy_cluster(sessions, submit_job).job_id
     expected = {
         "slots": 2, "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "remaining_seconds": 42.5, "loss": 0.5,
         "accuracy_ratio": 0.75, "val_loss": 0.625, "val_accuracy_ratio": 0.875, "samples_per_second": 640,
         "data_wait_ratio": 0.25, "allreduce_ratio": 0.125,
     }  # fmt: skip
     labels = (job_id, "default")
-    assert starting(read(api), "hora_job_") == {f"hora_job_{name}": {labels: value} for name, value in expected.items()}
+    assert starting(scrape(api), "hora_job_") == {
+        f"hora_job_{name}": {labels: value} for name, value in expected.items()
+    }
 
 
-def test_its_gpus_tell_what_they_do(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = a_busy_cluster(sessions, submitted).job_id
-    gauges = starting(read(api), "hora_gpu_")
+def test_the_gpus_of_a_job_have_figures(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = a_busy_cluster(sessions, submit_job).job_id
+    gauges = starting(scrape(api), "hora_gpu_")
     expected = {
         "utilization_ratio": 0.93, "memory_used_bytes": 2**30, "memory_bytes": 2**35, "power_watts": 310.5,
         "temperature_celsius": 61,
     }  # fmt: skip
-    slots = [("hb", "0", job_id), ("hb", "1", job_id)]  # the other two are leased by nobody
+    slots = [("hb", "0", job_id), ("hb", "1", job_id)]  # the other two are free
     assert gauges == {f"hora_gpu_{name}": dict.fromkeys(slots, value) for name, value in expected.items()}
 
 
-def test_hosts_tell_what_they_do(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
+def test_hosts_have_figures(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
     expected = {
         "up": 1, "drained": 0, "cpu_ratio": 0.5, "memory_used_bytes": 2**33, "memory_bytes": 2**36,
         "network_received_bytes_per_second": 100, "network_sent_bytes_per_second": 200,
         "disk_read_bytes_per_second": 300, "disk_written_bytes_per_second": 400,
     }  # fmt: skip
-    found = starting(read(api), "hora_host_")
-    assert found == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
+    figures = starting(scrape(api), "hora_host_")
+    assert figures == {f"hora_host_{name}": {("ha",): value, ("hb",): value} for name, value in expected.items()}
 
 
-def test_a_lost_host_tells_only_that_it_is_lost(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
+def test_a_lost_host_has_no_figure_but_that_it_is_lost(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         lost = {"heartbeat_at": func.now() - timedelta(minutes=1), "drained_at": func.now()}
         session.execute(update(Host).where(Host.name == "hb").values(**lost))
-    found = read(api)
-    assert found["hora_host_up"] == {("ha",): 1, ("hb",): 0}
-    assert found["hora_host_drained"] == {("ha",): 0, ("hb",): 1}
-    assert found["hora_host_cpu_ratio"] == {("ha",): 0.5}
-    assert starting(found, "hora_gpu_") == {}
+    figures = scrape(api)
+    assert figures["hora_host_up"] == {("ha",): 1, ("hb",): 0}
+    assert figures["hora_host_drained"] == {("ha",): 0, ("hb",): 1}
+    assert figures["hora_host_cpu_ratio"] == {("ha",): 0.5}
+    assert starting(figures, "hora_gpu_") == {}
 
 
-def test_an_old_sample_is_not_of_now(api: TestClient, sessions: Sessions) -> None:
+def test_an_old_sample_is_not_exported(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions)
     host_sample(sessions, "ha", age_s=600, cpu_percent=50.0)
-    assert "hora_host_cpu_ratio" not in read(api)
+    assert "hora_host_cpu_ratio" not in scrape(api)
 
 
-def test_what_is_not_known_has_no_sample(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_unknown_values_are_not_exported(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "hb", kind="gpu")
-    lease = a_live_attempt(sessions, submitted())
-    assert starting(read(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
+    lease = a_live_attempt(sessions, submit_job())
+    assert starting(scrape(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
     set_progress(sessions, lease.job_id, **{**PROGRESS, "eta_s": None, "metrics": {"loss": None}})
     an_epoch(sessions, lease, step=10, epoch_s=0.0, data_wait_s=0.0)
     readings(sessions, "hb", percent=None, memory_bytes=None, power_w=20.0, is_lost=False)
-    found = read(api)
-    assert {"hora_job_step", "hora_gpu_power_watts", "hora_gpu_memory_bytes"} <= found.keys()
+    figures = scrape(api)
+    assert {"hora_job_step", "hora_gpu_power_watts", "hora_gpu_memory_bytes"} <= figures.keys()
     absent = ("hora_job_remaining_seconds", "hora_job_loss", "hora_job_val_loss", "hora_job_data_wait_ratio",
               "hora_job_allreduce_ratio", "hora_gpu_utilization_ratio", "hora_gpu_memory_used_bytes")  # fmt: skip
-    assert found.keys().isdisjoint(absent)
+    assert figures.keys().isdisjoint(absent)
 
 
-def test_a_new_attempt_does_not_tell_what_the_one_before_wrote(
-    api: TestClient, submitted: Submit, sessions: Sessions
+def test_a_new_attempt_does_not_export_values_of_the_previous_one(
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    lease = a_busy_cluster(sessions, submitted)
+    lease = a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)
         leases.release(session, lease.attempt_id)
         session.execute(update(Job).values(not_before=None))
-    assert starting(read(api), "hora_job_") == starting(read(api), "hora_gpu_") == {}  # it waits
+    assert starting(scrape(api), "hora_job_") == starting(scrape(api), "hora_gpu_") == {}  # it waits
     again = a_live_attempt(sessions, lease.job_id, slots=(2, 3))
-    assert "hora_job_data_wait_ratio" not in read(api)
+    assert "hora_job_data_wait_ratio" not in scrape(api)
     an_epoch(sessions, again, step=12, epoch_s=2.0, data_wait_s=1.0)
-    found = read(api)
-    assert found["hora_job_data_wait_ratio"] == {(lease.job_id, "default"): 0.5}
-    assert {slot for _, slot, _ in found["hora_gpu_power_watts"]} == {"2", "3"}
+    figures = scrape(api)
+    assert figures["hora_job_data_wait_ratio"] == {(lease.job_id, "default"): 0.5}
+    assert {slot for _, slot, _ in figures["hora_gpu_power_watts"]} == {"2", "3"}
 
 
-def test_messages_that_wait_and_that_nobody_took(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
-    assert read(api)["hora_webhook_deliveries"] == {("pending",): 3, ("failed",): 1}
+def test_pending_and_failed_webhook_deliveries_are_counted(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    a_busy_cluster(sessions, submit_job)
+    assert scrape(api)["hora_webhook_deliveries"] == {("pending",): 3, ("failed",): 1}
 
 
-def test_projects_tell_what_they_hold_and_may_hold(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
-    submitted()
-    found = starting(read(api), "hora_project_")
-    assert found.pop("hora_project_slot_seconds")["vision",] == 0
-    assert found == {
+def test_projects_have_figures_of_their_use_and_quotas(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
+    submit_job()
+    figures = starting(scrape(api), "hora_project_")
+    assert figures.pop("hora_project_slot_seconds")["vision",] == 0
+    assert figures == {
         "hora_project_slots": {("default",): 2, ("vision",): 0},
         "hora_project_slots_limit": {("vision",): 8},
         "hora_project_queued_jobs": {("default",): 1, ("vision",): 0},
@@ -147,10 +151,8 @@ def test_projects_tell_what_they_hold_and_may_hold(api: TestClient, submitted: S
     }
 
 
-def test_no_names_of_people_and_jobs_are_told_to_whoever_asks(
-    api: TestClient, submitted: Submit, sessions: Sessions
-) -> None:
-    a_busy_cluster(sessions, lambda: submitted(name="a-secret-name", labels={"team": "a-secret-label"}))
+def test_no_names_of_people_and_jobs_are_exported(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, lambda: submit_job(name="a-secret-name", labels={"team": "a-secret-label"}))
     owner = api.get("/v1/jobs").json()["items"][0]["owner"]
     del api.headers["Authorization"]
     page = api.get("/metrics").text
@@ -161,11 +163,11 @@ def test_no_names_of_people_and_jobs_are_told_to_whoever_asks(
 
 
 @pytest.mark.parametrize("accept", ["text/plain", OPENMETRICS])
-def test_both_forms_are_what_prometheus_wants(
-    api: TestClient, submitted: Submit, sessions: Sessions, accept: str
+def test_both_formats_are_valid_for_prometheus(
+    api: TestClient, submit_job: Submit, sessions: Sessions, accept: str
 ) -> None:
     """The rules of `promtool check metrics`, and those of the specification that its parser holds."""
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     answer = api.get("/metrics", headers={"Accept": accept})
     assert answer.headers["Content-Type"].startswith(accept.partition(";")[0])
     parse = openmetrics_families if accept == OPENMETRICS else text_string_to_metric_families
@@ -195,9 +197,9 @@ def _complaints(family: Any) -> list[str]:
 
 
 def test_many_hosts_are_read_in_as_many_statements_as_few(
-    api: TestClient, submitted: Submit, sessions: Sessions, engine: Engine
+    api: TestClient, submit_job: Submit, sessions: Sessions, engine: Engine
 ) -> None:
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         session.add_all(Host(name=f"h{i}", info={}) for i in range(50))
     statements = []
@@ -208,16 +210,16 @@ def test_many_hosts_are_read_in_as_many_statements_as_few(
     assert len(statements) == 2
 
 
-def test_a_gpu_that_was_never_read_tells_its_memory_alone(
-    api: TestClient, submitted: Submit, sessions: Sessions
+def test_a_gpu_that_was_never_read_exports_only_its_memory(
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         session.execute(update(Slot).values(reading=null()))
-    assert starting(read(api), "hora_gpu_").keys() == {"hora_gpu_memory_bytes"}
+    assert starting(scrape(api), "hora_gpu_").keys() == {"hora_gpu_memory_bytes"}
 
 
-def test_an_odd_name_is_no_line_of_its_own(api: TestClient, sessions: Sessions) -> None:
+def test_an_odd_name_adds_no_line_to_the_metrics(api: TestClient, sessions: Sessions) -> None:
     odd = 'a "b" \\ c\nhora_host_up{host="d"} 1'
     a_host(sessions, odd)
-    assert read(api)["hora_host_up"] == {(odd,): 1}
+    assert scrape(api)["hora_host_up"] == {(odd,): 1}

@@ -1,4 +1,4 @@
-"""The way in to the page: a link that works once, the cookies, and who may use them."""
+"""Log in to the page: a link that works once, the cookies, and who may use them."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.people import tokens
 from jobs.people.tokens import LoginRefused
-from tests.integration.api.given import SPEC
+from tests.integration.api.starting_rows import SPEC
 from tests.waiting import until
 
 Clients = Callable[..., TestClient]
@@ -26,7 +26,7 @@ OURS = {"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
 
 @pytest.fixture
 def browser(api: TestClient, app: FastAPI) -> TestClient:
-    """A client without a token that keeps cookies and follows nothing."""
+    """A client without a token that keeps cookies and does not follow redirects."""
     client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
     client.portal = api.portal
     return client
@@ -97,7 +97,7 @@ def test_a_link_works_once(client_of: Clients, browser: TestClient) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["/", "/jobs/3k9v?tab=logs&rank=1", "/compare?jobs=a,b#loss", "/./x", "/ä b"])
-def test_a_link_leads_to_the_page_that_one_wanted(client_of: Clients, browser: TestClient, wanted: str) -> None:
+def test_a_link_leads_to_the_requested_page(client_of: Clients, browser: TestClient, wanted: str) -> None:
     answer = browser.get(f"{link(client_of('alice'))}&next={quote(wanted)}")
 
     assert answer.status_code == 303
@@ -109,7 +109,7 @@ def test_a_link_leads_to_the_page_that_one_wanted(client_of: Clients, browser: T
     ["//evil.test", "/\\evil.test", "\\\\evil.test", "https://evil.test", "javascript:alert(1)", "evil", "",
      "/\t/evil.test", "/\r\nSet-Cookie: a=b", "/x\\y", "/\x85/evil.test", "/" + "a" * 2000],
 )  # fmt: skip
-def test_a_link_leads_nowhere_else(client_of: Clients, browser: TestClient, elsewhere: str) -> None:
+def test_a_link_leads_to_no_other_site(client_of: Clients, browser: TestClient, elsewhere: str) -> None:
     path = link(client_of("alice"))
     answer = browser.get(f"{path}&next={quote(elsewhere)}")
 
@@ -145,7 +145,7 @@ def test_the_page_lets_in_whoever_types_a_token(client_of: Clients, browser: Tes
     assert browser.get("/v1/me").json()["user"] == "ben"
 
 
-def test_of_two_who_come_with_a_link_one_gets_in(client_of: Clients, sessions: Sessions) -> None:
+def test_two_concurrent_uses_of_a_link_open_one_session(client_of: Clients, sessions: Sessions) -> None:
     code = link(client_of("alice")).partition("=")[2]
 
     def sign_in() -> None:
@@ -175,7 +175,7 @@ def test_a_link_is_good_for_ten_minutes(client_of: Clients, browser: TestClient,
     problem(browser.get(path), 403, "login-refused")
 
 
-def test_a_link_does_not_outlive_what_made_it(api: TestClient, client_of: Clients, browser: TestClient) -> None:
+def test_a_link_ends_with_the_token_that_created_it(api: TestClient, client_of: Clients, browser: TestClient) -> None:
     end = datetime.now(UTC) + timedelta(hours=1)
     alice = client_of("alice", expires_at=end)
     assert browser.get(link(alice)).status_code == 303
@@ -245,14 +245,14 @@ def test_a_change_that_another_page_may_have_made_is_refused(
     headers = csrf(browser) | changed
     if headers["X-CSRF-Token"] == "of another session":
         headers["X-CSRF-Token"] = csrf_token("hora_another")
-    sent = {name: value for name, value in headers.items() if value is not None}
+    sent_headers = {name: value for name, value in headers.items() if value is not None}
 
     for method, path in (("POST", "/v1/jobs"), ("DELETE", "/v1/tokens/0"), ("POST", "/logout")):
-        problem(browser.request(method, path, headers=sent), 403, "forbidden")
-    assert browser.get("/v1/jobs", headers=sent).json()["items"] == []  # reading changes nothing
+        problem(browser.request(method, path, headers=sent_headers), 403, "forbidden")
+    assert browser.get("/v1/jobs", headers=sent_headers).json()["items"] == []  # reading changes nothing
 
 
-def test_a_token_in_the_header_is_what_counts(client_of: Clients, browser: TestClient) -> None:
+def test_a_token_in_the_header_takes_precedence_over_the_cookie(client_of: Clients, browser: TestClient) -> None:
     assert browser.get(link(client_of("alice", "read"))).status_code == 303
     ben = client_of("ben").headers["Authorization"]
 
@@ -265,12 +265,12 @@ def test_a_token_in_the_header_is_what_counts(client_of: Clients, browser: TestC
 def test_logging_out_ends_the_session(client_of: Clients, browser: TestClient, sessions: Sessions) -> None:
     alice = client_of("alice")
     assert browser.get(link(alice)).status_code == 303
-    kept = dict(browser.cookies)
+    kept_cookies = dict(browser.cookies)
     answer = browser.post("/logout", headers=csrf(browser))
 
     assert answer.status_code == 204
     assert dict(browser.cookies) == {}
-    for name, value in kept.items():
+    for name, value in kept_cookies.items():
         browser.cookies.set(name, value)
     problem(browser.get("/v1/me"), 401, "unauthorized")
     assert alice.get("/v1/me").status_code == 200

@@ -7,61 +7,61 @@ from fastapi.testclient import TestClient
 
 from jobs.db import text_search
 from jobs.db.engine import Sessions
-from tests.integration.api.given import log_lines
+from tests.integration.api.starting_rows import log_lines
 
 Submit = Callable[..., str]
 
 
-def test_logs_go_on_from_where_they_were_read(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other = submitted(), submitted()
+def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id, other_job_id = submit_job(), submit_job()
     lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
     log_lines(sessions, job_id, lines[:6])
-    log_lines(sessions, other, [(0, "not this")])
+    log_lines(sessions, other_job_id, [(0, "not this")])
 
-    def read(**parameters: int) -> tuple[list[str], int]:
+    def read_page(**parameters: int) -> tuple[list[str], int]:
         answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
         return [line["text"] for line in answer["items"]], answer["next_after"]
 
-    first, after = read(limit=4)
-    second, after = read(after=after)
+    first, after = read_page(limit=4)
+    second, after = read_page(after=after)
     assert first + second == [text for _, text in lines[:6]]
-    assert read(after=after) == ([], after)
+    assert read_page(after=after) == ([], after)
     log_lines(sessions, job_id, lines[6:])
-    third, newest = read(after=after)
+    third, newest = read_page(after=after)
     assert third == [text for _, text in lines[6:]]
-    assert read(tail=2) == (["line 7", "line 8"], newest)
-    assert read(rank=-1)[0] == ["line 0", "line 3", "line 6"]
-    assert read(rank=1, tail=1)[0] == ["line 8"]
-    assert read(rank=7) == ([], 0)
+    assert read_page(tail=2) == (["line 7", "line 8"], newest)
+    assert read_page(rank=-1)[0] == ["line 0", "line 3", "line 6"]
+    assert read_page(rank=1, tail=1)[0] == ["line 8"]
+    assert read_page(rank=7) == ([], 0)
 
 
-def test_logs_go_back_from_where_they_ended(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other = submitted(), submitted()
-    log_lines(sessions, other, [(0, "before it")])
+def test_logs_are_read_backwards_from_their_end(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id, other_job_id = submit_job(), submit_job()
+    log_lines(sessions, other_job_id, [(0, "before it")])
     log_lines(sessions, job_id, [(n % 2, f"line {n}") for n in range(7)])
-    log_lines(sessions, other, [(0, "behind it")])
+    log_lines(sessions, other_job_id, [(0, "behind it")])
 
-    def read(**parameters: object) -> tuple[list[str], int, int | None]:
+    def read_page(**parameters: object) -> tuple[list[str], int, int | None]:
         answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
         return [line["text"] for line in answer["items"]], answer["next_after"], answer["previous_before"]
 
-    newest, after, before = read(tail=3)
+    newest, after, before = read_page(tail=3)
     assert newest == ["line 4", "line 5", "line 6"]
-    middle, next_after, further = read(before=before, limit=3)
+    middle, next_after, further = read_page(before=before, limit=3)
     assert middle == ["line 1", "line 2", "line 3"]
-    assert read(after=next_after) == (newest, after, None)
-    first, _, nothing = read(before=further, limit=3)
+    assert read_page(after=next_after) == (newest, after, None)
+    first, _, nothing = read_page(before=further, limit=3)
     assert (first, nothing) == (["line 0"], None)
-    assert read(before=further, limit=1)[2] is None  # exactly so many were left
-    assert read(tail=7)[2] is None
-    assert read(tail=2, rank=0)[0] == ["line 4", "line 6"]
-    assert read(before=before, rank=1, limit=1) == (["line 3"], next_after, next_after)
-    texts, back, none = read(before=1)
+    assert read_page(before=further, limit=1)[2] is None  # exactly one line was left
+    assert read_page(tail=7)[2] is None
+    assert read_page(tail=2, rank=0)[0] == ["line 4", "line 6"]
+    assert read_page(before=before, rank=1, limit=1) == (["line 3"], next_after, next_after)
+    texts, back, none = read_page(before=1)
     assert (texts, back, none) == ([], 0, None)
 
 
-def test_logs_are_searched(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_logs_are_searched(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     lines = ["loss 0.5", "LOSS_0.4", "Verlust ÄHNLICH", "100 %", "a\\b", "LossX"]
     log_lines(sessions, job_id, [(n % 2, text) for n, text in enumerate(lines)])
 
@@ -80,10 +80,10 @@ def test_logs_are_searched(api: TestClient, submitted: Submit, sessions: Session
     assert matches("nothing") == []
 
 
-def test_lines_that_are_too_many_to_search_are_said_to_be(
-    api: TestClient, submitted: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+def test_a_search_over_too_many_lines_is_refused(
+    api: TestClient, submit_job: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = submitted()
+    job_id = submit_job()
     log_lines(sessions, job_id, [(0, f"line {n}" * 500) for n in range(2000)])
     monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
     problem = api.get(f"/v1/jobs/{job_id}/logs?search=nothing")
@@ -93,8 +93,8 @@ def test_lines_that_are_too_many_to_search_are_said_to_be(
     assert api.get(f"/v1/jobs/{job_id}/logs").status_code == 200
 
 
-def test_logs_go_one_way_at_a_time(api: TestClient, submitted: Submit) -> None:
-    job_id = submitted()
+def test_logs_are_read_in_one_direction_per_request(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
     for query, field in (("before=5&after=2", "before"), ("before=5&tail=2", "tail")):
         problem = api.get(f"/v1/jobs/{job_id}/logs?{query}")
         assert problem.status_code == 422

@@ -1,4 +1,4 @@
-"""Prometheus's figures: right from rows alone, whatever answers, and cheap when there are many."""
+"""Prometheus figures: computed from rows alone, correct in every process, and cheap when there are many rows."""
 
 import re
 from collections.abc import Callable
@@ -26,23 +26,23 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
 from tests.integration.api.busy import a_busy_cluster
-from tests.integration.api.given import a_host
+from tests.integration.api.starting_rows import a_host
 
 Submit = Callable[..., str]
 Figures = dict[str, dict[tuple[str, ...], float]]
 
 
-def read(api: TestClient) -> Figures:
+def scrape(api: TestClient) -> Figures:
     """Every sample of the page, by its name and the values of its labels."""
-    found: Figures = {}
+    scraped: Figures = {}
     for family in text_string_to_metric_families(api.get("/metrics").text):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return found
+            scraped.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return scraped
 
 
-def buckets(found: Figures, name: str) -> dict[str, float]:
-    return {labels[0]: value for labels, value in found[f"{name}_bucket"].items()}
+def buckets(scraped: Figures, name: str) -> dict[str, float]:
+    return {labels[0]: value for labels, value in scraped[f"{name}_bucket"].items()}
 
 
 def an_attempt(sessions: Sessions, job_id: str, *, slots: tuple[int, ...] = (0,), host: str = "ha") -> Lease:
@@ -67,27 +67,27 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason) -> None:
         leases.release(session, lease.attempt_id)
 
 
-def test_the_page_names_every_figure(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    a_busy_cluster(sessions, submitted)
+def test_the_page_names_every_figure(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    a_busy_cluster(sessions, submit_job)
     _, _, below = (Path(__file__).parents[3] / "docs/operations.md").read_text().partition("\n## Metrics\n")
     table, _, _ = below.partition("What to alert on")
     api.get("/v1/jobs")
-    ours = {name for name in read(api) if name.startswith("hora_")}
+    ours = {name for name in scrape(api) if name.startswith("hora_")}
     names = {re.sub("_(bucket|count|sum|created)$", "", name) for name in ours}
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == names
 
 
-def test_requests_are_timed_by_route(api: TestClient, submitted: Submit) -> None:
-    api.post(f"/v1/jobs/{submitted()}/cancel")
-    submitted()
+def test_requests_are_timed_by_route(api: TestClient, submit_job: Submit) -> None:
+    api.post(f"/v1/jobs/{submit_job()}/cancel")
+    submit_job()
     del api.headers["Authorization"]
-    counts = read(api)["hora_http_request_duration_seconds_count"]
+    counts = scrape(api)["hora_http_request_duration_seconds_count"]
     assert counts["POST", "/v1/jobs", "201"] == 2
     assert counts["POST", "/v1/jobs/{job_id}/cancel", "202"] == 1
 
 
-def test_the_queue_by_what_jobs_wait_for(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    waiting, paused, backing_off, ready, cancelled = (submitted() for _ in range(5))
+def test_the_queue_by_what_jobs_wait_for(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    waiting, paused, backing_off, ready, cancelled = (submit_job() for _ in range(5))
     ages_s = {waiting: 50, paused: 900, backing_off: 800, ready: 70, cancelled: 1000}
     with sessions.begin() as session:
         store.pause(session, paused)
@@ -98,33 +98,33 @@ def test_the_queue_by_what_jobs_wait_for(api: TestClient, submitted: Submit, ses
         for job_id, pause_s in ((backing_off, 600), (paused, 600), (ready, -1)):
             until = func.now() + timedelta(seconds=pause_s)
             session.execute(update(Job).where(Job.id == job_id).values(not_before=until))
-    found = read(api)
+    scraped = scrape(api)
 
-    assert found["hora_queue_jobs"] == {("waiting",): 2, ("paused",): 1, ("backing_off",): 1}
-    assert 70 <= found["hora_queue_oldest_wait_seconds"][()] < 130
-    assert found["hora_jobs"]["queued",] == 4
-    assert found["hora_jobs"]["cancelled",] == 1
+    assert scraped["hora_queue_jobs"] == {("waiting",): 2, ("paused",): 1, ("backing_off",): 1}
+    assert 70 <= scraped["hora_queue_oldest_wait_seconds"][()] < 130
+    assert scraped["hora_jobs"]["queued",] == 4
+    assert scraped["hora_jobs"]["cancelled",] == 1
 
 
 def test_an_empty_queue_waits_for_nothing(api: TestClient) -> None:
-    found = read(api)
-    assert found["hora_queue_oldest_wait_seconds"] == {(): 0}
-    assert found["hora_database_up"] == {(): 1}
-    assert found["hora_attempts_ended_total"]["completed",] == 0  # every series is there from the start
-    assert buckets(found, "hora_queue_wait_seconds")["+Inf"] == 0
+    scraped = scrape(api)
+    assert scraped["hora_queue_oldest_wait_seconds"] == {(): 0}
+    assert scraped["hora_database_up"] == {(): 1}
+    assert scraped["hora_attempts_ended_total"]["completed",] == 0  # every series is there from the start
+    assert buckets(scraped, "hora_queue_wait_seconds")["+Inf"] == 0
 
 
-def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_slots_and_hosts_by_state(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     for name, kind in (("ha", "cpu"), ("hb", "gpu"), ("hc", "gpu"), ("hd", "gpu")):
         a_host(sessions, name, slots=4, kind=kind)
-    an_attempt(sessions, submitted(), slots=(0, 1))
+    an_attempt(sessions, submit_job(), slots=(0, 1))
     with sessions.begin() as session:
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 1).values(quarantined_at=func.now()))
         session.execute(update(Slot).where(Slot.index == 3).values(retired_at=func.now()))
         session.execute(update(Host).where(Host.name == "hc").values(drained_at=func.now()))
         long_ago = func.now() - timedelta(hours=1)
         session.execute(update(Host).where(Host.name == "hd").values(drained_at=func.now(), heartbeat_at=long_ago))
-    figures = read(api)
+    figures = scrape(api)
 
     assert figures["hora_slots"] == {
         ("cpu", "free"): 1, ("cpu", "leased"): 1, ("cpu", "quarantined"): 1, ("cpu", "retired"): 1,
@@ -135,17 +135,17 @@ def test_slots_and_hosts_by_state(api: TestClient, submitted: Submit, sessions: 
     assert figures["hora_hosts"] == {("alive",): 2, ("drained",): 1, ("lost",): 1}
 
 
-def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_attempts_by_their_ends(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
-    job_id = submitted()
+    job_id = submit_job()
     end(sessions, an_attempt(sessions, job_id), EndReason.RANK_FAILED)
     preempted = an_attempt(sessions, job_id)
     with sessions.begin() as session:
         placing.request_preemption(session, [preempted.attempt_id], PreemptionCause.for_job("x"))
     end(sessions, preempted, EndReason.PREEMPTED)
     an_attempt(sessions, job_id)
-    end(sessions, an_attempt(sessions, submitted(), slots=(2,)), EndReason.BAD_DATA)
-    figures = read(api)
+    end(sessions, an_attempt(sessions, submit_job(), slots=(2,)), EndReason.BAD_DATA)
+    figures = scrape(api)
 
     ended = {labels[0]: value for labels, value in figures["hora_attempts_ended_total"].items() if value}
     assert ended == {"rank_failed": 1, "preempted": 1, "bad_data": 1}
@@ -156,7 +156,7 @@ def test_attempts_by_their_ends(api: TestClient, submitted: Submit, sessions: Se
     assert figures["hora_jobs"]["failed",] == 1
 
 
-def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_waits_and_latencies(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
     times = [
         {"created_at": 0.5, "claimed_at": 0.5625, "started_at": 5.5625},  # on an edge: it is at most that
@@ -165,11 +165,11 @@ def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessi
         {"created_at": 60},
     ]
     for slot, columns in enumerate(times):
-        lease = an_attempt(sessions, submitted(), slots=(slot,))
+        lease = an_attempt(sessions, submit_job(), slots=(slot,))
         change(sessions, lease, **columns)
         if slot < 2:
             end(sessions, lease, EndReason.INTERNAL_ERROR)
-    figures = read(api)
+    figures = scrape(api)
 
     waits = buckets(figures, "hora_queue_wait_seconds")
     assert waits["0.1"] == 0
@@ -186,12 +186,12 @@ def test_waits_and_latencies(api: TestClient, submitted: Submit, sessions: Sessi
     assert figures["hora_launch_latency_seconds_sum"][()] == pytest.approx(5)
 
 
-def test_what_was_added_up_is_counted_once_and_only_once(
-    app: FastAPI, api: TestClient, submitted: Submit, sessions: Sessions, configuration: Settings
+def test_settled_attempts_are_counted_exactly_once(
+    app: FastAPI, api: TestClient, submit_job: Submit, sessions: Sessions, configuration: Settings
 ) -> None:
     """A process that has answered before and one that starts now say the same."""
     a_host(sessions, slots=4)
-    old, late, live = (an_attempt(sessions, submitted(), slots=(slot,)) for slot in range(3))
+    old, late, live = (an_attempt(sessions, submit_job(), slots=(slot,)) for slot in range(3))
     for lease, minutes in ((old, 90), (late, 5)):
         end(sessions, lease, EndReason.COMPLETED)
         with sessions.begin() as session:
@@ -199,31 +199,31 @@ def test_what_was_added_up_is_counted_once_and_only_once(
             for table, row in ((Attempt, Attempt.id == lease.attempt_id), (Job, Job.id == lease.job_id)):
                 session.execute(update(table).where(row).values(ended_at=at))
 
-    def counted(client: TestClient) -> tuple[float, ...]:
-        found = read(client)
-        ended, jobs = found["hora_attempts_ended_total"], found["hora_jobs"]
-        waits = found["hora_queue_wait_seconds_count"][()]
-        return ended["completed",], found["hora_attempts_live"][()], jobs["succeeded",], waits
+    def totals(client: TestClient) -> tuple[float, ...]:
+        scraped = scrape(client)
+        ended, jobs = scraped["hora_attempts_ended_total"], scraped["hora_jobs"]
+        waits = scraped["hora_queue_wait_seconds_count"][()]
+        return ended["completed",], scraped["hora_attempts_live"][()], jobs["succeeded",], waits
 
-    assert [counted(api) for _ in range(2)] == [(2, 1, 2, 3)] * 2
+    assert [totals(api) for _ in range(2)] == [(2, 1, 2, 3)] * 2
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.STALLED))
     end(sessions, live, EndReason.COMPLETED)
-    assert counted(api) == (3, 0, 3, 3)  # what was added up is not read again: old rows never change
+    assert totals(api) == (3, 0, 3, 3)  # what was added up is not read again: old rows never change
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == old.attempt_id).values(end_reason=EndReason.COMPLETED))
     anew = CollectorRegistry()
     anew.register(ClusterCollector(sessions, configuration))
     app.state.registry = anew
-    assert counted(api) == (3, 0, 3, 3)
+    assert totals(api) == (3, 0, 3, 3)
 
 
 def test_an_end_is_settled_when_it_is_old_enough(
-    api: TestClient, submitted: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+    api: TestClient, submit_job: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_host(sessions, slots=4)
     tally = figures.Tally()
-    leases_ = [an_attempt(sessions, submitted(), slots=(slot,)) for slot in range(4)]
+    leases_ = [an_attempt(sessions, submit_job(), slots=(slot,)) for slot in range(4)]
 
     def ended() -> tuple[int, int]:
         with sessions() as session:
@@ -238,10 +238,10 @@ def test_an_end_is_settled_when_it_is_old_enough(
     assert [ended() for _ in range(3)] == [(4, 0)] * 3
 
 
-def test_a_database_that_is_away_is_a_figure(api: TestClient, app: FastAPI, configuration: Settings) -> None:
+def test_an_unreachable_database_has_a_figure(api: TestClient, app: FastAPI, configuration: Settings) -> None:
     registry = CollectorRegistry()
     nowhere = engine_for("postgresql://hora@/hora?host=/nowhere")
     registry.register(ClusterCollector(sessions_for(nowhere), configuration))
     app.state.registry = registry
     app.state.live_gauges = LiveGauges(sessions_for(nowhere), configuration)
-    assert read(api) == {"hora_database_up": {(): 0}}
+    assert scrape(api) == {"hora_database_up": {(): 0}}

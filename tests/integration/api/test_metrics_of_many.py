@@ -12,16 +12,16 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
 from jobs.lifecycle.store import some_jobs, touch
 from jobs.telemetry.series import metrics_of_jobs
-from tests.integration.api.given import an_attempt, metric_points
 from tests.integration.api.polls import Poll
+from tests.integration.api.starting_rows import an_attempt, metric_points
 
 Submit = Callable[..., str]
 
 
 @pytest.fixture
-def trained(submitted: Submit, sessions: Sessions) -> list[str]:
+def trained_jobs(submit_job: Submit, sessions: Sessions) -> list[str]:
     """Three jobs: one of four epochs, one with a restart that made steps void, and one with steps in blocks."""
-    uninterrupted, restarted, in_blocks = (submitted() for _ in range(3))
+    uninterrupted, restarted, in_blocks = (submit_job() for _ in range(3))
     for job_id in (uninterrupted, in_blocks):
         an_attempt(sessions, job_id)
     an_attempt(sessions, restarted, 1)
@@ -36,14 +36,14 @@ def trained(submitted: Submit, sessions: Sessions) -> list[str]:
     return [in_blocks, uninterrupted, restarted]
 
 
-def read(api: TestClient, path: str, **parameters: Any) -> Any:
+def get_json(api: TestClient, path: str, **parameters: Any) -> Any:
     answer = api.get(path, params=parameters)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 def test_each_job_has_the_series_that_it_has_by_itself(
-    api: TestClient, trained: list[str], subtests: pytest.Subtests
+    api: TestClient, trained_jobs: list[str], subtests: pytest.Subtests
 ) -> None:
     queries: list[dict[str, Any]] = [
         {"name": "val_accuracy", "rank": -1, "max_points": 40},
@@ -56,15 +56,15 @@ def test_each_job_has_the_series_that_it_has_by_itself(
     ]
     for query in queries:
         with subtests.test(query=query):
-            alone = [{"id": one, **read(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained]
-            assert read(api, "/v1/metrics", job=trained, **query) == {"jobs": alone}
+            alone = [{"id": one, **get_json(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained_jobs]
+            assert get_json(api, "/v1/metrics", job=trained_jobs, **query) == {"jobs": alone}
             assert query["name"] == "nothing" or any(one["series"] for one in alone)
 
 
-def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, trained: list[str]) -> None:
-    in_blocks, uninterrupted, restarted = trained
+def test_jobs_come_in_the_requested_order_with_figures_over_all_ranks(api: TestClient, trained_jobs: list[str]) -> None:
+    in_blocks, uninterrupted, restarted = trained_jobs
     queried_ids = [restarted, "0nobody", in_blocks, restarted, uninterrupted]
-    jobs = read(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
+    jobs = get_json(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
 
     assert [job["id"] for job in jobs] == [restarted, in_blocks, uninterrupted]
     assert [[(one["name"], one["rank"]) for one in job["series"]] for job in jobs] == 3 * [[("loss", -1)]]
@@ -72,13 +72,13 @@ def test_they_come_in_the_order_asked_for_over_all_ranks(api: TestClient, traine
     assert (first["x"], first["y"]) == ([4, 8], [0.125, 0.125])
 
 
-def test_a_job_without_points_is_there_without_series(api: TestClient, submitted: Submit) -> None:
-    job_id = submitted()
-    assert read(api, "/v1/metrics", job=job_id, name="loss") == {"jobs": [{"id": job_id, "series": []}]}
-    assert read(api, "/v1/metrics", job="0nobody", name="loss", axis="epoch") == {"jobs": []}
+def test_a_job_without_points_is_there_without_series(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
+    assert get_json(api, "/v1/metrics", job=job_id, name="loss") == {"jobs": [{"id": job_id, "series": []}]}
+    assert get_json(api, "/v1/metrics", job="0nobody", name="loss", axis="epoch") == {"jobs": []}
 
 
-def test_what_would_be_too_many_points_is_refused(api: TestClient) -> None:
+def test_a_request_for_too_many_points_is_refused(api: TestClient) -> None:
     ids = [f"{n}a" for n in range(100)]
     names = ["loss", "accuracy"]
     assert api.get("/v1/metrics", params={"job": ids, "name": names, "max_points": 5000}).status_code == 200
@@ -114,28 +114,30 @@ def test_a_wrong_query_of_many_jobs_is_refused(api: TestClient, query: str) -> N
     assert api.get(f"/v1/metrics?{query}").status_code == 422
 
 
-def test_one_tag_is_of_all_of_them(api: TestClient, trained: list[str], submitted: Submit, sessions: Sessions) -> None:
-    query = "&".join(["name=loss", *(f"job={one}" for one in trained)])
-    poll, of_one = Poll(api, f"/v1/metrics?{query}"), Poll(api, f"/v1/metrics?name=loss&job={trained[0]}")
+def test_one_tag_covers_all_jobs_of_the_answer(
+    api: TestClient, trained_jobs: list[str], submit_job: Submit, sessions: Sessions
+) -> None:
+    query = "&".join(["name=loss", *(f"job={one}" for one in trained_jobs)])
+    poll, of_one = Poll(api, f"/v1/metrics?{query}"), Poll(api, f"/v1/metrics?name=loss&job={trained_jobs[0]}")
 
     def store_points() -> None:
-        metric_points(sessions, trained[2], [(12, 0.5)], rank=-1)
+        metric_points(sessions, trained_jobs[2], [(12, 0.5)], rank=-1)
         with sessions.begin() as session:
-            session.execute(update(Attempt).where(Attempt.job_id == trained[2]).values(offsets={"records:0": 9}))
+            session.execute(update(Attempt).where(Attempt.job_id == trained_jobs[2]).values(offsets={"records:0": 9}))
 
     def start_the_clock() -> None:
         with sessions.begin() as session:
-            touch(session, trained[1], started_at=None)
+            touch(session, trained_jobs[1], started_at=None)
 
     for write in (store_points, start_the_clock):
         poll.changes_with(write)
-    poll.stands_still_with(submitted)
+    poll.stands_still_with(submit_job)
     assert of_one.is_unchanged()
 
 
 @contextmanager
-def counted(engine: Engine) -> Iterator[list[str]]:
-    """The statements that are sent meanwhile, but for that which reads the points themselves."""
+def recorded_statements(engine: Engine) -> Iterator[list[str]]:
+    """The statements that are sent inside the block."""
     statements: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
@@ -146,11 +148,13 @@ def counted(engine: Engine) -> Iterator[list[str]]:
     event.remove(engine, "before_cursor_execute", note)
 
 
-def test_many_jobs_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, trained: list[str]) -> None:
-    def statements(ids: list[str]) -> int:
-        with sessions() as session, counted(engine) as sent:
-            found = metrics_of_jobs(session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch")
-        assert list(found) == ids
-        return len(sent)
+def test_many_jobs_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, trained_jobs: list[str]) -> None:
+    def statement_count(ids: list[str]) -> int:
+        with sessions() as session, recorded_statements(engine) as sent_statements:
+            metrics_by_job = metrics_of_jobs(
+                session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch"
+            )
+        assert list(metrics_by_job) == ids
+        return len(sent_statements)
 
-    assert statements(trained) == statements(trained[:1]) > 0
+    assert statement_count(trained_jobs) == statement_count(trained_jobs[:1]) > 0

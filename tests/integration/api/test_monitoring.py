@@ -1,4 +1,4 @@
-"""What monitoring/ looks at is what /metrics tells: no chart and no alert of a figure that is not there."""
+"""Every chart and alert in monitoring/ uses figures that /metrics has."""
 
 import json
 import re
@@ -40,9 +40,9 @@ def expressions() -> Iterator[str]:
 
 
 @pytest.fixture
-def labels_by_metric(api: TestClient, submitted: Callable[..., str], sessions: Sessions) -> dict[str, set[str]]:
+def labels_by_metric(api: TestClient, submit_job: Callable[..., str], sessions: Sessions) -> dict[str, set[str]]:
     """The labels of every metric of a busy cluster, by its name in a query."""
-    a_busy_cluster(sessions, submitted)
+    a_busy_cluster(sessions, submit_job)
     labels: dict[str, set[str]] = {"up": set()}
     for family in text_string_to_metric_families(api.get("/metrics").text):
         for sample in family.samples:

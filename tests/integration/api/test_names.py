@@ -18,8 +18,8 @@ from jobs.insight.studies.plots import Line, Panel, Plot
 from jobs.model.states import Status
 from jobs.outward.webhooks import outbox
 from jobs.outward.webhooks.messages import body_of
-from tests.integration.api.given import SPEC
-from tests.integration.api.test_studies import ends, ids, succeeds
+from tests.integration.api.starting_rows import SPEC
+from tests.integration.api.studies.study_jobs import bring_to, job_ids, succeed
 
 Json = dict[str, Any]
 
@@ -37,46 +37,46 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_job_is_found_by_what_it_is_called(api: TestClient, submitted: Callable[..., str], name: str) -> None:
-    other = submitted(name="other", labels={"k": "other"})
-    job_id = submitted(name=name, labels={"k": name})
+def test_a_job_is_found_by_what_it_is_called(api: TestClient, submit_job: Callable[..., str], name: str) -> None:
+    other_job_id = submit_job(name="other", labels={"k": "other"})
+    job_id = submit_job(name=name, labels={"k": name})
     for typed in (name, unicodedata.normalize("NFD", name), f"  {name}\u3000"):
-        assert [job["id"] for job in listed(api, name=typed)] == [job_id]
+        assert [job["id"] for job in listed_jobs(api, name=typed)] == [job_id]
         if len(typed) < 250:
-            assert [job["id"] for job in listed(api, label=f"k:{typed}")] == [job_id]
+            assert [job["id"] for job in listed_jobs(api, label=f"k:{typed}")] == [job_id]
     for typed in (name, unicodedata.normalize("NFD", name), name.upper(), name[:5]):
-        assert job_id in [job["id"] for job in listed(api, search=typed[:200])]
+        assert job_id in [job["id"] for job in listed_jobs(api, search=typed[:200])]
     job = api.get(f"/v1/jobs/{job_id}").json()
     assert job["name"] == job["spec"]["name"] == job["spec"]["labels"]["k"] == name
-    assert other != job_id
+    assert other_job_id != job_id
     assert name not in api.get("/metrics").text
 
 
-def listed(api: TestClient, **query: Any) -> list[Json]:
+def listed_jobs(api: TestClient, **query: Any) -> list[Json]:
     answer = api.get("/v1/jobs", params=query)
     assert answer.status_code == 200, answer.text
     items: list[Json] = answer.json()["items"]
     return items
 
 
-def test_a_list_by_name_goes_page_by_page(api: TestClient, submitted: Callable[..., str]) -> None:
+def test_a_list_by_name_goes_page_by_page(api: TestClient, submit_job: Callable[..., str]) -> None:
     for name in [*NAMES.values(), *NAMES.values()]:
-        submitted(name=name)
+        submit_job(name=name)
     for sort in ("name", "-name"):
-        seen, cursor = [], None
+        names, cursor = [], None
         while True:
             answer = api.get(
                 "/v1/jobs", params={"sort": sort, "limit": 4} | ({"cursor": cursor} if cursor else {})
             ).json()
-            seen += [job["name"] for job in answer["items"]]
+            names += [job["name"] for job in answer["items"]]
             cursor = answer["next_cursor"]
             if cursor is None:
                 break
-        assert sorted(seen) == sorted([*NAMES.values()] * 2)
-        assert seen == [job["name"] for job in listed(api, sort=sort, limit=100)]
+        assert sorted(names) == sorted([*NAMES.values()] * 2)
+        assert names == [job["name"] for job in listed_jobs(api, sort=sort, limit=100)]
 
 
-def test_one_key_one_answer_and_two_ways_to_type_a_name_are_two_bodies(api: TestClient) -> None:
+def test_two_unicode_forms_of_a_name_are_different_bodies_for_a_key(api: TestClient) -> None:
     key = {"Idempotency-Key": "k"}
     first, again = (api.post("/v1/jobs", json=SPEC | {"name": "Zoë"}, headers=key) for _ in range(2))
     assert (first.json()["id"], again.headers["Idempotency-Replayed"]) == (again.json()["id"], "true")
@@ -89,8 +89,8 @@ def test_a_study_is_reported_in_every_form(api: TestClient, sessions: Sessions, 
         "/v1/studies",
         json={"name": name, "base": SPEC | {"gpus": 1}, "grid": {"dataset.label": [name, "b"]}, "repeats": 2},
     ).json()
-    for job_id in ids(study):
-        succeeds(sessions, job_id, 2.0, accuracies=[0.5, 0.9], gpus=1)
+    for job_id in job_ids(study):
+        succeed(sessions, job_id, 2.0, accuracies=[0.5, 0.9], gpus=1)
         job = api.get(f"/v1/jobs/{job_id}").json()
         assert len(job["name"]) <= 128
         assert job["name"].startswith(name[:120])
@@ -118,13 +118,19 @@ def test_a_picture_shows_any_name_without_a_warning() -> None:
     assert done.stdout.startswith(b"\x89PNG")
 
 
-def test_a_webhook_is_told_the_name(api: TestClient, sessions: Sessions, submitted: Callable[..., str]) -> None:
-    asked = {"url": "https://example.org/x", "events": ["job.ended"]}
-    assert api.post("/v1/webhooks", json=asked).status_code == 201
+def test_a_webhook_message_has_the_name_and_labels(
+    api: TestClient, sessions: Sessions, submit_job: Callable[..., str]
+) -> None:
+    webhook = {"url": "https://example.org/x", "events": ["job.ended"]}
+    assert api.post("/v1/webhooks", json=webhook).status_code == 201
     for name in NAMES.values():
-        ends(sessions, submitted(name=name, labels={"k": name}), Status.CANCELLED)
+        bring_to(sessions, submit_job(name=name, labels={"k": name}), Status.CANCELLED)
     with sessions.begin() as session:
         assert session.query(Webhook).count() == 1
         claimed = [outbox.claim(session, lease_s=60) for _ in NAMES]
-    told = [json.loads(body_of(one.payload))["job"] for one in claimed if one is not None]
-    assert {job["name"] for job in told} == {job["labels"]["k"] for job in told} == set(NAMES.values())
+    jobs_in_messages = [json.loads(body_of(one.payload))["job"] for one in claimed if one is not None]
+    assert (
+        {job["name"] for job in jobs_in_messages}
+        == {job["labels"]["k"] for job in jobs_in_messages}
+        == set(NAMES.values())
+    )

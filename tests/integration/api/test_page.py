@@ -28,7 +28,7 @@ def serve(folder: Path) -> TestClient:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
-    """A client of the service with a page of three files, beside which lies one that is nobody's business."""
+    """A client of a service whose page has three files. Beside them lies a private file."""
     folder = tmp_path_factory.mktemp("page") / "dashboard"
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text(INDEX)
@@ -55,7 +55,7 @@ def test_a_browser_gets_the_page_at_its_addresses(browser: TestClient, path: str
     ["/v1", "/v1/", "/v1/jobz", "/v1/jobs/a/b/c", "/healthz/", "/readyz/x", "/metrics/x", "/docs/x", "/openapi.json/x",
      "/logout/x", "/assets/index-00000000.js", "/assets", "/assets/"],
 )  # fmt: skip
-def test_what_nobody_has_is_a_problem_for_browsers_too(browser: TestClient, path: str) -> None:
+def test_an_unknown_api_path_is_a_problem_for_browsers_too(browser: TestClient, path: str) -> None:
     answer = browser.get(path, headers=BROWSER)
 
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
@@ -86,7 +86,7 @@ def test_files_are_packed_for_those_who_ask(browser: TestClient) -> None:
     assert gzip.decompress(packed).decode() == SCRIPT
 
 
-def test_the_page_may_run_and_reach_only_what_is_the_services_own(browser: TestClient) -> None:
+def test_the_page_may_run_and_reach_only_files_of_the_service(browser: TestClient) -> None:
     policy = browser.get("/jobs/3k9v0t2m7x1q", headers=BROWSER).headers["content-security-policy"]
 
     assert set(policy.split("; ")) == {
@@ -107,7 +107,7 @@ def test_nothing_outside_the_folder_is_served(browser: TestClient, path: str) ->
     assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
 
 
-def test_a_method_that_a_file_has_not_is_refused(browser: TestClient) -> None:
+def test_other_methods_on_a_file_are_refused(browser: TestClient) -> None:
     for path in ("/", "/icon.svg", "/assets/index-1a2b3c4d.js"):
         answer = browser.post(path, headers=BROWSER)
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
@@ -116,7 +116,7 @@ def test_a_method_that_a_file_has_not_is_refused(browser: TestClient) -> None:
     assert browser.get("/v1/jobs/3k9v0t2m7x1q/cancel", headers=BROWSER).headers["allow"] == "POST"
 
 
-def test_a_visit_is_one_line_of_the_log(browser: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_visit_writes_one_line_to_the_log(browser: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
     for path in ("/hosts", "/assets/index-1a2b3c4d.js", "/assets/index-00000000.js"):
         browser.get(path, headers=BROWSER)
     logged = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Tokens that people make for themselves and for others, and users who are shut out."""
+"""Users create tokens for themselves and for others. Admins disable users."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +13,12 @@ from sqlalchemy import select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import ProjectMember, Token, User
 from jobs.people import rights
-from tests.integration.api.given import TOKEN
+from tests.integration.api.starting_rows import TOKEN
 
 Clients = Callable[..., TestClient]
 
 
-def created(client: TestClient, **fields: Any) -> dict[str, Any]:
+def create_token(client: TestClient, **fields: Any) -> dict[str, Any]:
     """A new token."""
     answer = client.post("/v1/tokens", json={"name": "a script"} | fields)
     assert answer.status_code == 201, answer.text
@@ -42,7 +42,7 @@ def with_token(client: TestClient, token: str) -> dict[str, Any]:
     return document
 
 
-def test_a_token_is_told_once_and_lets_its_user_in(api: TestClient) -> None:
+def test_a_token_is_shown_once_and_lets_its_user_in(api: TestClient) -> None:
     answer = api.post("/v1/tokens", json={"name": "nightly", "user": "alice", "scope": "read", "rate_limit_per_s": 7.5})
     assert answer.status_code == 201
     assert answer.headers["cache-control"] == "no-store"
@@ -53,18 +53,18 @@ def test_a_token_is_told_once_and_lets_its_user_in(api: TestClient) -> None:
     me = with_token(api, token["token"])
     assert (me["user"], me["scope"], me["rate_limit_per_s"], me["projects"]) == ("alice", "read", 7.5, [])
 
-    seen = api.get(answer.headers["location"]).json()
+    shown_token = api.get(answer.headers["location"]).json()
     assert {name: value for name, value in token.items() if name not in ("token", "last_used_at")} == {
-        name: value for name, value in seen.items() if name != "last_used_at"
+        name: value for name, value in shown_token.items() if name != "last_used_at"
     }
-    assert seen["last_used_at"] is not None
-    assert seen["created_by"] == api.get("/v1/me").json()["token_id"]
+    assert shown_token["last_used_at"] is not None
+    assert shown_token["created_by"] == api.get("/v1/me").json()["token_id"]
 
 
-def test_one_sees_ones_own_tokens_page_by_page(api: TestClient, client_of: Clients) -> None:
+def test_users_list_their_own_tokens_page_by_page(api: TestClient, client_of: Clients) -> None:
     alice = client_of("alice")
-    ids = [created(alice, name=f"number {number}")["id"] for number in range(3)]
-    created(api, user="ben")
+    ids = [create_token(alice, name=f"number {number}")["id"] for number in range(3)]
+    create_token(api, user="ben")
 
     first = alice.get("/v1/tokens", params={"limit": 2}).json()
     rest = alice.get("/v1/tokens", params={"limit": 2, "cursor": first["next_cursor"]}).json()
@@ -75,13 +75,13 @@ def test_one_sees_ones_own_tokens_page_by_page(api: TestClient, client_of: Clien
     assert len(api.get("/v1/tokens", params={"user": "alice"}).json()["items"]) == 4
     why_not(alice.get("/v1/tokens", params={"user": "ben"}), 403, "forbidden")
     assert len(alice.get("/v1/tokens", params={"user": "alice"}).json()["items"]) == 4
-    other = alice.get("/v1/tokens", params={"cursor": first["next_cursor"], "live": "true"})
-    why_not(other, 422, "invalid-request")
+    changed_query = alice.get("/v1/tokens", params={"cursor": first["next_cursor"], "live": "true"})
+    why_not(changed_query, 422, "invalid-request")
 
 
 def test_a_revoked_token_is_refused_at_once(client_of: Clients) -> None:
     alice = client_of("alice")
-    token = created(alice)
+    token = create_token(alice)
     assert with_token(alice, token["token"])["user"] == "alice"
 
     assert alice.delete(f"/v1/tokens/{token['id']}").status_code == 204
@@ -96,7 +96,7 @@ def test_a_revoked_token_is_refused_at_once(client_of: Clients) -> None:
 
 def test_nobody_sees_or_revokes_the_token_of_another(api: TestClient, client_of: Clients) -> None:
     alice, ben = client_of("alice"), client_of("ben")
-    token = created(alice)
+    token = create_token(alice)
 
     for answer in (ben.delete(f"/v1/tokens/{token['id']}"), ben.get(f"/v1/tokens/{token['id']}")):
         assert (
@@ -109,7 +109,7 @@ def test_nobody_sees_or_revokes_the_token_of_another(api: TestClient, client_of:
         why_not(ben.delete(f"/v1/tokens/{strange}"), 404, "token-not-found")
 
 
-def test_a_token_makes_none_that_may_more_or_lives_longer(client_of: Clients) -> None:
+def test_a_token_cannot_create_one_with_a_wider_scope_or_longer_life(client_of: Clients) -> None:
     until = datetime.now(UTC) + timedelta(hours=1)
     reader, submitter = client_of("rob", "read"), client_of("sue", "submit", expires_at=until, rate_limit_per_s=20)
 
@@ -122,11 +122,11 @@ def test_a_token_makes_none_that_may_more_or_lives_longer(client_of: Clients) ->
     assert "lives longer" in asks(submitter, expires_in_s=3700)
     assert "20 requests a second" in asks(submitter, rate_limit_per_s=21)
     assert "100 requests a second" in asks(reader, scope="read", rate_limit_per_s=101)
-    assert created(reader, scope="read")["expires_at"] is None
-    heir = created(submitter)
+    assert create_token(reader, scope="read")["expires_at"] is None
+    heir = create_token(submitter)
     assert datetime.fromisoformat(heir["expires_at"]) == until
     assert heir["rate_limit_per_s"] == 20
-    assert created(submitter, expires_in_s=60, rate_limit_per_s=3)["rate_limit_per_s"] == 3
+    assert create_token(submitter, expires_in_s=60, rate_limit_per_s=3)["rate_limit_per_s"] == 3
 
 
 @pytest.mark.parametrize(
@@ -144,19 +144,19 @@ def test_a_wrong_field_is_named(api: TestClient, field: str, value: object) -> N
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-def test_a_user_has_no_more_tokens_than_anybody_may(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tokens_of_a_user_are_limited(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rights, "MOST_TOKENS", 2)
-    created(api, user="alice")
-    second = created(api, user="alice")["id"]
+    create_token(api, user="alice")
+    second = create_token(api, user="alice")["id"]
     assert "2 valid tokens" in why_not(
         api.post("/v1/tokens", json={"name": "x", "user": "alice"}), 409, "too-many-tokens"
     )
     assert api.delete(f"/v1/tokens/{second}").status_code == 204
 
-    created(api, user="alice")
+    create_token(api, user="alice")
 
 
-def test_users_are_listed_with_what_their_tokens_come_to(api: TestClient, client_of: Clients) -> None:
+def test_users_are_listed_with_the_number_and_scope_of_their_tokens(api: TestClient, client_of: Clients) -> None:
     for user, scope in (("cid", "read"), ("ben", "read"), ("ben", "submit"), ("ann", "admin")):
         client_of(user, scope)
     client_of("cid", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
@@ -191,11 +191,11 @@ def test_nobody_locks_the_last_admin_out(api: TestClient, client_of: Clients) ->
     why_not(api.delete(f"/v1/tokens/{own}"), 409, "last-admin")
     why_not(api.patch("/v1/users/admin", json={"disabled": True}), 409, "last-admin")
     assert api.get("/v1/me").status_code == 200
-    other = client_of("ann", "admin")
+    second_admin = client_of("ann", "admin")
 
-    assert other.patch("/v1/users/admin", json={"disabled": True}).status_code == 200
+    assert second_admin.patch("/v1/users/admin", json={"disabled": True}).status_code == 200
     assert api.get("/v1/me").status_code == 401
-    why_not(other.patch("/v1/users/ann", json={"disabled": True}), 409, "last-admin")
+    why_not(second_admin.patch("/v1/users/ann", json={"disabled": True}), 409, "last-admin")
 
 
 def test_two_admins_do_not_lock_each_other_out(sessions: Sessions, client_of: Clients) -> None:

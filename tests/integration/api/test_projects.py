@@ -1,4 +1,4 @@
-"""Projects over HTTP: who makes and limits them, what they say of themselves, and what they take."""
+"""Projects over HTTP: who creates and limits them, what they show, and which jobs they take."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from jobs.lifecycle import leases
 from jobs.model.states import EndReason, Status
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import SPEC, a_host
+from tests.integration.api.starting_rows import SPEC, a_host
 
 ClientOf = Callable[..., TestClient]
 STUDY = {"name": "grid", "base": SPEC | {"project": "vision"}, "grid": {"batch_size": [32, 64]}, "repeats": 2}
@@ -67,7 +67,7 @@ def test_a_project_is_made_limited_and_looked_up(api: TestClient) -> None:
     problem(api.get("/v1/projects/No%20Name"), 404, "project-not-found")
 
 
-def test_what_no_project_can_be_is_refused_by_field(api: TestClient) -> None:
+def test_an_invalid_project_is_refused_at_its_field(api: TestClient) -> None:
     assert field_error(api.post("/v1/projects", json={"name": "No Name"}), "name")
     api.post("/v1/projects", json={"name": "vision"})
     wrong = [
@@ -135,12 +135,12 @@ def test_members_come_and_go(api: TestClient, client_of: ClientOf, sessions: Ses
 
 
 def test_a_project_says_what_counts_against_its_quotas(
-    api: TestClient, sessions: Sessions, submitted: Callable[..., str], vision: Callable[..., Any]
+    api: TestClient, sessions: Sessions, submit_job: Callable[..., str], vision: Callable[..., Any]
 ) -> None:
     vision(max_slots=4)
     a_host(sessions)
-    running = submitted(project="vision")
-    submitted(project="vision")
+    running = submit_job(project="vision")
+    submit_job(project="vision")
     first = api.get("/v1/projects/vision")
     tag = {"If-None-Match": first.headers["ETag"]}
     assert first.json()["usage"]["queued"] == 2
@@ -253,19 +253,19 @@ def test_a_study_that_puts_fresh_jobs_in_place_of_others_needs_room(
     assert api.post(f"/v1/studies/{study_id}/resume").json()["counts"]["queued"] == 4
 
 
-def test_a_study_cannot_be_over_projects(api: TestClient) -> None:
+def test_a_study_cannot_vary_the_project(api: TestClient) -> None:
     grid = {"base": SPEC, "grid": {"project": ["default", "vision"]}}
     assert "all jobs of a study belong to one project" in field_error(
         api.post("/v1/studies", json=grid), "grid.project"
     )
 
 
-def test_a_job_that_waits_for_its_quota_says_so_and_its_tag_with_it(
-    api: TestClient, submitted: Callable[..., str], sessions: Sessions, vision: Callable[..., Any]
+def test_a_job_that_waits_for_its_quota_says_so_and_gets_another_tag(
+    api: TestClient, submit_job: Callable[..., str], sessions: Sessions, vision: Callable[..., Any]
 ) -> None:
     vision(max_slots=3)
     a_host(sessions, slots=8)
-    holder, waiting = submitted(project="vision"), submitted(project="vision")
+    holder, waiting = submit_job(project="vision"), submit_job(project="vision")
     first = api.get(f"/v1/jobs/{waiting}")
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(holder, (Share("ha", (0, 1)),))], lease_s=60)

@@ -12,13 +12,13 @@ from sqlalchemy import func, select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import IdempotencyKey
 from jobs.lifecycle import retention
-from tests.integration.api.given import SPEC, a_host
+from tests.integration.api.starting_rows import SPEC, a_host
 
 Submit = Callable[..., str]
 
 
-def test_large_answers_are_compressed_for_those_who_ask(api: TestClient, submitted: Submit) -> None:
-    url = f"/v1/jobs/{submitted()}"
+def test_large_answers_are_compressed_for_those_who_ask(api: TestClient, submit_job: Submit) -> None:
+    url = f"/v1/jobs/{submit_job()}"
     plain = api.get(url, headers={"Accept-Encoding": "identity"})
     compressed = api.get(url, headers={"Accept-Encoding": "gzip"})
 
@@ -43,8 +43,8 @@ def test_small_answers_and_streams_are_not_compressed(api: TestClient, app: Fast
         assert "content-encoding" not in answer.headers
 
 
-def test_head_is_get_without_the_body(api: TestClient, submitted: Submit) -> None:
-    job = f"/v1/jobs/{submitted()}"
+def test_head_is_get_without_the_body(api: TestClient, submit_job: Submit) -> None:
+    job = f"/v1/jobs/{submit_job()}"
     for path in (job, "/v1/jobs", "/v1/jobs/0000", "/v1/hosts", "/healthz", "/nowhere"):
         asked, answered = api.head(path), api.get(path)
         assert (asked.status_code, asked.content) == (answered.status_code, b"")
@@ -56,7 +56,7 @@ def test_head_is_get_without_the_body(api: TestClient, submitted: Submit) -> Non
     assert api.head("/v1/jobs", headers={"Authorization": ""}).status_code == 401
 
 
-def test_a_method_that_a_path_has_not_is_a_problem_that_names_those_it_has(api: TestClient) -> None:
+def test_a_wrong_method_is_a_problem_that_names_the_allowed_ones(api: TestClient) -> None:
     for method, path, allowed in (
         ("PUT", "/v1/jobs", "GET, POST"),
         ("OPTIONS", "/v1/jobs", "GET, POST"),
@@ -76,7 +76,7 @@ def test_the_id_of_a_request_is_in_its_line_and_in_its_problem(
     assert "request_id=asked-by-me" in capsys.readouterr().out
 
 
-def test_a_key_is_bound_to_its_body_and_its_route(api: TestClient, submitted: Submit) -> None:
+def test_a_key_is_bound_to_its_body_and_its_route(api: TestClient, submit_job: Submit) -> None:
     key = {"Idempotency-Key": "k1"}
     first = api.post("/v1/jobs", json=SPEC, headers=key)
     again = api.post("/v1/jobs", json=SPEC, headers=key)
@@ -92,7 +92,7 @@ def test_a_key_is_bound_to_its_body_and_its_route(api: TestClient, submitted: Su
         (url, SPEC, key),
         (url, {"seed": 7}, {"Idempotency-Key": "k2"}),
         ("/v1/studies", study, key),
-        (f"/v1/jobs/{submitted()}/clone", None, {"Idempotency-Key": "k2"}),
+        (f"/v1/jobs/{submit_job()}/clone", None, {"Idempotency-Key": "k2"}),
     ):
         answer = api.post(path, json=body, headers=headers)
         assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict"), (

@@ -21,18 +21,18 @@ def job_names(api: TestClient, **query: Any) -> list[str]:
 
 
 @pytest.fixture
-def four(submitted: Submit) -> None:
-    """Jobs of which two are of one team."""
+def four_jobs(submit_job: Submit) -> None:
+    """Several jobs; two have the label of one team."""
     for name, team, gpus in (
         ("Alpha", "Vision", 1),
         ("beta", "speech", 4),
         ("gamma_1", "vision", 2),
         ("delta", "x", 8),
     ):
-        submitted(name=name, labels={"team": team}, gpus=gpus, min_gpus=1)
+        submit_job(name=name, labels={"team": team}, gpus=gpus, min_gpus=1)
 
 
-@pytest.mark.usefixtures("four")
+@pytest.mark.usefixtures("four_jobs")
 def test_a_search_goes_with_filters_sorts_and_pages(api: TestClient, subtests: pytest.Subtests) -> None:
     queries: list[tuple[dict[str, Any], list[str]]] = [
         ({"search": "VISION"}, ["gamma_1", "Alpha"]),
@@ -53,7 +53,7 @@ def test_a_search_goes_with_filters_sorts_and_pages(api: TestClient, subtests: p
         assert api.get(f"/v1/jobs?{other}&cursor={first['next_cursor']}").status_code == 422
 
 
-@pytest.mark.usefixtures("four")
+@pytest.mark.usefixtures("four_jobs")
 def test_what_many_have_is_found_like_what_few_have(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [{"search": "vision"}, {"search": "i", "sort": "-gpus", "status": "queued,failed"}, {"search": "nobody"}]
     few = [job_names(api, **query) for query in queries]
@@ -62,8 +62,8 @@ def test_what_many_have_is_found_like_what_few_have(api: TestClient, monkeypatch
     assert few[0] == ["gamma_1", "Alpha"]
 
 
-def test_a_search_is_polled(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted(name="polled")
+def test_a_search_is_polled(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job(name="polled")
     poll = Poll(api, "/v1/jobs?search=olle")
 
     def progress() -> None:
@@ -71,12 +71,12 @@ def test_a_search_is_polled(api: TestClient, submitted: Submit, sessions: Sessio
             store.touch(session, job_id, progress={"epoch": 1})
 
     poll.changes_with(progress)
-    poll.stands_still_with(lambda: submitted(name="other", priority=1))
-    poll.changes_with(lambda: submitted(name="polled as well", priority=1))
+    poll.stands_still_with(lambda: submit_job(name="other", priority=1))
+    poll.changes_with(lambda: submit_job(name="polled as well", priority=1))
 
 
-def test_jobs_without_figures_are_last_either_way(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    ids = [submitted(name=name) for name in ("none", "worse", "better", "neither")]
+def test_jobs_without_figures_are_last_either_way(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    ids = [submit_job(name=name) for name in ("none", "worse", "better", "neither")]
     with sessions.begin() as session:
         for job_id, accuracy in ((ids[1], 0.25), (ids[2], 0.5), (ids[3], float("nan"))):
             store.touch(session, job_id, summary={"val_accuracy": accuracy})

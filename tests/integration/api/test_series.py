@@ -14,7 +14,7 @@ from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from jobs.telemetry.sampled_metrics import HOST_METRICS
-from tests.integration.api.given import an_attempt, metric_points, samples, seconds
+from tests.integration.api.starting_rows import an_attempt, metric_points, samples, seconds
 
 Submit = Callable[..., str]
 
@@ -26,15 +26,15 @@ def metrics(api: TestClient, job_id: str, **parameters: Any) -> list[dict[str, A
     return series
 
 
-def test_a_job_without_points_has_no_series(api: TestClient, submitted: Submit) -> None:
-    job_id = submitted()
+def test_a_job_without_points_has_no_series(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
 
     assert metrics(api, job_id) == []
     assert api.get(f"/v1/jobs/{job_id}/utilization").json() == {"series": [], "hosts": []}
 
 
-def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other_id = submitted(), submitted()
+def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id, other_id = submit_job(), submit_job()
     for each in (job_id, other_id):
         an_attempt(sessions, each)
     for rank in (0, 1):
@@ -54,11 +54,13 @@ def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submitted
     assert metrics(api, job_id, name="nothing") == []
 
 
-def test_what_a_later_attempt_ran_again_is_left_out(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_points_that_a_later_attempt_ran_again_are_left_out(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id, 1, resumed_step=0)
     an_attempt(sessions, job_id, 2, resumed_step=8)
-    an_attempt(sessions, job_id, 3, resumed_step=None)  # died before it said from where it goes on
+    an_attempt(sessions, job_id, 3, resumed_step=None)  # died before it reported its resume step
     an_attempt(sessions, job_id, 4, resumed_step=6)
     an_attempt(sessions, job_id, 5, resumed_step=None, started_at=None)
     metric_points(sessions, job_id, [(step, 100 + step) for step in range(1, 11)], attempt=1)
@@ -70,8 +72,8 @@ def test_what_a_later_attempt_ran_again_is_left_out(api: TestClient, submitted: 
     ]
 
 
-def test_a_step_never_appears_twice(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_a_step_never_appears_twice(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id, 1)
     an_attempt(sessions, job_id, 2)
     metric_points(sessions, job_id, [(1, 1.0), (2, 1.0)], attempt=1)
@@ -80,16 +82,16 @@ def test_a_step_never_appears_twice(api: TestClient, submitted: Submit, sessions
     assert metrics(api, job_id)[0] == {"name": "loss", "rank": 0, "x": [1, 2, 3], "y": [1, 2, 2], "bands": []}
 
 
-def test_a_value_that_is_no_number_is_null(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_a_value_that_is_no_number_is_null(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     metric_points(sessions, job_id, [(1, 0.5), (2, nan), (3, inf), (4, -inf)])
 
     assert metrics(api, job_id)[0]["y"] == [0.5, None, None, None]
 
 
-def test_spikes_and_the_newest_point_survive_thinning(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_spikes_and_the_newest_point_survive_thinning(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     values = {step: 1 + step % 7 / 1000 for step in range(1, 20_001)} | {7777: 99.0, 12_345: -99.0, 20_000: 1.5}
     metric_points(sessions, job_id, values.items())
@@ -106,8 +108,8 @@ def test_spikes_and_the_newest_point_survive_thinning(api: TestClient, submitted
     assert len(metrics(api, job_id, max_points=10_000)[0]["x"]) > 5000
 
 
-def test_spikes_are_all_there_with_their_true_values(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_spikes_are_all_there_with_their_true_values(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     random = np.random.default_rng(5)
     ground = random.normal(2, 0.1, 100_000)
@@ -124,7 +126,7 @@ def test_spikes_are_all_there_with_their_true_values(api: TestClient, submitted:
     assert loss["x"][-1] == 100_000
 
 
-def test_a_wrong_query_is_refused(api: TestClient, submitted: Submit, subtests: pytest.Subtests) -> None:
+def test_a_wrong_query_is_refused(api: TestClient, submit_job: Submit, subtests: pytest.Subtests) -> None:
     wrong = {
         "metrics": [
             "from=x",
@@ -157,7 +159,7 @@ def test_a_wrong_query_is_refused(api: TestClient, submitted: Submit, subtests: 
         "events": ["limit=0", "cursor=x", "kind=ended"],
         "attempts": ["limit=0", "cursor=x", f"cursor={'x' * 1001}"],
     }
-    job_id = submitted()
+    job_id = submit_job()
     for part, queries in wrong.items():
         for query in queries:
             with subtests.test(part=part, query=query):
@@ -165,9 +167,9 @@ def test_a_wrong_query_is_refused(api: TestClient, submitted: Submit, subtests: 
 
 
 def test_utilization_has_a_series_for_each_metric_and_slot(
-    api: TestClient, submitted: Submit, sessions: Sessions
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    job_id = submitted()
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     samples(sessions, job_id, [{"cpu_percent": 90.0}, {"cpu_percent": None}, {"cpu_percent": 110.0}])
     samples(sessions, job_id, [{"cpu_percent": 50.0, "memory_bytes": 2**33}], rank=1)
@@ -184,31 +186,31 @@ def test_utilization_has_a_series_for_each_metric_and_slot(
     assert [(s["metric"], s["rank"]) for s in only] == [("memory_bytes", 1)]
 
 
-def test_samples_lie_on_every_axis(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_samples_lie_on_every_axis(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     metric_points(sessions, job_id, [(4, 0.5), (8, 0.4)], rank=-1)
     steps = [None, None, 0, 2, 4, 6, 8]
     samples(sessions, job_id, [{"cpu_percent": 10.0 * i, "step": step} for i, step in enumerate(steps)])
 
-    def read(**parameters: object) -> tuple[list[float], list[float]]:
+    def read_points(**parameters: object) -> tuple[list[float], list[float]]:
         answer = api.get(f"/v1/jobs/{job_id}/utilization", params=parameters)
         assert answer.status_code == 200, answer.text
         (series,) = answer.json()["series"]
         return series["x"], series["y"]
 
-    assert read() == ([*range(7)], [0, 10, 20, 30, 40, 50, 60])
-    assert read(axis="step") == ([0, 2, 4, 6, 8], [20, 30, 40, 50, 60])
-    assert read(axis="epoch") == ([0, 0.5, 1, 1.5, 2], [20, 30, 40, 50, 60])
-    assert read(**{"from": 1, "to": 3.5}) == ([1, 2, 3], [10, 20, 30])
-    assert read(axis="step", to=2) == ([0, 2], [20, 30])
-    assert read(axis="epoch", **{"from": 1.5}) == ([1.5, 2], [50, 60])
+    assert read_points() == ([*range(7)], [0, 10, 20, 30, 40, 50, 60])
+    assert read_points(axis="step") == ([0, 2, 4, 6, 8], [20, 30, 40, 50, 60])
+    assert read_points(axis="epoch") == ([0, 0.5, 1, 1.5, 2], [20, 30, 40, 50, 60])
+    assert read_points(**{"from": 1, "to": 3.5}) == ([1, 2, 3], [10, 20, 30])
+    assert read_points(axis="step", to=2) == ([0, 2], [20, 30])
+    assert read_points(axis="epoch", **{"from": 1.5}) == ([1.5, 2], [50, 60])
     far = api.get(f"/v1/jobs/{job_id}/utilization", params={"from": 1e300}).json()
     assert far == {"series": [], "hosts": []}
 
 
-def test_memory_is_told_with_what_there_is_of_it(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_memory_is_shown_with_its_total(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     with sessions.begin() as session:
         session.add(Host(name="ha", info={"memory_bytes": 2**36}))
@@ -227,8 +229,8 @@ def test_memory_is_told_with_what_there_is_of_it(api: TestClient, submitted: Sub
     ]
 
 
-def test_what_the_hosts_did_meanwhile_comes_with_it(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_utilization_includes_the_samples_of_the_hosts(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     with sessions.begin() as session:
         session.add(Host(name="ha", info={"memory_bytes": 100}))
@@ -258,8 +260,8 @@ def test_what_the_hosts_did_meanwhile_comes_with_it(api: TestClient, submitted: 
     assert hosts(metric="disk_read_bytes_per_s", **{"from": 4}) == [disk | {"x": [4, 5], "y": [5.5, 5.5]}]
 
 
-def test_a_stretch_in_figures(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_bands_hold_the_figures_of_each_stretch(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     metric_points(sessions, job_id, [(step, nan if step == 7 else float(step)) for step in range(1, 2001)])
     (loss,) = metrics(api, job_id, bands=2, max_points=4, **{"from": 1, "to": 1000})
@@ -274,8 +276,8 @@ def test_a_stretch_in_figures(api: TestClient, submitted: Submit, sessions: Sess
     assert [band["max"] for band in utilization["bands"]] == [9, 19, 29, 39]
 
 
-def test_a_spike_of_utilization_survives_thinning(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id = submitted()
+def test_a_spike_of_utilization_survives_thinning(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
     an_attempt(sessions, job_id)
     samples(sessions, job_id, [{"cpu_percent": 100.0 if i == 3000 else 1.0} for i in range(5000)])
     [series] = api.get(f"/v1/jobs/{job_id}/utilization?max_points=50").json()["series"]
@@ -285,8 +287,8 @@ def test_a_spike_of_utilization_survives_thinning(api: TestClient, submitted: Su
     assert (series["x"][-1], series["step"][-1]) == (4999, 4999)
 
 
-def test_events_and_attempts_come_in_pages(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
-    job_id, other_id = submitted(), submitted()
+def test_events_and_attempts_come_in_pages(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id, other_id = submit_job(), submit_job()
     with sessions.begin() as session:
         for epoch in range(1, 5):
             add_event(session, job_id, EventKind.EPOCH_ENDED, attempt=1, data={"epoch": epoch, "loss": nan})

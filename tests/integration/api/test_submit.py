@@ -1,4 +1,4 @@
-"""POST /v1/jobs and clones: what is stored, what is refused, and what a repeated request gets."""
+"""POST /v1/jobs and clones: what is stored, what is refused, and how a repeated request is answered."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from jobs.model.states import Status
 from jobs.people import tokens
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
-from tests.integration.api.given import SPEC, a_host
+from tests.integration.api.starting_rows import SPEC, a_host
 from tests.waiting import until
 
 JSON = {"Content-Type": "application/json"}
@@ -31,7 +31,7 @@ def how_many_jobs(sessions: Sessions) -> int:
         return session.scalars(select(func.count()).select_from(Job)).one()
 
 
-def fields(answer: Any) -> list[str]:
+def wrong_fields(answer: Any) -> list[str]:
     """The wrong fields that a problem names."""
     assert answer.status_code == 422, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -70,22 +70,22 @@ def test_a_dry_run_says_the_plan_and_stores_nothing(api: TestClient, sessions: S
 def test_every_wrong_field_is_named(api: TestClient, sessions: Sessions) -> None:
     spec = {"dataset": {"source": "digits", "validatoin": 0.1}, "batch_size": "64", "gpus": 0, "colour": "red"}
 
-    assert fields(api.post("/v1/jobs", json=spec)) == ["dataset.validatoin", "gpus", "batch_size", "colour"]
+    assert wrong_fields(api.post("/v1/jobs", json=spec)) == ["dataset.validatoin", "gpus", "batch_size", "colour"]
     assert how_many_jobs(sessions) == 0
 
 
-def test_what_cannot_be_carried_out_is_refused(api: TestClient, sessions: Sessions) -> None:
+def test_a_spec_that_cannot_be_carried_out_is_refused(api: TestClient, sessions: Sessions) -> None:
     spec = SPEC | {"dataset": {"source": "/etc"}, "model": "resnet51"}
 
     for dry_run in (False, True):
         refused = api.post("/v1/jobs", params={"dry_run": dry_run}, json=spec)
-        assert fields(refused) == ["dataset.source", "model.name"]
+        assert wrong_fields(refused) == ["dataset.source", "model.name"]
     assert "HORA_DATA_ROOTS is not set" in refused.json()["detail"]
     assert how_many_jobs(sessions) == 0
 
 
 @pytest.fixture
-def with_data(configuration: Settings, tmp_path: Path) -> Iterator[TestClient]:
+def client_with_data(configuration: Settings, tmp_path: Path) -> Iterator[TestClient]:
     """A service whose operator allows a folder of data and a network."""
     (tmp_path / "chips" / "cracked").mkdir(parents=True)
     allowed = {"data_roots": f"{tmp_path}:s3://bucket/sets", "models": "acme.nets:wide"}
@@ -94,9 +94,11 @@ def with_data(configuration: Settings, tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
-def test_data_below_a_root_is_trained_on_and_a_typo_is_told_at_once(with_data: TestClient, tmp_path: Path) -> None:
+def test_data_below_a_root_is_accepted_and_a_typo_is_reported_at_once(
+    client_with_data: TestClient, tmp_path: Path
+) -> None:
     def submit(source: str, **parameters: bool) -> Any:
-        return with_data.post("/v1/jobs", params=parameters, json=SPEC | {"dataset": source, "model": "chipnet"})
+        return client_with_data.post("/v1/jobs", params=parameters, json=SPEC | {"dataset": source, "model": "chipnet"})
 
     answer = submit("chips")
     assert answer.status_code == 201
@@ -104,52 +106,52 @@ def test_data_below_a_root_is_trained_on_and_a_typo_is_told_at_once(with_data: T
     assert submit(str(tmp_path / "chips")).status_code == 201
     assert submit("s3://bucket/sets/chips").status_code == 201  # not for the api to look at
     for typo in ("chops", str(tmp_path / "chops")):
-        assert fields(submit(typo)) == fields(submit(typo, dry_run=True)) == ["dataset.source"]
+        assert wrong_fields(submit(typo)) == wrong_fields(submit(typo, dry_run=True)) == ["dataset.source"]
     assert str(tmp_path) in submit("chops").json()["errors"][0]["message"]
 
 
-def test_a_network_that_the_operator_allows_can_be_trained(with_data: TestClient) -> None:
-    assert with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:wide"}).status_code == 201
-    assert fields(with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:deep"})) == ["model.name"]
-    assert "acme.nets:wide" in [model["name"] for model in with_data.get("/v1/models").json()["items"]]
+def test_a_network_that_the_operator_allows_can_be_trained(client_with_data: TestClient) -> None:
+    assert client_with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:wide"}).status_code == 201
+    assert wrong_fields(client_with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:deep"})) == ["model.name"]
+    assert "acme.nets:wide" in [model["name"] for model in client_with_data.get("/v1/models").json()["items"]]
 
 
-def test_a_replay_is_answered_although_its_data_is_gone(with_data: TestClient, tmp_path: Path) -> None:
+def test_a_repeated_key_is_answered_after_its_data_was_removed(client_with_data: TestClient, tmp_path: Path) -> None:
     key, spec = {"Idempotency-Key": "k-1"}, SPEC | {"dataset": "chips"}
-    first = with_data.post("/v1/jobs", json=spec, headers=key)
+    first = client_with_data.post("/v1/jobs", json=spec, headers=key)
     (tmp_path / "chips").rename(tmp_path / "gone")
 
-    assert with_data.post("/v1/jobs", json=spec, headers=key).json() == first.json()
-    assert fields(with_data.post("/v1/jobs", json=spec)) == ["dataset.source"]
+    assert client_with_data.post("/v1/jobs", json=spec, headers=key).json() == first.json()
+    assert wrong_fields(client_with_data.post("/v1/jobs", json=spec)) == ["dataset.source"]
 
 
-def test_the_weights_of_a_job_are_there_once_it_has_succeeded(
-    api: TestClient, sessions: Sessions, submitted: Callable[..., str]
+def test_weights_of_a_job_can_be_used_once_it_has_succeeded(
+    api: TestClient, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
-    job_id, probe_id = submitted(model="mlp"), submitted(model="mlp", probe={})
+    job_id, probe_id = submit_job(model="mlp"), submit_job(model="mlp", probe={})
 
-    def why_not(weights: str, **parameters: bool) -> str:
+    def weights_error(weights: str, **parameters: bool) -> str:
         answer = api.post("/v1/jobs", params=parameters, json=SPEC | {"model": {"name": "mlp", "weights": weights}})
-        assert fields(answer) == ["model.weights"]
+        assert wrong_fields(answer) == ["model.weights"]
         message: str = answer.json()["errors"][0]["message"]
         return message
 
-    assert why_not("job:000000000000") == "there is no job 000000000000"
-    assert f"{job_id} is queued" in why_not(f"job:{job_id}")
-    assert f"{job_id} is queued" in why_not(f"job:{job_id}", dry_run=True)
+    assert weights_error("job:000000000000") == "there is no job 000000000000"
+    assert f"{job_id} is queued" in weights_error(f"job:{job_id}")
+    assert f"{job_id} is queued" in weights_error(f"job:{job_id}", dry_run=True)
     with sessions.begin() as session:
         for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
             transition(session, job_id, status)
             transition(session, probe_id, status)
-    assert why_not(f"job:{probe_id}") == f"job {probe_id} was a batch probe, which leaves no weights"
-    assert submitted(model={"name": "mlp", "weights": f"job:{job_id}"})
-    other = api.post("/v1/jobs", json=SPEC | {"model": {"name": "lenet5", "weights": f"job:{job_id}"}})
-    assert fields(other) == ["model.weights"]
-    assert "trained mlp" in other.json()["detail"]
+    assert weights_error(f"job:{probe_id}") == f"job {probe_id} was a batch probe, which leaves no weights"
+    assert submit_job(model={"name": "mlp", "weights": f"job:{job_id}"})
+    other_model = api.post("/v1/jobs", json=SPEC | {"model": {"name": "lenet5", "weights": f"job:{job_id}"}})
+    assert wrong_fields(other_model) == ["model.weights"]
+    assert "trained mlp" in other_model.json()["detail"]
 
 
 def test_a_batch_larger_than_the_data_is_refused(api: TestClient) -> None:
-    assert fields(api.post("/v1/jobs", json=SPEC | {"batch_size": 5000})) == ["batch_size"]
+    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"batch_size": 5000})) == ["batch_size"]
 
 
 def test_more_gpus_than_any_host_has_are_refused_with_the_number(api: TestClient, sessions: Sessions) -> None:
@@ -159,11 +161,11 @@ def test_more_gpus_than_any_host_has_are_refused_with_the_number(api: TestClient
         session.execute(update(Slot).where(Slot.host == "hb", Slot.index >= 3).values(retired_at=func.now()))
 
     refused = api.post("/v1/jobs", json=SPEC | {"gpus": 4})
-    assert fields(refused) == ["gpus"]
+    assert wrong_fields(refused) == ["gpus"]
     assert "largest host has 3 slots" in refused.json()["errors"][0]["message"]
-    assert fields(api.post("/v1/jobs", params={"dry_run": True}, json=SPEC | {"gpus": 4})) == ["gpus"]
-    assert fields(api.post("/v1/jobs", json=SPEC | {"device": "gpu"})) == ["gpus"]
-    assert fields(api.post("/v1/jobs", json=SPEC | {"gpus": 999})) == ["gpus", "batch_size"]
+    assert wrong_fields(api.post("/v1/jobs", params={"dry_run": True}, json=SPEC | {"gpus": 4})) == ["gpus"]
+    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"device": "gpu"})) == ["gpus"]
+    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"gpus": 999})) == ["gpus", "batch_size"]
     assert how_many_jobs(sessions) == 0
     assert api.post("/v1/jobs", json=SPEC | {"gpus": 3}).status_code == 201
 
@@ -185,7 +187,7 @@ STRANGE_BODIES = [
 ]
 
 
-def test_a_strange_body_is_an_answer_and_no_accident(api: TestClient, subtests: pytest.Subtests) -> None:
+def test_a_strange_body_is_refused_without_an_internal_error(api: TestClient, subtests: pytest.Subtests) -> None:
     for body, status in STRANGE_BODIES:
         with subtests.test(body=body[:60]):
             answer = api.post("/v1/jobs", content=body, headers=JSON)
@@ -222,8 +224,11 @@ def test_an_idempotency_key_gives_the_first_answer_again(api: TestClient, sessio
     assert again.headers["idempotency-replayed"] == "true"
     assert again.headers["location"] == first.headers["location"]
     assert "idempotency-replayed" not in first.headers
-    other = api.post("/v1/jobs", json=SPEC | {"seed": 1}, headers=key)
-    assert (other.status_code, other.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict")
+    changed_request = api.post("/v1/jobs", json=SPEC | {"seed": 1}, headers=key)
+    assert (changed_request.status_code, changed_request.json()["type"]) == (
+        409,
+        "urn:hora:problem:idempotency-conflict",
+    )
     assert how_many_jobs(sessions) == 1
 
 
@@ -236,7 +241,7 @@ def test_a_refused_submission_leaves_its_key_free(api: TestClient, sessions: Ses
     assert "idempotency-replayed" not in api.post("/v1/jobs", json=SPEC, headers=key).headers
 
 
-def test_an_idempotency_key_is_its_owners_own(api: TestClient, sessions: Sessions) -> None:
+def test_an_idempotency_key_belongs_to_its_owner(api: TestClient, sessions: Sessions) -> None:
     with sessions.begin() as session:
         tokens.store_token(session, "hora_second", user="second", scope=Scope.SUBMIT)
     key = {"Idempotency-Key": "k-1"}
@@ -251,10 +256,10 @@ def test_a_malformed_idempotency_key_is_refused(api: TestClient, subtests: pytes
     for key in ("", "x" * 256, "caf\u00e9", "a\tb"):
         with subtests.test(key=key):
             headers = {b"Idempotency-Key": key.encode("latin-1")}
-            assert fields(api.post("/v1/jobs", json=SPEC, headers=headers)) == ["Idempotency-Key"]
+            assert wrong_fields(api.post("/v1/jobs", json=SPEC, headers=headers)) == ["Idempotency-Key"]
 
 
-def test_one_key_from_many_at_once_is_one_job(api: TestClient, sessions: Sessions) -> None:
+def test_concurrent_submissions_with_one_key_create_one_job(api: TestClient, sessions: Sessions) -> None:
     with ThreadPoolExecutor(8) as clients:
         answers = list(
             clients.map(lambda _: api.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "same"}), range(24))
@@ -266,7 +271,7 @@ def test_one_key_from_many_at_once_is_one_job(api: TestClient, sessions: Session
     assert how_many_jobs(sessions) == 1
 
 
-def test_a_key_is_looked_up_once_and_by_a_dry_run_never(api: TestClient, app: FastAPI) -> None:
+def test_a_key_is_looked_up_once_and_never_by_a_dry_run(api: TestClient, app: FastAPI) -> None:
     statements: list[str] = []
     event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     study = {"name": "s", "base": {"dataset": "digits", "learning_rate": 0.001}, "grid": {"gpus": [1]}}
@@ -286,8 +291,8 @@ def test_a_submission_sends_a_hint_to_the_dispatcher(configuration: Settings, br
             until(lambda: connection.llen(DISPATCH_QUEUE), what="a hint in the dispatcher's queue")
 
 
-def test_a_clone_is_the_same_job_with_changes(api: TestClient, submitted: Callable[..., str]) -> None:
-    original = submitted(name="first", labels={"a": "1", "b": "2"}, early_stopping={"patience": 7})
+def test_a_clone_is_the_same_job_with_changes(api: TestClient, submit_job: Callable[..., str]) -> None:
+    original = submit_job(name="first", labels={"a": "1", "b": "2"}, early_stopping={"patience": 7})
     changes = {"batch_size": 32, "early_stopping": None, "dataset": {"validation": 0.2}, "labels": {"b": "3"}}
     answer = api.post(f"/v1/jobs/{original}/clone", json=changes)
 
@@ -301,12 +306,12 @@ def test_a_clone_is_the_same_job_with_changes(api: TestClient, submitted: Callab
     assert api.post(f"/v1/jobs/{original}/clone").json()["spec"] == first["spec"]
 
 
-def test_a_wrong_clone_is_refused(api: TestClient, submitted: Callable[..., str], sessions: Sessions) -> None:
-    url = f"/v1/jobs/{submitted()}/clone"
+def test_a_wrong_clone_is_refused(api: TestClient, submit_job: Callable[..., str], sessions: Sessions) -> None:
+    url = f"/v1/jobs/{submit_job()}/clone"
 
-    assert fields(api.post(url, json={"batch": 1, "gpus": "two"})) == ["gpus", "batch"]
-    assert fields(api.post(url, content=b"[1]", headers=JSON)) == [""]
-    assert fields(api.post(url, content=b"[" * 50_000, headers=JSON)) == [""]
+    assert wrong_fields(api.post(url, json={"batch": 1, "gpus": "two"})) == ["gpus", "batch"]
+    assert wrong_fields(api.post(url, content=b"[1]", headers=JSON)) == [""]
+    assert wrong_fields(api.post(url, content=b"[" * 50_000, headers=JSON)) == [""]
     assert api.post(url, content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
     assert api.post("/v1/jobs/0000/clone").status_code == 404
     assert how_many_jobs(sessions) == 1

@@ -9,8 +9,8 @@ Submit = Callable[..., str]
 
 
 @pytest.fixture
-def path(submitted: Submit) -> str:
-    return f"/v1/jobs/{submitted()}"
+def path(submit_job: Submit) -> str:
+    return f"/v1/jobs/{submit_job()}"
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ def test_each_poll_is_charged_once_whether_something_changed_or_not(
     client_of: Callable[..., TestClient], path: str, known_tag: dict[str, str]
 ) -> None:
     # One request, and the next one after 1,000 s: a poll that was charged twice would be refused, however slow this is.
-    same, other = (client_of(user, "read", rate_limit_per_s=0.001) for user in ("ann", "ben"))
-    assert [same.get(path, headers=known_tag).status_code for _ in range(2)] == [304, 429]
+    same_client, other_client = (client_of(user, "read", rate_limit_per_s=0.001) for user in ("ann", "ben"))
+    assert [same_client.get(path, headers=known_tag).status_code for _ in range(2)] == [304, 429]
     stale = {"If-None-Match": 'W/"1-0"'}
-    assert [other.get(path, headers=stale).status_code for _ in range(2)] == [200, 429]
+    assert [other_client.get(path, headers=stale).status_code for _ in range(2)] == [200, 429]
 
 
-def test_it_is_an_answer_like_any_other(api: TestClient, path: str, known_tag: dict[str, str]) -> None:
+def test_an_unchanged_answer_has_the_usual_headers(api: TestClient, path: str, known_tag: dict[str, str]) -> None:
     answer = api.get(path, headers={**known_tag, "X-Request-Id": "mine"})
     assert (answer.status_code, answer.content, answer.headers["x-request-id"]) == (304, b"", "mine")
     assert answer.headers["etag"] == known_tag["If-None-Match"]
@@ -45,7 +45,7 @@ def test_it_is_an_answer_like_any_other(api: TestClient, path: str, known_tag: d
     assert api.head(path, headers=known_tag).status_code == 304
 
 
-def test_what_is_not_plain_goes_the_long_way(api: TestClient, path: str, known_tag: dict[str, str]) -> None:
+def test_an_unusual_poll_takes_the_full_route(api: TestClient, path: str, known_tag: dict[str, str]) -> None:
     assert api.get(f"{path}?limit=1", headers=known_tag).status_code == 422
     assert api.get("/v1/jobs/nosuchjob", headers=known_tag).json()["type"] == "urn:hora:problem:job-not-found"
     assert api.get("/v1/jobs/NO", headers=known_tag).json()["type"] == "urn:hora:problem:job-not-found"

@@ -1,4 +1,4 @@
-"""Uploads over HTTP: pieces, what goes wrong between them, and who may send them."""
+"""Uploads over HTTP: their pieces, failures between pieces, and who may send them."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.archives import chips, zip_of
-from tests.integration.api.given import TOKEN
+from tests.integration.api.starting_rows import TOKEN
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 ARCHIVE = zip_of(chips(2))
@@ -44,7 +44,7 @@ def start(api: TestClient, content: bytes = ARCHIVE, **fields: Any) -> str:
     return upload_id
 
 
-def put(api: TestClient, upload_id: str, offset: int, piece: bytes) -> Any:
+def put_piece(api: TestClient, upload_id: str, offset: int, piece: bytes) -> Any:
     return api.put(f"/v1/uploads/{upload_id}/content", params={"offset": offset}, content=piece, headers=OCTETS)
 
 
@@ -54,9 +54,9 @@ def on_disk(configuration: Settings, upload_id: str) -> Path:
 
 def test_pieces_add_up(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api, sha256=hashlib.sha256(ARCHIVE).hexdigest())
-    assert put(api, upload_id, 0, ARCHIVE[:100]).json()["received_bytes"] == 100
+    assert put_piece(api, upload_id, 0, ARCHIVE[:100]).json()["received_bytes"] == 100
     assert api.get(f"/v1/uploads/{upload_id}").json()["completed_at"] is None
-    last = put(api, upload_id, 100, ARCHIVE[100:])
+    last = put_piece(api, upload_id, 100, ARCHIVE[100:])
     assert last.status_code == 200
     assert (last.json()["received_bytes"], last.json()["chunk_bytes"]) == (len(ARCHIVE), CHUNK_BYTES)
     assert last.json()["completed_at"] is not None
@@ -65,24 +65,24 @@ def test_pieces_add_up(api: TestClient, configuration: Settings) -> None:
 
 def test_a_piece_that_came_before_changes_nothing(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api)
-    put(api, upload_id, 0, ARCHIVE[:100])
+    put_piece(api, upload_id, 0, ARCHIVE[:100])
     for piece in (ARCHIVE[:100], b"x" * 50):
-        again = put(api, upload_id, 0, piece)
+        again = put_piece(api, upload_id, 0, piece)
         assert (again.status_code, again.json()["received_bytes"]) == (200, 100)
     assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE[:100]
 
 
 @pytest.mark.parametrize(("offset", "size"), [(50, 100), (101, 10), (2**40, 1)])
-def test_a_piece_that_begins_elsewhere_is_told_where_to(offset: int, size: int, api: TestClient) -> None:
+def test_a_piece_with_a_wrong_offset_is_refused_with_the_right_one(offset: int, size: int, api: TestClient) -> None:
     upload_id = start(api)
-    put(api, upload_id, 0, ARCHIVE[:100])
-    answer = put(api, upload_id, offset, b"x" * size)
+    put_piece(api, upload_id, 0, ARCHIVE[:100])
+    answer = put_piece(api, upload_id, offset, b"x" * size)
     assert answer.status_code == 409
     assert answer.json()["detail"] == f"the next piece starts at 100, this one at {offset}"
     assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 100
 
 
-def test_what_was_cut_off_is_sent_again(api: TestClient, app: FastAPI, configuration: Settings) -> None:
+def test_an_interrupted_piece_can_be_sent_again(api: TestClient, app: FastAPI, configuration: Settings) -> None:
     upload_id = start(api)
     messages: list[Any] = []
     came = iter([{"type": "http.request", "body": ARCHIVE[:70], "more_body": True}, {"type": "http.disconnect"}])
@@ -102,33 +102,33 @@ def test_what_was_cut_off_is_sent_again(api: TestClient, app: FastAPI, configura
     assert messages[0]["status"] == 400
     assert on_disk(configuration, upload_id).stat().st_size == 0
     assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 0
-    assert put(api, upload_id, 0, ARCHIVE).json()["completed_at"] is not None
+    assert put_piece(api, upload_id, 0, ARCHIVE).json()["completed_at"] is not None
     assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
 
 
-def test_no_more_comes_than_was_said(api: TestClient, configuration: Settings) -> None:
+def test_an_upload_takes_no_more_than_its_declared_size(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api, b"12345")
-    assert put(api, upload_id, 0, b"123456").status_code == 422
+    assert put_piece(api, upload_id, 0, b"123456").status_code == 422
 
     def endless() -> Any:
         yield b"123"
         yield b"456"
 
-    assert put(api, upload_id, 0, endless()).status_code == 422
+    assert put_piece(api, upload_id, 0, endless()).status_code == 422
     assert on_disk(configuration, upload_id).read_bytes() == b""
-    assert put(api, upload_id, 0, b"12345").status_code == 200
+    assert put_piece(api, upload_id, 0, b"12345").status_code == 200
 
 
 def test_a_piece_has_a_limit_of_its_own_and_needs_little_memory(api: TestClient) -> None:
     upload_id = start(api, bytes(2 * CHUNK_BYTES))
-    assert put(api, upload_id, 0, bytes(CHUNK_BYTES + 1)).status_code == 413
+    assert put_piece(api, upload_id, 0, bytes(CHUNK_BYTES + 1)).status_code == 413
     piece = bytes(CHUNK_BYTES)
 
     def in_chunks() -> Any:
         for at in range(0, len(piece), 65536):
             yield piece[at : at + 65536]
 
-    assert put(api, upload_id, 0, in_chunks()).json()["received_bytes"] == CHUNK_BYTES
+    assert put_piece(api, upload_id, 0, in_chunks()).json()["received_bytes"] == CHUNK_BYTES
     elsewhere = api.post("/v1/jobs", content=bytes(1024 * 1024 + 1), headers={"Content-Type": "application/json"})
     assert elsewhere.status_code == 413
     assert api.put(f"/v1/uploads/{upload_id}/content/x", content=bytes(2**21), headers=OCTETS).status_code == 413
@@ -162,15 +162,13 @@ def test_a_user_has_only_so_many_open_uploads(api: TestClient, client_of: Callab
     start(api)
 
 
-def test_only_its_owner_and_admins_have_to_do_with_an_upload(
-    api: TestClient, client_of: Callable[..., TestClient]
-) -> None:
+def test_only_its_owner_and_admins_can_use_an_upload(api: TestClient, client_of: Callable[..., TestClient]) -> None:
     ada, bob = client_of("ada"), client_of("bob")
     upload_id = start(ada)
-    assert put(bob, upload_id, 0, ARCHIVE).status_code == 403
+    assert put_piece(bob, upload_id, 0, ARCHIVE).status_code == 403
     assert bob.get(f"/v1/uploads/{upload_id}").status_code == 403
     assert bob.delete(f"/v1/uploads/{upload_id}").status_code == 403
-    assert put(ada, upload_id, 0, ARCHIVE).status_code == 200
+    assert put_piece(ada, upload_id, 0, ARCHIVE).status_code == 200
     assert bob.post("/v1/datasets", json={"name": "chips", "upload": upload_id}).status_code == 403
     assert api.get(f"/v1/uploads/{upload_id}").status_code == 200
     assert start(client_of("rob", "submit"))
@@ -180,8 +178,8 @@ def test_only_its_owner_and_admins_have_to_do_with_an_upload(
 def test_two_requests_do_not_write_at_once(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api)
     with UploadFile(configuration.datasets, upload_id):
-        assert put(api, upload_id, 0, ARCHIVE).status_code == 409
-    assert put(api, upload_id, 0, ARCHIVE).status_code == 200
+        assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 409
+    assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 200
 
 
 def test_no_link_is_written_through(configuration: Settings, tmp_path: Path) -> None:
@@ -193,11 +191,11 @@ def test_no_link_is_written_through(configuration: Settings, tmp_path: Path) -> 
     assert (tmp_path / "precious").read_bytes() == b"as it was"
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_no_part_of_the_piece(
     api: TestClient, configuration: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload_id = start(api)
-    put(api, upload_id, 0, ARCHIVE[:10])
+    put_piece(api, upload_id, 0, ARCHIVE[:10])
 
     really_written = os.pwrite
 
@@ -208,37 +206,37 @@ def test_a_full_disk_is_said_and_leaves_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(upload_files.os, "pwrite", nearly_full)
-        answer = put(api, upload_id, 10, ARCHIVE[10:])
+        answer = put_piece(api, upload_id, 10, ARCHIVE[10:])
     assert (answer.status_code, answer.json()["title"]) == (507, "The disk is full")
     assert on_disk(configuration, upload_id).stat().st_size == 10
-    assert put(api, upload_id, 10, ARCHIVE[10:]).json()["completed_at"] is not None
+    assert put_piece(api, upload_id, 10, ARCHIVE[10:]).json()["completed_at"] is not None
 
 
-def test_what_is_removed_is_gone(api: TestClient, configuration: Settings) -> None:
+def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings) -> None:
     upload_id = start(api)
-    put(api, upload_id, 0, ARCHIVE)
+    put_piece(api, upload_id, 0, ARCHIVE)
     for _ in range(2):
         assert api.delete(f"/v1/uploads/{upload_id}").status_code == 204
     assert not on_disk(configuration, upload_id).exists()
-    assert put(api, upload_id, 0, ARCHIVE).status_code == 410
+    assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 410
     assert not on_disk(configuration, upload_id).exists()
     answer = api.post("/v1/datasets", json={"name": "chips", "upload": upload_id})
     assert "bytes are gone" in answer.json()["errors"][0]["message"]
 
 
 @pytest.mark.parametrize("upload_id", ["..%2f..%2fetc", "%2e%2e", "A", "x" * 33])
-def test_an_id_that_cannot_be_is_not_found(upload_id: str, api: TestClient) -> None:
+def test_an_impossible_id_is_not_found(upload_id: str, api: TestClient) -> None:
     assert api.get(f"/v1/uploads/{upload_id}").status_code == 404
-    assert put(api, upload_id, 0, b"x").status_code == 404
+    assert put_piece(api, upload_id, 0, b"x").status_code == 404
 
 
 def test_a_dataset_is_made_of_a_whole_upload_once(api: TestClient, sessions: Sessions) -> None:
     upload_id = start(api)
     body = {"name": "chips", "upload": upload_id}
-    put(api, upload_id, 0, ARCHIVE[:10])
+    put_piece(api, upload_id, 0, ARCHIVE[:10])
     unfinished = api.post("/v1/datasets", json=body)
     assert "10 of" in unfinished.json()["errors"][0]["message"]
-    put(api, upload_id, 10, ARCHIVE[10:])
+    put_piece(api, upload_id, 10, ARCHIVE[10:])
     made = api.post("/v1/datasets", json=body)
     assert (made.status_code, made.json()["source"], made.json()["upload_id"]) == (201, "chips/1", upload_id)
     again = api.post("/v1/datasets", json=body)

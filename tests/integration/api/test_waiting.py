@@ -14,7 +14,7 @@ from jobs.lifecycle import leases, store
 from jobs.model.states import EndReason, Status
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.api.given import a_host, seconds
+from tests.integration.api.starting_rows import a_host, seconds
 
 Submit = Callable[..., str]
 
@@ -24,9 +24,9 @@ def get(api: TestClient, job_id: str) -> dict[str, Any]:
     return job
 
 
-def test_a_queued_job_is_paused_and_resumed(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_a_queued_job_is_paused_and_resumed(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions)
-    first, second = submitted(), submitted()
+    first, second = submit_job(), submit_job()
     assert get(api, second)["waiting"]["position"] == 2
 
     paused = [api.post(f"/v1/jobs/{first}/pause") for _ in range(2)]
@@ -45,8 +45,8 @@ def test_a_queued_job_is_paused_and_resumed(api: TestClient, submitted: Submit, 
     assert kinds == ["submitted", "pause_requested", "resumed"]
 
 
-def test_a_job_that_ended_is_neither_paused_nor_resumed(api: TestClient, submitted: Submit) -> None:
-    job_id = submitted()
+def test_a_job_that_ended_is_neither_paused_nor_resumed(api: TestClient, submit_job: Submit) -> None:
+    job_id = submit_job()
     api.post(f"/v1/jobs/{job_id}/cancel")
     for verb in ("pause", "resume"):
         answer = api.post(f"/v1/jobs/{job_id}/{verb}")
@@ -56,18 +56,18 @@ def test_a_job_that_ended_is_neither_paused_nor_resumed(api: TestClient, submitt
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
-def test_the_dispatcher_is_told(
-    api: TestClient, app: FastAPI, submitted: Submit, monkeypatch: pytest.MonkeyPatch, verb: str
+def test_a_change_sends_a_hint_to_the_dispatcher(
+    api: TestClient, app: FastAPI, submit_job: Submit, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    job_id, told = submitted(), []
-    monkeypatch.setattr(app.state.services.hints, "dispatch", lambda: told.append("dispatch"))
+    job_id, sent_hints = submit_job(), []
+    monkeypatch.setattr(app.state.services.hints, "dispatch", lambda: sent_hints.append("dispatch"))
     api.post(f"/v1/jobs/{job_id}/{verb}")
-    assert told == ["dispatch"]
+    assert sent_hints == ["dispatch"]
 
 
-def test_lists_say_why_jobs_wait_and_others_do_not(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_lists_give_the_reason_of_waiting_jobs_only(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=4)
-    running, waiting = submitted(gpus=2), submitted(gpus=4)
+    running, waiting = submit_job(gpus=2), submit_job(gpus=4)
     with sessions.begin() as session:
         placing.place(session, [Placement(running, (Share("ha", (0, 1)),))], lease_s=60)
     listed = {job["id"]: job["waiting"] for job in api.get("/v1/jobs").json()["items"]}
@@ -78,10 +78,10 @@ def test_lists_say_why_jobs_wait_and_others_do_not(api: TestClient, submitted: S
 
 
 def test_the_tag_of_a_queued_job_changes_with_what_it_waits_for(
-    api: TestClient, submitted: Submit, sessions: Sessions
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     a_host(sessions, slots=2)
-    ahead, behind = submitted(), submitted()
+    ahead, behind = submit_job(), submit_job()
     url = f"/v1/jobs/{behind}"
     tag = api.get(url).headers["etag"]
     assert api.get(url, headers={"If-None-Match": tag}).status_code == 304
@@ -97,22 +97,24 @@ def test_the_tag_of_a_queued_job_changes_with_what_it_waits_for(
 
 
 def test_an_unchanged_job_that_runs_costs_one_small_query(
-    api: TestClient, app: FastAPI, submitted: Submit, sessions: Sessions
+    api: TestClient, app: FastAPI, submit_job: Submit, sessions: Sessions
 ) -> None:
-    url = f"/v1/jobs/{(job_id := submitted())}"
+    url = f"/v1/jobs/{(job_id := submit_job())}"
     with sessions.begin() as session:
         store.transition(session, job_id, Status.LAUNCHING)
     tag = api.get(url).headers["etag"]
-    asked: list[str] = []
-    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    statements: list[str] = []
+    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     assert api.get(url, headers={"If-None-Match": tag}).status_code == 304
-    assert len(asked) == 1
-    assert "spec" not in asked[0]
+    assert len(statements) == 1
+    assert "spec" not in statements[0]
 
 
-def test_losses_and_the_wait_of_each_attempt_are_told(api: TestClient, submitted: Submit, sessions: Sessions) -> None:
+def test_a_job_shows_its_losses_and_the_wait_of_each_attempt(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     a_host(sessions)
-    job_id = submitted()
+    job_id = submit_job()
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),), due_s=60.0)], lease_s=60)
     with sessions.begin() as session:

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: who may have which, what is told once, and what became of what was sent."""
+"""Webhooks over HTTP: who may have which, the secret that is shown once, and the results of deliveries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ URL = "https://ci.example.com/hooks/very-long-and-secret"
 ClientOf = Callable[..., TestClient]
 
 
-def added(client: TestClient, **fields: Any) -> dict[str, Any]:
+def add_webhook(client: TestClient, **fields: Any) -> dict[str, Any]:
     answer = client.post("/v1/webhooks", json={"url": URL} | fields)
     assert answer.status_code == 201, answer.text
     document: dict[str, Any] = answer.json()
     return document
 
 
-def test_its_secret_is_told_once(client_of: ClientOf, sessions: Sessions) -> None:
+def test_the_secret_of_a_webhook_is_shown_once(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
     answer = alice.post("/v1/webhooks", json={"url": URL})
     webhook = answer.json()
@@ -41,7 +41,7 @@ def test_its_secret_is_told_once(client_of: ClientOf, sessions: Sessions) -> Non
     }
     assert alice.get(f"/v1/webhooks/{webhook['id']}").json() == webhook
     assert alice.get("/v1/webhooks").json()["items"] == [webhook]
-    assert added(alice)["secret"] != secret
+    assert add_webhook(alice)["secret"] != secret
     texts = [
         alice.get("/v1/webhooks").text,
         alice.get(f"/v1/webhooks/{webhook['id']}").text,
@@ -68,16 +68,16 @@ def test_its_secret_is_told_once(client_of: ClientOf, sessions: Sessions) -> Non
         ({"url": URL, "secret": "mine"}, "secret"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
+def test_an_invalid_webhook_is_refused_at_its_field(api: TestClient, body: dict[str, Any], field: str) -> None:
     answer = api.post("/v1/webhooks", json=body)
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
     assert api.get("/v1/webhooks").json()["items"] == []
 
 
-def test_everybody_has_their_own_and_an_admin_all(api: TestClient, client_of: ClientOf) -> None:
+def test_users_see_their_own_webhooks_and_admins_see_all(api: TestClient, client_of: ClientOf) -> None:
     alice, bob = client_of("alice"), client_of("bob")
-    of_alice, of_bob = added(alice), added(bob)
+    of_alice, of_bob = add_webhook(alice), add_webhook(bob)
     at = f"/v1/webhooks/{of_alice['id']}"
     delivery = alice.post(f"{at}/test").json()
     again = f"{at}/deliveries/{delivery['id']}/redeliver"
@@ -100,20 +100,22 @@ def test_everybody_has_their_own_and_an_admin_all(api: TestClient, client_of: Cl
     assert alice.get(at).status_code == 404
 
 
-def test_a_project_tells_its_members_alone(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
+def test_only_members_and_admins_add_webhooks_of_a_project(
+    api: TestClient, client_of: ClientOf, sessions: Sessions
+) -> None:
     alice, bob = client_of("alice"), client_of("bob")
     with sessions.begin() as session:
         session.add(Project(name="vision"))
         session.flush()
         session.add(ProjectMember(project="vision", user_name="alice"))
-    assert added(alice, project="vision")["project"] == "vision"
+    assert add_webhook(alice, project="vision")["project"] == "vision"
     assert bob.post("/v1/webhooks", json={"url": URL, "project": "vision"}).status_code == 403
-    assert added(api, project="vision")["owner"] == "admin"
+    assert add_webhook(api, project="vision")["owner"] == "admin"
 
 
 def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:
     alice = client_of("alice")
-    ids = sorted(added(alice)["id"] for _ in range(3))
+    ids = sorted(add_webhook(alice)["id"] for _ in range(3))
     first = alice.get("/v1/webhooks?limit=2").json()
     second = alice.get("/v1/webhooks", params={"limit": 2, "cursor": first["next_cursor"]}).json()
     assert [item["id"] for item in first["items"] + second["items"]] == ids
@@ -122,19 +124,19 @@ def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:
     assert client_of("bob").get("/v1/webhooks", params={"cursor": first["next_cursor"]}).status_code == 422
 
 
-def test_nobody_has_more_than_twenty(client_of: ClientOf) -> None:
+def test_a_user_has_at_most_twenty_webhooks(client_of: ClientOf) -> None:
     alice = client_of("alice")
     for _ in range(20):
-        webhook = added(alice)
+        webhook = add_webhook(alice)
     refused = alice.post("/v1/webhooks", json={"url": URL})
     assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:too-many-webhooks")
     alice.delete(f"/v1/webhooks/{webhook['id']}")
-    added(alice)
+    add_webhook(alice)
 
 
-def test_deliveries_tell_how_sending_went(client_of: ClientOf, sessions: Sessions) -> None:
+def test_deliveries_show_the_result_of_sending(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
-    at = f"/v1/webhooks/{added(alice)['id']}"
+    at = f"/v1/webhooks/{add_webhook(alice)['id']}"
     pings = [alice.post(f"{at}/test").json() for _ in range(3)]
     assert {(ping["event"], ping["status"], ping["attempts"]) for ping in pings} == {("ping", "pending", 0)}
     with sessions.begin() as session:
@@ -144,8 +146,8 @@ def test_deliveries_tell_how_sending_went(client_of: ClientOf, sessions: Session
         session.execute(row.values(next_at=None, attempts=1, status_code=404, error="it was answered with 404"))
     first = alice.get(f"{at}/deliveries?limit=2").json()
     second = alice.get(f"{at}/deliveries", params={"limit": 2, "cursor": first["next_cursor"]}).json()
-    told = [(item["id"], item["status"], item["status_code"]) for item in first["items"] + second["items"]]
-    assert told == [
+    shown_deliveries = [(item["id"], item["status"], item["status_code"]) for item in first["items"] + second["items"]]
+    assert shown_deliveries == [
         (pings[2]["id"], "pending", None),
         (pings[1]["id"], "failed", 404),
         (pings[0]["id"], "delivered", 204),
@@ -157,9 +159,9 @@ def test_deliveries_tell_how_sending_went(client_of: ClientOf, sessions: Session
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:delivery-not-found")
 
 
-def test_nothing_is_sent_while_it_is_disabled(client_of: ClientOf, sessions: Sessions) -> None:
+def test_a_disabled_webhook_gets_no_message(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
-    at = f"/v1/webhooks/{added(alice)['id']}"
+    at = f"/v1/webhooks/{add_webhook(alice)['id']}"
     ping = alice.post(f"{at}/test").json()
     assert alice.patch(at, json={"disabled": True}).json()["disabled_at"] is not None
     (given_up,) = alice.get(f"{at}/deliveries").json()["items"]
@@ -171,9 +173,9 @@ def test_nothing_is_sent_while_it_is_disabled(client_of: ClientOf, sessions: Ses
     assert alice.patch(at, json={}).status_code == 422
 
 
-def test_a_deleted_one_is_gone_with_its_secret(client_of: ClientOf, sessions: Sessions) -> None:
+def test_a_deleted_webhook_is_gone_with_its_secret(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
-    at = f"/v1/webhooks/{added(alice)['id']}"
+    at = f"/v1/webhooks/{add_webhook(alice)['id']}"
     assert alice.delete(at).status_code == 204
     assert [alice.get(at).status_code, alice.delete(at).status_code] == [404, 404]
     assert alice.get("/v1/webhooks").json()["items"] == []
@@ -182,9 +184,9 @@ def test_a_deleted_one_is_gone_with_its_secret(client_of: ClientOf, sessions: Se
 
 
 @pytest.mark.parametrize("disabled", [0, 1, "true", None, []])
-def test_only_true_and_false_say_whether_it_is_disabled(client_of: ClientOf, disabled: object) -> None:
+def test_disabled_is_only_true_or_false(client_of: ClientOf, disabled: object) -> None:
     alice = client_of("alice")
-    at = f"/v1/webhooks/{added(alice)['id']}"
+    at = f"/v1/webhooks/{add_webhook(alice)['id']}"
     refused = alice.patch(at, json={"disabled": disabled})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "disabled")
     assert alice.get(at).json()["disabled_at"] is None

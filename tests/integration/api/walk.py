@@ -37,7 +37,7 @@ class GuardedRoute:
 
 
 def closed_routes(app: FastAPI) -> Iterator[GuardedRoute]:
-    """All routes but those that are open to everybody."""
+    """All routes except the public ones."""
     for route in iter_route_contexts(app.routes):
         assert route.path is not None
         for method in sorted(route.methods or ()):

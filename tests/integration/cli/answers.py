@@ -1,4 +1,4 @@
-"""A service that answers whatever it is asked, in the form that the API describes, with texts of the test's choice."""
+"""A service that answers every request as the API document describes, with texts that the test chooses."""
 
 import json
 import re
@@ -27,18 +27,18 @@ def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
     description()  # once, and here: a command may ask from several threads
 
     def answer(request: httpx.Request) -> httpx.Response:
-        code, content = _described(request)
+        code, content = _successful_response(request)
         if "application/json" not in content:
             return httpx.Response(code, text=text if content else "")
-        made = _made(content["application/json"].get("schema", {}), text, status)
+        body = _value_of(content["application/json"].get("schema", {}), text, status)
         if "after" in request.url.params and request.url.params["after"] != "0":
-            made["items"] = []  # of a log there is no more
-        return httpx.Response(code, content=json.dumps(made), headers={"Content-Type": "application/json", "ETag": "1"})
+            body["items"] = []  # of a log there is no more
+        return httpx.Response(code, content=json.dumps(body), headers={"Content-Type": "application/json", "ETag": "1"})
 
     return httpx.MockTransport(answer)
 
 
-def _described(request: httpx.Request) -> tuple[int, Mapping[str, Any]]:
+def _successful_response(request: httpx.Request) -> tuple[int, Mapping[str, Any]]:
     """The code and the content of the answer to a request that went well."""
     method, path = request.method.lower(), request.url.raw_path.decode().partition("?")[0]
     choose = min if "dry_run" in request.url.params else max  # 200 says what 201 would make
@@ -51,26 +51,26 @@ def _described(request: httpx.Request) -> tuple[int, Mapping[str, Any]]:
     raise AssertionError(f"the API has no {method} {path}")
 
 
-def _made(schema: Mapping[str, Any], text: str, status: str, name: str = "", depth: int = 0) -> Any:  # noqa: PLR0911
+def _value_of(schema: Mapping[str, Any], text: str, status: str, name: str = "", depth: int = 0) -> Any:  # noqa: PLR0911
     """Something of this schema."""
-    schema = _resolved(schema)
+    schema = _without_references(schema)
     if name == "next_cursor" or depth > _DEEPEST:
         return None
     if name in _FREE:
         return _FREE[name](text)
     if "anyOf" in schema:
-        return _made(schema["anyOf"][0], text, status, name, depth)
+        return _value_of(schema["anyOf"][0], text, status, name, depth)
     if "const" in schema or "enum" in schema:
         allowed = schema.get("enum") or [schema["const"]]
         return status if status in allowed else allowed[0]
     match schema.get("type"):
         case "object" if "properties" in schema:
-            return {key: _made(one, text, status, key, depth + 1) for key, one in schema["properties"].items()}
+            return {key: _value_of(one, text, status, key, depth + 1) for key, one in schema["properties"].items()}
         case "object":
             values = schema.get("additionalProperties", False)
-            return {text: _made(values, text, status, "", depth + 1)} if isinstance(values, dict) and values else {}
+            return {text: _value_of(values, text, status, "", depth + 1)} if isinstance(values, dict) and values else {}
         case "array":
-            return [_made(schema.get("items", {}), text, status, "", depth + 1)]
+            return [_value_of(schema.get("items", {}), text, status, "", depth + 1)]
         case "string":
             return NOW if schema.get("format") == "date-time" else text
         case "integer" | "number":
@@ -96,7 +96,7 @@ _FREE = {
 }
 
 
-def _resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_references(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     while "$ref" in schema:
         schema = description()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     return schema

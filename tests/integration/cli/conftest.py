@@ -13,15 +13,15 @@ from tests.commands import SHORT, hora_process
 
 
 @pytest.fixture(scope="session")
-def submitted(stack: Stack) -> subprocess.CompletedProcess[str]:
+def submission(stack: Stack) -> subprocess.CompletedProcess[str]:
     """A submission of a short job that was watched to its end."""
     return hora_process(stack.home, "submit", *SHORT, "--set", "name=shared", "--wait")
 
 
 @pytest.fixture(scope="session")
-def job(submitted: subprocess.CompletedProcess[str], client: Service) -> Mapping[str, Any]:
+def job(submission: subprocess.CompletedProcess[str], client: Service) -> Mapping[str, Any]:
     """The job of that submission."""
-    assert submitted.returncode == 0, submitted.stderr
+    assert submission.returncode == 0, submission.stderr
     (found,) = client.jobs(name="shared")
     return client.job(found["id"])
 

@@ -1,4 +1,4 @@
-"""What a shell is told to propose."""
+"""Shell completion: what is proposed."""
 
 import threading
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     def play(answer: Answer) -> None:
         transport = httpx.MockTransport(answer)
         monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
@@ -24,12 +24,12 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     return play
 
 
-def proposed(home: Path, line: str, shell: str = "bash") -> list[str]:
+def proposals(home: Path, line: str, shell: str = "bash") -> list[str]:
     """What the shell gets for the last word of a line."""
     words = line.split(" ")
-    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
+    variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
     action = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1]}
-    return hora(home, _HORA_COMPLETE=f"complete_{shell}", **asked, **action).stdout.strip().splitlines()
+    return hora(home, _HORA_COMPLETE=f"complete_{shell}", **variables, **action).stdout.strip().splitlines()
 
 
 def jobs(_: httpx.Request) -> httpx.Response:
@@ -37,22 +37,22 @@ def jobs(_: httpx.Request) -> httpx.Response:
     return json_answer(page(*(job(id=name, name=about) for name, about in names.items())))
 
 
-def test_ids_come_from_the_service(short_folder: Path, played: Callable[[Answer], None]) -> None:
-    played(jobs)
-    assert proposed(short_folder, "hora show 0a") == ["0aaa", "0abb"]
-    assert proposed(short_folder, "hora cancel 1") == ["1xyz"]
-    assert proposed(short_folder, "hora hosts show h") == []
+def test_ids_come_from_the_service(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
+    answer_with(jobs)
+    assert proposals(short_folder, "hora show 0a") == ["0aaa", "0abb"]
+    assert proposals(short_folder, "hora cancel 1") == ["1xyz"]
+    assert proposals(short_folder, "hora hosts show h") == []
     for shell in ("zsh", "fish"):  # which show beside each what it is
-        told_more = "\n".join(proposed(short_folder, "hora show 0a", shell))
+        told_more = "\n".join(proposals(short_folder, "hora show 0a", shell))
         assert "0abb" in told_more
         assert "[/], queued" in told_more
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_no_name_is_a_command_to_a_shell(short_folder: Path, played: Callable[[Answer], None], shell: str) -> None:
+def test_no_name_is_a_command_to_a_shell(short_folder: Path, answer_with: Callable[[Answer], None], shell: str) -> None:
     names = [r"\$(touch x)", r"\`touch x\`", r"\" ; touch x ; ", "it's", "訓練 ok"]
-    played(lambda _: json_answer(page(*(job(id=f"0a{at}", name=name) for at, name in enumerate(names)))))
-    told_more = "\n".join(proposed(short_folder, "hora show 0a", shell))
+    answer_with(lambda _: json_answer(page(*(job(id=f"0a{at}", name=name) for at, name in enumerate(names)))))
+    told_more = "\n".join(proposals(short_folder, "hora show 0a", shell))
     assert "訓練 ok, queued" in told_more
     assert "it_s, queued" in told_more
     for sign in ("\\", "`", "$"):
@@ -61,18 +61,18 @@ def test_no_name_is_a_command_to_a_shell(short_folder: Path, played: Callable[[A
 
 
 def test_names_of_commands_and_statuses_need_no_service(short_folder: Path) -> None:
-    assert proposed(short_folder, "hora stu") == ["study", "studies"]
-    assert proposed(short_folder, "hora ls --status r") == ["running"]
+    assert proposals(short_folder, "hora stu") == ["study", "studies"]
+    assert proposals(short_folder, "hora ls --status r") == ["running"]
 
 
-def test_a_service_that_is_away_says_nothing(short_folder: Path) -> None:
-    done = hora(short_folder, _HORA_COMPLETE="complete_bash", COMP_WORDS="hora show 0", COMP_CWORD="2",
+def test_completion_is_silent_without_a_service(short_folder: Path) -> None:
+    result = hora(short_folder, _HORA_COMPLETE="complete_bash", COMP_WORDS="hora show 0", COMP_CWORD="2",
                 HORA_URL="http://127.0.0.1:9", HORA_TOKEN="x")  # fmt: skip
-    assert (done.stdout.strip(), done.stderr) == ("", "")
+    assert (result.stdout.strip(), result.stderr) == ("", "")
 
 
-def test_a_service_that_is_slow_is_not_waited_for(
-    short_folder: Path, played: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
+def test_completion_does_not_wait_for_a_slow_service(
+    short_folder: Path, answer_with: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = threading.Event()
 
@@ -80,10 +80,10 @@ def test_a_service_that_is_slow_is_not_waited_for(
         answers.wait(5)
         return jobs(request)
 
-    played(slowly)
+    answer_with(slowly)
     monkeypatch.setattr(completion, "TIMEOUT_S", 0.05)
     try:
-        assert proposed(short_folder, "hora show 0a") == []
+        assert proposals(short_folder, "hora show 0a") == []
     finally:
         answers.set()
 
@@ -91,6 +91,6 @@ def test_a_service_that_is_slow_is_not_waited_for(
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_script(short_folder: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("typer.completion._get_shell_name", lambda: shell)
-    done = hora(short_folder, "--show-completion")
-    assert done.returncode == 0
-    assert f"_HORA_COMPLETE=complete_{shell}" in done.stdout
+    result = hora(short_folder, "--show-completion")
+    assert result.returncode == 0
+    assert f"_HORA_COMPLETE=complete_{shell}" in result.stdout

@@ -38,7 +38,7 @@ def _no_profile() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("profile", "given", "url", "token"),
+    ("profile", "variables", "url", "token"),
     [
         (None, {}, LOCAL, "s-local"),  # HORA_HOME is set, so it is about the stack there
         (None, {"HORA_TOKEN": "s-mine"}, LOCAL, "s-mine"),
@@ -53,21 +53,21 @@ def _no_profile() -> Iterator[None]:
     ],
 )
 def test_a_token_goes_only_where_it_is_meant_for(
-    environ: dict[str, str], profile: str | None, given: dict[str, str], url: str, token: str | None
+    environ: dict[str, str], profile: str | None, variables: dict[str, str], url: str, token: str | None
 ) -> None:
     use_profile(profile)
-    found = find_target({**environ, **given})
-    assert (found.url, found.token) == (url, token)
-    assert token is None or token not in repr(found)
+    target = find_target({**environ, **variables})
+    assert (target.url, target.token) == (url, token)
+    assert token is None or token not in repr(target)
 
 
-def test_the_file_is_asked_before_the_stack_here(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_comes_before_the_local_stack(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     home = Path(environ.pop("HORA_HOME"))
     monkeypatch.setattr("hora.connection.default_home", lambda: home)
-    assert (found := find_target(environ)).url == "https://team.test"
-    assert found.token == "s-team"
-    assert (found := find_target({**environ, "HORA_TOKEN": "s-mine"})).url == LOCAL  # not to the file's service
-    assert found.token == "s-mine"
+    assert (target := find_target(environ)).url == "https://team.test"
+    assert target.token == "s-team"
+    assert (target := find_target({**environ, "HORA_TOKEN": "s-mine"})).url == LOCAL  # not to the file's service
+    assert target.token == "s-mine"
     config_file(environ).unlink()
     assert find_target(environ).url == LOCAL
 
@@ -84,7 +84,7 @@ def test_a_token_that_others_can_read_is_refused(environ: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected_error"),
     [
         ("[profiles", "is not TOML"),
         ("url = 'http://x'", "not url"),
@@ -93,26 +93,26 @@ def test_a_token_that_others_can_read_is_refused(environ: dict[str, str]) -> Non
         ("[profiles.lab]\npassword = 'x'", "profile lab has password"),
     ],
 )
-def test_a_file_that_is_wrong_is_one_sentence(environ: dict[str, str], text: str, told: str) -> None:
+def test_a_wrong_file_is_reported_in_one_sentence(environ: dict[str, str], text: str, expected_error: str) -> None:
     config_file(environ).write_text(text)
-    with pytest.raises(HoraError, match=told):
+    with pytest.raises(HoraError, match=expected_error):
         read_profiles(config_file(environ))
 
 
 def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
     more = {"XDG_CONFIG_HOME": str(short_folder)}
     assert hora(short_folder, "config", "set", "url", "http://127.0.0.1:9/", **more).returncode == 0
-    asked = hora(short_folder, "config", "set", "token", given="hora_secret\n", **more)
-    assert (asked.returncode, asked.stdout) == (0, "")
+    set_result = hora(short_folder, "config", "set", "token", given="hora_secret\n", **more)
+    assert (set_result.returncode, set_result.stdout) == (0, "")
     assert hora(short_folder, "--profile", "lab", "config", "set", "url", "http://lab.test", **more).returncode == 0
-    shown = hora(short_folder, "--profile", "default", "config", "show", **more)
-    assert "http://127.0.0.1:9" in shown.stdout
-    told = json.loads(hora(short_folder, "--profile", "default", "config", "show", "--json", **more).stdout)
-    assert told["profiles"] == [
+    as_table = hora(short_folder, "--profile", "default", "config", "show", **more)
+    assert "http://127.0.0.1:9" in as_table.stdout
+    as_json = json.loads(hora(short_folder, "--profile", "default", "config", "show", "--json", **more).stdout)
+    assert as_json["profiles"] == [
         {"name": "default", "url": "http://127.0.0.1:9", "has_token": True},
         {"name": "lab", "url": "http://lab.test", "has_token": False},
     ]
-    assert "hora_secret" not in asked.stderr + shown.stdout + json.dumps(told)
+    assert "hora_secret" not in set_result.stderr + as_table.stdout + json.dumps(as_json)
     assert "http://127.0.0.1:9 gives no answer" in hora(short_folder, "--profile", "default", "ls", **more).stderr
     moved = hora(short_folder, "config", "set", "url", "http://other.test", **more)
     assert "Its token was for the old address" in moved.stderr
@@ -122,7 +122,7 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "given", "code", "told"),
+    ("arguments", "typed", "code", "expected_error"),
     [
         (("set", "token", "hora_secret"), "", 2, "every process can read a token"),
         (("set", "url"), "", 2, "give the address"),
@@ -134,22 +134,24 @@ def test_a_profile_is_set_used_shown_and_taken_out(short_folder: Path) -> None:
         (("set", "colour", "red"), "", 2, "colour"),
     ],
 )
-def test_what_cannot_be_set(short_folder: Path, arguments: tuple[str, ...], given: str, code: int, told: str) -> None:
-    done = hora(short_folder, "config", *arguments, given=given, XDG_CONFIG_HOME=str(short_folder))
-    assert done.returncode == code
-    assert told in done.stderr
+def test_invalid_values_cannot_be_set(
+    short_folder: Path, arguments: tuple[str, ...], typed: str, code: int, expected_error: str
+) -> None:
+    result = hora(short_folder, "config", *arguments, given=typed, XDG_CONFIG_HOME=str(short_folder))
+    assert result.returncode == code
+    assert expected_error in result.stderr
     assert not (short_folder / "hora").exists()
 
 
 @pytest.mark.parametrize("name", ["local", "a b", "../x", "nothing"])
-def test_a_profile_that_is_none(short_folder: Path, name: str) -> None:
+def test_an_unknown_or_invalid_profile_is_refused(short_folder: Path, name: str) -> None:
     more = {"XDG_CONFIG_HOME": str(short_folder)}
     if name != "nothing":
-        done = hora(short_folder, "--profile", name, "config", "set", "url", "http://x.test", **more)
-        assert (done.returncode, "is not a valid name for a profile" in done.stderr) == (1, True)
+        result = hora(short_folder, "--profile", name, "config", "set", "url", "http://x.test", **more)
+        assert (result.returncode, "is not a valid name for a profile" in result.stderr) == (1, True)
     if name != "local":
-        done = hora(short_folder, "--profile", name, "ls", **more)
-        assert (done.returncode, f"There is no profile {name}" in done.stderr) == (1, True)
+        result = hora(short_folder, "--profile", name, "ls", **more)
+        assert (result.returncode, f"There is no profile {name}" in result.stderr) == (1, True)
 
 
 def test_the_client_finds_the_same_service(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,13 +160,13 @@ def test_the_client_finds_the_same_service(environ: dict[str, str], monkeypatch:
     for name, value in {**environ, "HORA_URL": "http://lab.test:8400"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("HORA_TOKEN", raising=False)
-    asked: list[httpx.Request] = []
+    requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+        requests.append(request)
         return httpx.Response(200, json={"items": [], "next_cursor": None})
 
     with Client(transport=httpx.MockTransport(answer)) as client:
         assert client.url == "http://lab.test:8400"
         assert list(client.jobs.list()) == []
-    assert asked[0].headers["Authorization"] == "Bearer s-lab"
+    assert requests[0].headers["Authorization"] == "Bearer s-lab"

@@ -20,9 +20,7 @@ def test_the_list_has_the_built_in_datasets(stack: Stack) -> None:
     ]
 
 
-def test_an_archive_that_is_refused_is_told_why_and_can_be_removed(
-    stack: Stack, client: Service, tmp_path: Path
-) -> None:
+def test_a_refused_archive_names_its_reason_and_can_be_removed(stack: Stack, client: Service, tmp_path: Path) -> None:
     archive = tmp_path / "slip.zip"
     archive.write_bytes(zip_of({"../../slip": b"x"}))
     added = hora(stack.home, "dataset", "add", "slip", str(archive), "--wait")
@@ -36,7 +34,7 @@ def test_an_archive_that_is_refused_is_told_why_and_can_be_removed(
         client.remove_upload(upload["id"])
 
 
-def test_what_is_misspelt_is_a_matter_of_usage(stack: Stack) -> None:
+def test_a_misspelt_option_is_a_usage_error(stack: Stack) -> None:
     assert hora(stack.home, "dataset", "show", "slip@x").returncode == USAGE
     assert hora(stack.home, "dataset", "rm", "slip").returncode == USAGE
     assert hora(stack.home, "dataset", "add", "slip", "x", "--image-size", "9").returncode == USAGE

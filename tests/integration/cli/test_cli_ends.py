@@ -22,7 +22,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     """Lets the commands talk to a service that answers so."""
 
     def play(answer: Answer) -> None:
@@ -73,16 +73,16 @@ CODES = [
 @pytest.mark.parametrize(("code", "arguments", "answer"), CODES, ids=lambda one: str(one) if one in range(256) else "")
 def test_the_exit_code_says_how_it_ended(
     short_folder: Path,
-    played: Callable[[Answer], None],
+    answer_with: Callable[[Answer], None],
     code: int,
     arguments: tuple[str, ...],
     answer: Answer,
 ) -> None:
-    played(answer)
-    done = hora(short_folder, *arguments)
-    assert done.returncode == code, done.stderr
+    answer_with(answer)
+    result = hora(short_folder, *arguments)
+    assert result.returncode == code, result.stderr
     if code == 101 and answer is interrupted:
-        assert re.search(r"continues. Come back with `hora (studies show|show|logs) x", done.stderr)
+        assert re.search(r"continues. Come back with `hora (studies show|show|logs) x", result.stderr)
 
 
 def test_the_page_has_every_exit_code_and_every_command() -> None:
@@ -92,45 +92,45 @@ def test_the_page_has_every_exit_code_and_every_command() -> None:
     assert table() in PAGE.read_text()
 
 
-def test_waiting_as_json_prints_an_object_a_line(short_folder: Path, played: Callable[[Answer], None]) -> None:
+def test_waiting_as_json_prints_an_object_a_line(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
     states: Iterator[dict[str, object]] = iter([job(), job(status="running", revision=2), ended()])
-    played(lambda _: json_answer(next(states)))
-    done = hora(short_folder, "submit", "--dataset", "digits", "--wait", "--json")
-    assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["running", "succeeded"]
-    assert done.stderr == ""
+    answer_with(lambda _: json_answer(next(states)))
+    result = hora(short_folder, "submit", "--dataset", "digits", "--wait", "--json")
+    assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == ["running", "succeeded"]
+    assert result.stderr == ""
 
 
-def test_what_goes_into_a_pipe_is_whole_and_without_colour(
-    short_folder: Path, played: Callable[[Answer], None]
+def test_output_into_a_pipe_is_complete_and_without_colour(
+    short_folder: Path, answer_with: Callable[[Answer], None]
 ) -> None:
     name = "n" * 500
-    played(of_job(page(job(name=name, status="running"))))
-    done = hora(short_folder, "ls", COLUMNS="80")
-    head, line = done.stdout.splitlines()
+    answer_with(of_job(page(job(name=name, status="running"))))
+    result = hora(short_folder, "ls", COLUMNS="80")
+    head, line = result.stdout.splitlines()
     assert name in line
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in result.stdout
     assert (head, line) == (head.rstrip(), line.rstrip())
 
 
-def test_ls_asks_for_what_it_is_told(short_folder: Path, played: Callable[[Answer], None]) -> None:
-    asked: list[httpx.Request] = []
+def test_ls_sends_its_options_as_parameters(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
+    requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+        requests.append(request)
         return json_answer(page(job()))
 
-    played(answer)
+    answer_with(answer)
     filters = {
         "status": "running", "name": "chips", "label": "a:b", "owner": "ada", "project": "vision", "study": "0stu",
         "since": "2030-01-01T00:00:00Z", "until": "2030-01-02T00:00:00Z", "sort": "-priority",
     }  # fmt: skip
     arguments = [word for name, value in filters.items() for word in (f"--{name}", value)]
     assert hora(short_folder, "ls", *arguments, "--limit", "7", "--json").returncode == 0
-    assert dict(asked[0].url.params) == {**filters, "limit": "7"}
+    assert dict(requests[0].url.params) == {**filters, "limit": "7"}
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help"], ids=["at its end", "while it prints"])
-def test_a_pipe_that_is_closed_ends_it_quietly(short_folder: Path, argument: str) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(short_folder: Path, argument: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     more = environment(short_folder, PYTHONUNBUFFERED="")
@@ -147,24 +147,24 @@ def test_ctrl_c_on_a_terminal_leaves_the_job(stack: Stack, client: Service) -> N
     more = environment(stack.home, TERM="xterm-256color", COLUMNS="120")
     with subprocess.Popen(command, env=more, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        drawn = ""
+        terminal_output = ""
         try:
-            while "running" not in drawn:
-                drawn += os.read(ours, 65536).decode(errors="replace")
+            while "running" not in terminal_output:
+                terminal_output += os.read(ours, 65536).decode(errors="replace")
             process.send_signal(signal.SIGINT)
             while True:
                 try:
-                    drawn += os.read(ours, 65536).decode(errors="replace")
+                    terminal_output += os.read(ours, 65536).decode(errors="replace")
                 except OSError:  # the other end is closed
                     break
             process.wait(120)
         finally:
             process.kill()
             os.close(ours)
-    (left,) = client.jobs(name="left alone")
+    (remaining_job,) = client.jobs(name="left alone")
     assert process.returncode == 101
-    assert f"The job continues. Come back with `hora show {left['id']} --wait`" in drawn
-    assert drawn.rindex("\x1b[?25h") > drawn.index("\x1b[?25l")  # the cursor is there again
-    assert left["ended_at"] is None
-    client.cancel(left["id"])
-    client.wait(left["id"], timeout_s=240)
+    assert f"The job continues. Come back with `hora show {remaining_job['id']} --wait`" in terminal_output
+    assert terminal_output.rindex("\x1b[?25h") > terminal_output.index("\x1b[?25l")  # the cursor is there again
+    assert remaining_job["ended_at"] is None
+    client.cancel(remaining_job["id"])
+    client.wait(remaining_job["id"], timeout_s=240)

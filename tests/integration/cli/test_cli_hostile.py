@@ -43,7 +43,7 @@ def argv(path: tuple[str, ...], command: object) -> tuple[str, ...]:
     return (*path, *["1" for _ in arguments])
 
 
-ASKED = [argv(path, command) for path, command in commands() if " ".join(path) not in OF_THIS_MACHINE]
+SERVICE_COMMANDS = [argv(path, command) for path, command in commands() if " ".join(path) not in OF_THIS_MACHINE]
 
 
 @pytest.fixture
@@ -55,18 +55,18 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("hostile")
 @pytest.mark.parametrize("terminal", [False, True], ids=["into a pipe", "on a terminal"])
-@pytest.mark.parametrize("arguments", ASKED, ids=" ".join)
+@pytest.mark.parametrize("arguments", SERVICE_COMMANDS, ids=" ".join)
 def test_a_hostile_service_drives_no_terminal(short_folder: Path, arguments: tuple[str, ...], terminal: bool) -> None:
     study = "base: {dataset: digits}\ngrid: {gpus: [1]}\n"
-    done = hora(short_folder, *arguments, given=study, **({"FORCE_COLOR": "1"} if terminal else {}))
-    printed = done.stdout + done.stderr
+    result = hora(short_folder, *arguments, given=study, **({"FORCE_COLOR": "1"} if terminal else {}))
+    printed = result.stdout + result.stderr
     if terminal:
         printed = COLOURS_AND_BARS.sub("", printed)
     assert printed
     assert "Traceback" not in printed
     assert DRIVES.findall(printed) == []
     assert [line for line in printed.splitlines() if line.startswith("spoofed")] == []
-    assert done.returncode in (0, 100), printed
+    assert result.returncode in (0, 100), printed
 
 
 @pytest.mark.usefixtures("hostile")
@@ -81,9 +81,9 @@ def test_a_hostile_problem_drives_no_terminal(short_folder: Path, monkeypatch: p
     problem = {"title": HOSTILE, "detail": HOSTILE, "errors": wrong}
     transport = httpx.MockTransport(lambda _: httpx.Response(status, content=json.dumps(problem)))
     monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
-    done = hora(short_folder, "show", "x")
-    assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07" in done.stderr
-    assert DRIVES.findall(done.stderr) == []
+    result = hora(short_folder, "show", "x")
+    assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07" in result.stderr
+    assert DRIVES.findall(result.stderr) == []
 
 
 def test_a_name_that_the_output_cannot_encode_is_shown_as_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:

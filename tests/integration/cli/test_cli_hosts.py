@@ -46,7 +46,7 @@ def test_a_job_on_a_drained_host_waits_and_says_why(stack: Stack, client: Servic
 
 def test_a_host_that_is_alive_is_not_forgotten(stack: Stack, client: Service) -> None:
     (host,) = client.hosts()
-    done = hora(stack.home, "hosts", "forget", host["name"])
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("Host is in use: ")
+    result = hora(stack.home, "hosts", "forget", host["name"])
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("Host is in use: ")
     assert hora(stack.home, "hosts", "forget", "nowhere").returncode == 102

@@ -20,7 +20,7 @@ def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(submitted: subpr
     assert submitted.returncode == 0, submitted.stderr
     lines = submitted.stdout.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("epoch ")] == ["1/3", "2/3", "3/3"]
-    # Every epoch comes before the word of the end.
+    # Every epoch comes before the line of the end.
     end = lines.index("succeeded")
     assert lines[end - 1].startswith("epoch 3/3  loss ")
     results = dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines[end + 2 :])
@@ -42,8 +42,8 @@ def test_submit_and_wait_on_a_terminal_draws_a_bar(stack: Stack) -> None:
 
 def test_json_is_the_job_and_nothing_else(stack: Stack, job: Mapping[str, Any]) -> None:
     for wait in ((), ("--wait",)):
-        done = hora(stack.home, "show", job["id"], "--json", *wait)
-        assert (done.returncode, json.loads(done.stdout)) == (0, job)
+        result = hora(stack.home, "show", job["id"], "--json", *wait)
+        assert (result.returncode, json.loads(result.stdout)) == (0, job)
     assert job["status"] == "succeeded"
     assert job["summary"]["epochs_run"] == 3
 
@@ -59,8 +59,8 @@ def test_show_gives_the_figures_of_the_api(stack: Stack, client: Service, job: M
 
 
 def test_ls_filters(stack: Stack, job: Mapping[str, Any]) -> None:
-    found = json.loads(hora(stack.home, "ls", "--name", "shared", "--json").stdout)["items"]
-    assert [one["id"] for one in found] == [job["id"]]
+    listed_jobs = json.loads(hora(stack.home, "ls", "--name", "shared", "--json").stdout)["items"]
+    assert [row["id"] for row in listed_jobs] == [job["id"]]
     assert job["id"] in hora(stack.home, "ls", "--status", "succeeded").stdout
     assert job["id"] not in hora(stack.home, "ls", "--status", "failed").stdout
     assert job["id"] in hora(stack.home, "ls", "--search", "SHARE").stdout
@@ -70,20 +70,20 @@ def test_ls_filters(stack: Stack, job: Mapping[str, Any]) -> None:
 def test_logs_of_both_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:
     every = hora(stack.home, "logs", job["id"], "-f").stdout
     assert {line.partition("]")[0] for line in every.splitlines()} >= {"[0", "[1"}
-    one = [
+    lines_of_rank = [
         json.loads(line) for line in hora(stack.home, "logs", job["id"], "--rank", "1", "--json").stdout.splitlines()
     ]
-    assert one
-    assert {line["rank"] for line in one} == {1}
+    assert lines_of_rank
+    assert {line["rank"] for line in lines_of_rank} == {1}
 
 
 def test_logs_with_a_text(stack: Stack, job: Mapping[str, Any]) -> None:
     every = hora(stack.home, "logs", job["id"]).stdout.splitlines()
-    found = hora(stack.home, "logs", job["id"], "-f", "--search", "LEAVING").stdout.splitlines()
-    assert found == [line for line in every if "leaving" in line.partition("]")[2].lower()]
-    assert 0 < len(found) < len(every)
+    matching_lines = hora(stack.home, "logs", job["id"], "-f", "--search", "LEAVING").stdout.splitlines()
+    assert matching_lines == [line for line in every if "leaving" in line.partition("]")[2].lower()]
+    assert 0 < len(matching_lines) < len(every)
     last = hora(stack.home, "logs", job["id"], "--search", "leaving", "--tail", "1").stdout.splitlines()
-    assert last == found[-1:]
+    assert last == matching_lines[-1:]
 
 
 def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], tmp_path: Path) -> None:
@@ -110,13 +110,13 @@ def test_metrics_are_plotted(stack: Stack, job: Mapping[str, Any]) -> None:
     assert "(loss)" in plotted.stdout
     assert "val_accuracy" in plotted.stdout
     series = json.loads(hora(stack.home, "metrics", job["id"], "--json").stdout)["series"]
-    assert {len(one["x"]) for one in series if one["name"] == "val_loss"} == {3}
+    assert {len(row["x"]) for row in series if row["name"] == "val_loss"} == {3}
 
 
-def test_clone_changes_what_it_is_told(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
-    done = hora(stack.home, "clone", job["id"], "--set", "epochs=1", "--set", "dataset.validation=0.2")
-    assert done.returncode == 0, done.stderr
-    copy = client.cancel(done.stdout.strip())
+def test_clone_changes_the_given_fields(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
+    result = hora(stack.home, "clone", job["id"], "--set", "epochs=1", "--set", "dataset.validation=0.2")
+    assert result.returncode == 0, result.stderr
+    copy = client.cancel(result.stdout.strip())
     assert (copy["spec"]["epochs"], copy["spec"]["dataset"]["validation"]) == (1, 0.2)
     assert copy["spec"]["gpus"] == 2
     client.wait(copy["id"], timeout_s=240)
@@ -130,13 +130,13 @@ ADVICE = {
 }
 
 
-def test_clone_applies_an_advice_and_then_what_it_is_told(
+def test_clone_applies_an_advice_and_then_the_given_fields(
     stack: Stack, client: Service, job: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Service, "advice", lambda *_: [ADVICE])
-    done = hora(stack.home, "clone", job["id"], "--advice", "2", "--set", "epochs=4", "--set", "priority=1")
-    assert (done.returncode, done.stderr) == (0, "Turn early stopping on.\n")
-    copy = client.cancel(done.stdout.strip())
+    result = hora(stack.home, "clone", job["id"], "--advice", "2", "--set", "epochs=4", "--set", "priority=1")
+    assert (result.returncode, result.stderr) == (0, "Turn early stopping on.\n")
+    copy = client.cancel(result.stdout.strip())
     assert (copy["spec"]["early_stopping"]["patience"], copy["spec"]["epochs"]) == (7, 4)
     client.wait(copy["id"], timeout_s=240)
 
@@ -160,7 +160,7 @@ def test_clone_says_so_where_there_is_no_advice(
 def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(
     stack: Stack, client: Service, job: Mapping[str, Any]
 ) -> None:
-    before = [one["id"] for one in client.jobs()]
+    before = [row["id"] for row in client.jobs()]
     quoted = hora(stack.home, "submit", *SHORT, "--dry-run")
     assert quoted.returncode == 0, quoted.stderr
     assert f"rests on         runs of the same spec: {job['id']}" in quoted.stdout
@@ -168,7 +168,7 @@ def test_a_dry_run_quotes_from_past_jobs_and_stores_nothing(
     preview = json.loads(hora(stack.home, "clone", job["id"], "--set", "gpus=1", "--dry-run", "--json").stdout)
     assert (preview["plan"]["global_batch"], preview["spec"]["gpus"]) == (64, 1)
     assert hora(stack.home, "submit", *SHORT, "--dry-run", "--wait").returncode == 2
-    assert [one["id"] for one in client.jobs()] == before
+    assert [row["id"] for row in client.jobs()] == before
 
 
 def test_cancel_ends_the_wait_with_103(stack: Stack) -> None:
@@ -182,18 +182,18 @@ def test_cancel_ends_the_wait_with_103(stack: Stack) -> None:
 
 
 def test_a_failed_job_ends_the_wait_with_100(stack: Stack) -> None:
-    done = hora(stack.home, "submit", *LONG, "--set", "time_limit_s=0.5", "--wait")
-    assert done.returncode == 100
-    assert "failed (time_limit)" in done.stdout
+    result = hora(stack.home, "submit", *LONG, "--set", "time_limit_s=0.5", "--wait")
+    assert result.returncode == 100
+    assert "failed (time_limit)" in result.stdout
 
 
 def test_a_wait_has_a_limit(stack: Stack, client: Service) -> None:
-    done = hora(stack.home, "submit", *LONG, "--set", "name=limited", "--wait", "--timeout", "0.5")
-    assert done.returncode == 101
-    (left,) = client.jobs(name="limited")
-    assert f"hora show {left['id']} --wait" in done.stderr
-    client.cancel(left["id"])
-    client.wait(left["id"], timeout_s=240)
+    result = hora(stack.home, "submit", *LONG, "--set", "name=limited", "--wait", "--timeout", "0.5")
+    assert result.returncode == 101
+    (remaining_job,) = client.jobs(name="limited")
+    assert f"hora show {remaining_job['id']} --wait" in result.stderr
+    client.cancel(remaining_job["id"])
+    client.wait(remaining_job["id"], timeout_s=240)
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
@@ -206,22 +206,22 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
             assert process.stdout is not None
             assert process.stdout.readline().startswith(("queued", "launching"))
             process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=120)
+            _, stderr = process.communicate(timeout=120)
         finally:
             process.kill()
-    (left,) = client.jobs(name="detached")
+    (remaining_job,) = client.jobs(name="detached")
     assert process.returncode == 101
-    assert f"The job continues. Come back with `hora show {left['id']} --wait`" in told
-    client.cancel(left["id"])
-    client.wait(left["id"], timeout_s=240)
+    assert f"The job continues. Come back with `hora show {remaining_job['id']} --wait`" in stderr
+    client.cancel(remaining_job["id"])
+    client.wait(remaining_job["id"], timeout_s=240)
 
 
 def test_a_spec_from_standard_input(stack: Stack, client: Service) -> None:
-    done = hora(
+    result = hora(
         stack.home, "submit", "-", "--set", "epochs=1", "--json", given="dataset: digits\nlearning_rate: 1e-3\n"
     )
-    assert done.returncode == 0, done.stderr
-    made = json.loads(done.stdout)
-    assert (made["spec"]["learning_rate"], made["spec"]["epochs"]) == (0.001, 1)
-    client.cancel(made["id"])
-    client.wait(made["id"], timeout_s=240)
+    assert result.returncode == 0, result.stderr
+    submitted_job = json.loads(result.stdout)
+    assert (submitted_job["spec"]["learning_rate"], submitted_job["spec"]["epochs"]) == (0.001, 1)
+    client.cancel(submitted_job["id"])
+    client.wait(submitted_job["id"], timeout_s=240)

@@ -19,11 +19,11 @@ from tests.commands import hora
 @pytest.fixture
 def created(stack: Stack) -> Iterator[dict[str, str]]:
     """A token that the command line made, and its id."""
-    made = hora(stack.home, "token", "create", "nightly", "--user", "alice", "--expires", "12h", "--rate-limit", "50")
-    assert made.returncode == 0, made.stderr
-    (told,) = re.findall(r"^token ([0-9a-f]+) of alice, scope submit, until 2", made.stderr)
-    yield {"id": told, "text": made.stdout.strip()}
-    hora(stack.home, "token", "revoke", told)
+    result = hora(stack.home, "token", "create", "nightly", "--user", "alice", "--expires", "12h", "--rate-limit", "50")
+    assert result.returncode == 0, result.stderr
+    (token_id,) = re.findall(r"^token ([0-9a-f]+) of alice, scope submit, until 2", result.stderr)
+    yield {"id": token_id, "text": result.stdout.strip()}
+    hora(stack.home, "token", "revoke", token_id)
 
 
 def test_a_token_is_alone_on_standard_output(stack: Stack, created: dict[str, str]) -> None:
@@ -36,10 +36,10 @@ def test_a_token_is_alone_on_standard_output(stack: Stack, created: dict[str, st
     assert created["id"] in listed.stdout
     assert created["text"] not in listed.stdout
     document = json.loads(hora(stack.home, "token", "ls", "--user", "alice", "--json").stdout)
-    assert created["id"] in [one["id"] for one in document["items"]]
+    assert created["id"] in [entry["id"] for entry in document["items"]]
 
 
-def test_a_revoked_token_is_out(stack: Stack, created: dict[str, str]) -> None:
+def test_a_revoked_token_is_refused(stack: Stack, created: dict[str, str]) -> None:
     revoked = hora(stack.home, "token", "revoke", created["id"])
 
     assert (revoked.returncode, revoked.stdout) == (0, f"{created['id']} is revoked\n")
@@ -50,7 +50,7 @@ def test_a_revoked_token_is_out(stack: Stack, created: dict[str, str]) -> None:
     assert hora(stack.home, "token", "revoke", "000000000000").returncode == 102
 
 
-def test_what_is_not_allowed_is_said(stack: Stack, created: dict[str, str]) -> None:
+def test_a_command_that_is_not_allowed_says_so(stack: Stack, created: dict[str, str]) -> None:
     as_alice = {"HORA_URL": stack.url, "HORA_TOKEN": created["text"]}
 
     more = hora(stack.home, "token", "create", "more", "--scope", "admin", **as_alice)
@@ -70,8 +70,8 @@ def test_a_user_is_shut_out_and_let_in(stack: Stack, created: dict[str, str]) ->
         assert hora(stack.home, "user", "enable", "alice").stdout == "alice is enabled\n"
         assert alice.me()["user"] == "alice"
     assert hora(stack.home, "user", "disable", "nobody").returncode == 102
-    done = json.loads(hora(stack.home, "audit", "--subject", "alice", "--limit", "2", "--json").stdout)["items"]
-    assert [one["action"] for one in done] == ["user.enabled", "user.disabled"]
+    entries = json.loads(hora(stack.home, "audit", "--subject", "alice", "--limit", "2", "--json").stdout)["items"]
+    assert [entry["action"] for entry in entries] == ["user.enabled", "user.disabled"]
     table = hora(stack.home, "audit", "--action", "user.disabled").stdout
     assert re.search(r"admin +user\.disabled +alice +127\.0\.0\.1", table)
 
@@ -92,15 +92,15 @@ def test_a_link_opens_the_page_and_no_secret_stays_anywhere(stack: Stack, create
         ]
     secrets = {stack.token, created["text"], code, session, csrf}
 
-    told = stack.log_of("api")
-    assert "path=/login " in told or '"/login"' in told
-    told += "".join(Path(file).read_text() for file in Path(stack.home, "logs").iterdir())
-    told += "".join(answers) + hora(stack.home, "audit").stdout + "".join(_rows(stack.database_url))
-    told += " ".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
-    assert "alice" in told
+    visible_text = stack.log_of("api")
+    assert "path=/login " in visible_text or '"/login"' in visible_text
+    visible_text += "".join(Path(file).read_text() for file in Path(stack.home, "logs").iterdir())
+    visible_text += "".join(answers) + hora(stack.home, "audit").stdout + "".join(_rows(stack.database_url))
+    visible_text += " ".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    assert "alice" in visible_text
     for secret in secrets:
         assert len(secret) > 30
-        assert secret not in told
+        assert secret not in visible_text
 
 
 def _rows(database_url: str) -> Iterator[str]:

@@ -9,8 +9,10 @@ from tests.waiting import until
 
 
 def test_projects(stack: Stack, client: Service) -> None:
-    made = json.loads(hora(stack.home, "project", "create", "vision", "--max-slots", "2", "--closed", "--json").stdout)
-    assert (made["max_slots"], made["is_open"]) == (2, False)
+    created = json.loads(
+        hora(stack.home, "project", "create", "vision", "--max-slots", "2", "--closed", "--json").stdout
+    )
+    assert (created["max_slots"], created["is_open"]) == (2, False)
     assert "GPU-hours" in hora(stack.home, "project", "set", "vision", "--max-queued", "3").stdout
     assert hora(stack.home, "project", "add", "vision", "admin").stdout == "admin is a member of vision\n"
     assert client.project("vision")["members"] == ["admin"]
@@ -35,8 +37,8 @@ def test_a_job_waits_for_its_quota_and_goes_when_that_is_lifted(stack: Stack, cl
     job_id = hora(
         stack.home, "submit", "--dataset", "digits", "--project", "thrifty", "--set", "epochs=50"
     ).stdout.strip()
-    other = client.submit({"dataset": "digits", "gpus": 1, "epochs": 50})
-    until(lambda: client.job(other["id"])["status"] != "queued", what="a job behind it that has no quota")
+    job_without_quota = client.submit({"dataset": "digits", "gpus": 1, "epochs": 50})
+    until(lambda: client.job(job_without_quota["id"])["status"] != "queued", what="a job behind it that has no quota")
     job = client.job(job_id)
     assert job["status"] == "queued"
     assert job["waiting"]["reason"].startswith("its project thrifty used 0 of 0 GPU-hours this month; it goes on at ")
@@ -44,7 +46,7 @@ def test_a_job_waits_for_its_quota_and_goes_when_that_is_lifted(stack: Stack, cl
     hora(stack.home, "project", "set", "thrifty", "--max-gpu-hours", "none")
     until(lambda: client.job(job_id)["status"] != "queued", what="the job, once its quota is lifted")
     assert client.project("thrifty")["usage"]["slots"] == 1
-    for one in (job_id, other["id"]):
+    for one in (job_id, job_without_quota["id"]):
         client.cancel(one)
     until(lambda: client.job(job_id)["status"] == "cancelled", what="its end")
     assert client.project("thrifty")["usage"]["gpu_hours"] > 0

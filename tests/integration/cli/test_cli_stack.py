@@ -18,19 +18,19 @@ from tests.waiting import until
 
 
 def test_doctor_finds_a_healthy_stack(stack: Stack) -> None:
-    done = hora_process(stack.home, "doctor", "--json")
-    found = {one["check"]: one["level"] for one in json.loads(done.stdout)["items"]}
-    assert "fail" not in found.values()
+    result = hora_process(stack.home, "doctor", "--json")
+    levels = {check["check"]: check["level"] for check in json.loads(result.stdout)["items"]}
+    assert "fail" not in levels.values()
     here = {"python", "versions", "home", "disk space", "data roots", "processes", "training"}
-    assert set(found) == here | {"api", "database", "broker", "hosts", "queue", "restarts", "clock"}
-    assert done.returncode == 0
+    assert set(levels) == here | {"api", "database", "broker", "hosts", "queue", "restarts", "clock"}
+    assert result.returncode == 0
 
 
 def test_keys_are_made_once_and_pass_the_doctor(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = short_folder / "ssh"
-    done = hora_process(short_folder, "keys", "--json", HORA_SSH_DIR=str(folder))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["items"] == [str(folder / name) for name in sorted(os.listdir(folder))]
+    result = hora_process(short_folder, "keys", "--json", HORA_SSH_DIR=str(folder))
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["items"] == [str(folder / name) for name in sorted(os.listdir(folder))]
     monkeypatch.setenv("HORA_SSH_DIR", str(folder))
     assert [finding.level for finding in ssh_keys()] == ["ok"]
     again = hora_process(short_folder, "keys", str(folder))
@@ -39,25 +39,25 @@ def test_keys_are_made_once_and_pass_the_doctor(short_folder: Path, monkeypatch:
 
 
 def test_doctor_fails_without_a_stack(short_folder: Path) -> None:
-    done = hora_process(short_folder, "doctor")
-    assert done.returncode == 1
-    assert "hora up -d" in done.stdout
+    result = hora_process(short_folder, "doctor")
+    assert result.returncode == 1
+    assert "hora up -d" in result.stdout
 
 
 def test_the_command_line_starts_without_what_it_does_not_use() -> None:
     heavy = {"httpx2", "sqlalchemy", "psycopg", "pydantic", "rich.console", "plotille"}
     code = f"import sys, hora.cli.app; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
 
 
 def test_a_command_starts_without_what_others_use(stack: Stack) -> None:
     others = {"hora.cli.studies", "hora.cli.people", "hora.stack.local", "jobs.model.spec", "pydantic_settings"}
     code = f"import sys, hora.cli.app as app; print(app.main(['ls', '--json']), sorted({others} & set(sys.modules)))"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], env=environment(stack.home), capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "0 []"
+    assert result.stdout.splitlines()[-1] == "0 []"
 
 
 def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
@@ -93,8 +93,8 @@ def test_up_and_down_with_a_job_between(short_folder: Path) -> None:
     assert hora_process(home, "ls").returncode == 1
 
 
-def test_a_setting_that_is_not_valid_is_one_sentence(short_folder: Path) -> None:
-    done = hora_process(short_folder, "up", "-d", HORA_PORT="many")
-    assert done.returncode == 1
-    assert done.stderr.startswith("HORA_PORT is not valid")
-    assert len(done.stderr.splitlines()) == 1
+def test_an_invalid_setting_is_reported_in_one_sentence(short_folder: Path) -> None:
+    result = hora_process(short_folder, "up", "-d", HORA_PORT="many")
+    assert result.returncode == 1
+    assert result.stderr.startswith("HORA_PORT is not valid")
+    assert len(result.stderr.splitlines()) == 1

@@ -33,21 +33,21 @@ def study(stack: Stack) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def study_id(study: subprocess.CompletedProcess[str], client: Service) -> str:
     assert study.returncode == 0, study.stderr
-    found: str = next(one["id"] for one in client.studies() if one["name"] == "batches")
-    return found
+    study_id: str = next(one["id"] for one in client.studies() if one["name"] == "batches")
+    return study_id
 
 
 @pytest.fixture
-def waiting(stack: Stack, client: Service) -> Iterator[str]:
+def waiting_study_id(stack: Stack, client: Service) -> Iterator[str]:
     """The id of a study whose jobs wait in the queue, as its only host is drained."""
     (host,) = client.hosts()
     client.drain(host["name"])
     try:
-        made = hora(stack.home, "study", "-", "--set", "name=waiting", given=STUDY)
-        assert made.returncode == 0, made.stderr
-        assert made.stderr.startswith("2 jobs. Watch them with `hora studies show ")
-        yield made.stdout.strip()
-        client.cancel_study(made.stdout.strip())
+        result = hora(stack.home, "study", "-", "--set", "name=waiting", given=STUDY)
+        assert result.returncode == 0, result.stderr
+        assert result.stderr.startswith("2 jobs. Watch them with `hora studies show ")
+        yield result.stdout.strip()
+        client.cancel_study(result.stdout.strip())
     finally:
         client.undrain(host["name"])
 
@@ -66,9 +66,9 @@ def test_a_study_is_watched_to_its_report(
 
 
 def test_a_report_in_every_format(stack: Stack, client: Service, study_id: str, short_folder: Path) -> None:
-    given = json.loads(hora(stack.home, "report", study_id, "--json").stdout)
-    assert given == client.report(study_id)
-    for cell in given["cells"]:
+    report = json.loads(hora(stack.home, "report", study_id, "--json").stdout)
+    assert report == client.report(study_id)
+    for cell in report["cells"]:
         (job,) = (client.job(job_id) for job_id in cell["jobs"])
         assert cell["wall_s"]["mean"] == pytest.approx(job["summary"]["wall_s"])
         assert cell["reached_target"] == 1
@@ -93,10 +93,10 @@ def test_a_picture_is_kept_from_a_terminal(stack: Stack, study_id: str) -> None:
     assert "a terminal cannot show a PNG picture" in drawn
 
 
-def test_a_report_that_cannot_be_written_is_a_sentence(stack: Stack, study_id: str) -> None:
-    done = hora(stack.home, "report", study_id, "-o", "/no/such/folder/report.csv")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "/no/such/folder/report.csv cannot be written: No such file or directory.\n"
+def test_a_report_that_cannot_be_written_is_reported_in_one_sentence(stack: Stack, study_id: str) -> None:
+    result = hora(stack.home, "report", study_id, "-o", "/no/such/folder/report.csv")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "/no/such/folder/report.csv cannot be written: No such file or directory.\n"
 
 
 def test_the_jobs_of_a_study_know_it(stack: Stack, study_id: str) -> None:
@@ -123,25 +123,27 @@ def test_a_note_ends_the_report(stack: Stack, study_id: str) -> None:
     assert hora(stack.home, "studies", "note", study_id, " ").returncode == 2
 
 
-def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(stack: Stack, client: Service, waiting: str) -> None:
-    assert hora(stack.home, "studies", "pause", waiting).stdout == (
-        f"{waiting} is paused; running jobs save first: 0 of 2 jobs ended, 2 queued\n"
+def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(
+    stack: Stack, client: Service, waiting_study_id: str
+) -> None:
+    assert hora(stack.home, "studies", "pause", waiting_study_id).stdout == (
+        f"{waiting_study_id} is paused; running jobs save first: 0 of 2 jobs ended, 2 queued\n"
     )
-    assert "queued (paused)" in hora(stack.home, "studies", "show", waiting).stdout
-    assert json.loads(hora(stack.home, "studies", "resume", waiting, "--json").stdout)["paused"] == 0
+    assert "queued (paused)" in hora(stack.home, "studies", "show", waiting_study_id).stdout
+    assert json.loads(hora(stack.home, "studies", "resume", waiting_study_id, "--json").stdout)["paused"] == 0
     with subprocess.Popen(
-        [*HORA, "studies", "show", waiting, "--wait"],
+        [*HORA, "studies", "show", waiting_study_id, "--wait"],
         env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as watching:  # fmt: skip
-        assert "2 cancelled" in hora(stack.home, "studies", "cancel", waiting).stdout
-        told, _ = watching.communicate(timeout=120)
+        assert "2 cancelled" in hora(stack.home, "studies", "cancel", waiting_study_id).stdout
+        expected_field, _ = watching.communicate(timeout=120)
     assert watching.returncode == 103
-    assert "batch_size=64: cancelled" in told
-    assert until(lambda: client.study(waiting)["complete"], what="the end of the study")
-    assert hora(stack.home, "studies", "cancel", waiting).stdout.startswith(f"{waiting} is over: ")
+    assert "batch_size=64: cancelled" in expected_field
+    assert until(lambda: client.study(waiting_study_id)["complete"], what="the end of the study")
+    assert hora(stack.home, "studies", "cancel", waiting_study_id).stdout.startswith(f"{waiting_study_id} is over: ")
 
 
-def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting: str) -> None:
+def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting_study_id: str) -> None:
     again = hora(stack.home, "study", "-", "--set", "name=limited", "--wait", "--timeout", "0.1", given=STUDY)
     assert again.returncode == 101
     assert "hora studies show " in again.stderr
@@ -149,9 +151,11 @@ def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting: str) -> None:
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
-def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client: Service, waiting: str) -> None:
-    command = [*HORA, "studies", "show", waiting, "--wait"]
-    (first, _) = client.jobs(study=waiting)
+def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(
+    stack: Stack, client: Service, waiting_study_id: str
+) -> None:
+    command = [*HORA, "studies", "show", waiting_study_id, "--wait"]
+    (first, _) = client.jobs(study=waiting_study_id)
     with subprocess.Popen(
         command, env=environment(stack.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as watching:
@@ -159,28 +163,28 @@ def test_ctrl_c_leaves_the_study_and_says_how_to_come_back(stack: Stack, client:
         client.cancel(first["id"])
         assert watching.stdout.readline().endswith("(1 of 2)\n")
         watching.send_signal(signal.SIGINT)
-        _, told = watching.communicate(timeout=120)
+        _, stderr = watching.communicate(timeout=120)
     assert watching.returncode == 101
-    assert f"The study continues. Come back with `hora studies show {waiting} --wait`" in told
-    assert client.study(waiting)["counts"]["queued"] == 1
+    assert f"The study continues. Come back with `hora studies show {waiting_study_id} --wait`" in stderr
+    assert client.study(waiting_study_id)["counts"]["queued"] == 1
 
 
 def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Service) -> None:
-    before = [one["id"] for one in client.studies()]
-    done = hora(stack.home, "study", "-", "--dry-run", "--set", "grid.gpus=[1, 2]", "--set", "repeats=3", given=STUDY)
-    assert done.returncode == 0, done.stderr
-    assert [line.split()[:4] for line in done.stdout.splitlines()[1:]] == [
+    before = [row["id"] for row in client.studies()]
+    result = hora(stack.home, "study", "-", "--dry-run", "--set", "grid.gpus=[1, 2]", "--set", "repeats=3", given=STUDY)
+    assert result.returncode == 0, result.stderr
+    assert [line.split()[:4] for line in result.stdout.splitlines()[1:]] == [
         ["1", "64", "1", "64"],
         ["2", "64", "2", "128"],
         ["3", "256", "1", "256"],
         ["4", "256", "2", "512"],
     ]
-    assert done.stderr == "12 jobs: 4 cells, each 3 times.\n"
-    assert [one["id"] for one in client.studies()] == before
+    assert result.stderr == "12 jobs: 4 cells, each 3 times.\n"
+    assert [row["id"] for row in client.studies()] == before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected_field"),
     [
         (("--set", "grid.colour=[red]"), "grid.colour"),
         (("--set", "max_jobs=1"), "max_jobs"),
@@ -188,12 +192,14 @@ def test_a_dry_run_shows_the_cells_and_stores_nothing(stack: Stack, client: Serv
         (("--dry-run", "--wait"), None),
     ],
 )
-def test_what_is_wrong_with_a_study_is_named(stack: Stack, arguments: tuple[str, ...], told: str | None) -> None:
-    done = hora(stack.home, "study", "-", *arguments, given=STUDY)
-    assert (done.returncode, done.stdout) == (2, "")
-    fields = [line.strip().partition(":")[0] for line in done.stderr.splitlines() if line.startswith("  ")]
-    assert told is None or told in fields
-    assert "Traceback" not in done.stderr
+def test_wrong_fields_of_a_study_are_named(
+    stack: Stack, arguments: tuple[str, ...], expected_field: str | None
+) -> None:
+    result = hora(stack.home, "study", "-", *arguments, given=STUDY)
+    assert (result.returncode, result.stdout) == (2, "")
+    fields = [line.strip().partition(":")[0] for line in result.stderr.splitlines() if line.startswith("  ")]
+    assert expected_field is None or expected_field in fields
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -201,7 +207,7 @@ def test_what_is_wrong_with_a_study_is_named(stack: Stack, arguments: tuple[str,
     [("report",), ("studies", "pause")],
     ids=" ".join,
 )
-def test_an_unknown_study_is_102(stack: Stack, command: tuple[str, ...]) -> None:
-    done = hora(stack.home, *command, "nosuchstudy0")
-    assert (done.returncode, done.stdout) == (102, "")
-    assert len(done.stderr.splitlines()) == 1
+def test_an_unknown_study_exits_with_102(stack: Stack, command: tuple[str, ...]) -> None:
+    result = hora(stack.home, *command, "nosuchstudy0")
+    assert (result.returncode, result.stdout) == (102, "")
+    assert len(result.stderr.splitlines()) == 1

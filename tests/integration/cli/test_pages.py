@@ -37,7 +37,7 @@ def test_the_python_of_a_page_runs(stack: Stack, page: str, monkeypatch: pytest.
         exec(compile(block, page, "exec"), reader)  # noqa: S102 - our own page
 
 
-def test_the_page_names_what_there_is() -> None:
+def test_the_page_lists_every_method_of_the_client() -> None:
     with Client("http://hora.test") as client:
         rows = dict(re.findall(r"^\| `client\.(\w+)` \| (.*) \|$", (ROOT / "docs/client.md").read_text(), re.MULTILINE))
         resources = {name: one for name, one in vars(client).items() if type(one).__module__.startswith("hora.client")}
@@ -47,7 +47,7 @@ def test_the_page_names_what_there_is() -> None:
             assert {*re.findall(r"`(\w+)`", rows[name])} == methods, name
 
 
-def test_whatever_a_service_can_be_asked_has_a_type() -> None:
+def test_the_client_makes_every_call_of_the_service() -> None:
     sources = "".join(path.read_text() for path in Path(next(iter(client_package.__path__))).glob("*.py"))
     asked = {*re.findall(r"\b(?:self\._service|Service)\.(\w+)", sources)}
     calls = {name for name in dir(Service) if not name.startswith("_") and callable(getattr(Service, name))}

@@ -7,7 +7,7 @@ from jobs.model.states import TERMINAL, Status
 from jobs.scheduling import queue
 from tests.integration.histories import checks
 from tests.integration.histories.checks import Story
-from tests.integration.histories.rows import Rows, read
+from tests.integration.histories.rows import Rows, read_rows
 from tests.integration.histories.world import World
 
 _ROUNDS = 60  # that a history of a dozen jobs may take to come to rest on one slot
@@ -25,7 +25,7 @@ class Audit:
     rows: Rows = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rows, _ = read(self.world.onlooker, self.world.clock.at, events_after=0)
+        self.rows, _ = read_rows(self.world.onlooker, self.world.clock.at, events_after=0)
 
     def look(self, *, nothing_happened: bool = False) -> None:
         """Everything that must hold, holds."""
@@ -33,7 +33,7 @@ class Audit:
             return
         self.world.touched = False
         before = self.rows
-        self.rows, events = read(self.world.onlooker, self.world.clock.at, events_after=self.last_event_id)
+        self.rows, events = read_rows(self.world.onlooker, self.world.clock.at, events_after=self.last_event_id)
         if nothing_happened:
             assert self.rows.is_same_as(before), f"something was written: {before} to {self.rows}"
             assert not events, f"something was told: {events}"
@@ -57,7 +57,7 @@ class Audit:
         self.world.hints.launches.clear()
 
     def settle(self) -> None:
-        """All machines are repaired and people wait: each job ends or waits for what is to be seen, no slot is lost.
+        """All machines are repaired and people wait: each job ends or waits for a visible reason; no slot is lost.
 
         What people asked for stays (paused jobs, drained hosts) until all else has come to rest.
         """
@@ -73,14 +73,14 @@ class Audit:
             assert slot.attempt_id is None, f"slot {key} is lost: {slot}"
 
     def _everybody_is_served(self) -> None:
-        """A job that is not over is paused, or larger than what all hosts together can hold; and people are told so."""
+        """An unfinished job is paused, or larger than all hosts together can hold. Its standing says so."""
         waiting = [job for job in self.rows.jobs.values() if job.status not in TERMINAL]
         with self.world.sessions() as session:
-            told = queue.standings(
+            standings = queue.standings(
                 session, [job.id for job in waiting], host_timeout_s=self.world.settings.host_timeout_s
             )
         for job in waiting:
-            reason = told[job.id].reason
+            reason = standings[job.id].reason
             assert job.status is Status.QUEUED, f"{job} stands still"
             assert (reason == "paused") == (job.paused_at is not None), f"{job} waits because {reason}"
             if job.paused_at is None:
@@ -95,7 +95,7 @@ class Audit:
         }  # fmt: skip
 
     def _let_all_go_on(self) -> bool:
-        """Take back what keeps jobs and hosts waiting; False where there was nothing."""
+        """Resume paused jobs and undrain hosts. False if there were none."""
         drained = [name for name, host in self.rows.hosts.items() if host.drained_at is not None]
         paused = [job.id for job in self.rows.jobs.values() if job.paused_at is not None and job.status not in TERMINAL]
         for name in drained:
@@ -121,9 +121,9 @@ class Audit:
             for attempt in self.rows.live:
                 if attempt.claimed_at is None:
                     self.world.claim(attempt.id, attempt.host)
-            for one in self.world.supervisors:
-                attempt = self.rows.attempts[one.lease.attempt_id]
-                if one.alive and attempt.ended_at is None:
-                    self.world.complete(one)
+            for supervisor in self.world.supervisors:
+                attempt = self.rows.attempts[supervisor.lease.attempt_id]
+                if supervisor.alive and attempt.ended_at is None:
+                    self.world.complete(supervisor)
             self.look()
         raise AssertionError(f"no rest after {_ROUNDS} rounds: {self.rows}")

@@ -23,7 +23,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
-    """A lease is good as long as its attempt's row is there, whoever holds it and whether it has ended."""
+    """A lease is valid as long as its attempt's row exists: its holder and the attempt's end are not checked."""
 
     def is_there(lease: Lease) -> ColumnElement[bool]:
         return Attempt.id == lease.attempt_id
@@ -33,7 +33,7 @@ def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def token_not_compared(patch: pytest.MonkeyPatch) -> None:
-    """A live attempt may be written by whoever knows its number."""
+    """Anyone who knows the number of a live attempt may write it."""
 
     def is_live(lease: Lease) -> ColumnElement[bool]:
         return (Attempt.id == lease.attempt_id) & Attempt.ended_at.is_(None)
@@ -65,7 +65,7 @@ def claim_that_is_not_atomic(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_cancel(patch: pytest.MonkeyPatch) -> None:
-    """An attempt that failed is restarted, though somebody asked for its job's end meanwhile."""
+    """A failed attempt is restarted although a cancel of its job was requested."""
     status_after = leases.status_after
 
     def deaf(reason: EndReason, *, cancel_requested: bool, **rest: int) -> Status:
@@ -101,7 +101,7 @@ def leaked_slot(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_taken_unseen(patch: pytest.MonkeyPatch) -> None:
-    """A placement takes its slots whoever holds them by now."""
+    """A placement takes its slots even if another attempt holds them."""
     patch.setattr(placing, "_lock_free", lambda session, slots: set(slots))
 
 

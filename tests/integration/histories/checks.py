@@ -57,7 +57,7 @@ def ends_are_complete(rows: Rows) -> None:
 
 
 def changes_are_legal(before: Rows, after: Rows) -> None:
-    """What is over stays as it is; every change of a job has a new revision; nothing goes away."""
+    """Ended jobs and attempts do not change; every change of a job has a new revision; no row disappears."""
     for job_id, old in before.jobs.items():
         new = after.jobs[job_id]
         if old.status in TERMINAL:
@@ -134,7 +134,7 @@ def room_is_made_for_others(before: Rows, after: Rows) -> None:
 
 
 def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, Spec]) -> None:
-    """Of jobs that ask for the same, none is placed before one that comes first."""
+    """Among jobs with equal requests none is placed before one that is ahead in the queue."""
     alike: dict[object, list[Row[Any]]] = {}
     for job in before.jobs.values():
         waited = may_be_placed(job, before) and (job.id in placed or may_be_placed(after.jobs[job.id], after))
@@ -148,7 +148,7 @@ def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, S
 
 @dataclass
 class Story:
-    """A job as its events tell it, one after the other."""
+    """A job as its events describe it, one after the other."""
 
     status: Status | None = None
     attempt: int = 0
@@ -199,7 +199,7 @@ class Story:
         assert row == story, f"job {job.id} is {row} by its row and {story} by its events"
 
     def checks_restarts(self, job: Row[Any], rows: Rows, spec: Spec) -> None:
-        """The job was restarted only for what allows it, as often as it says, and no more often than it may be."""
+        """Each restart had a reason that allows it; their number is the job's own and within its limit."""
         restarted_for = [
             EndReason(attempt.end_reason)
             for attempt in rows.attempts_of(job.id)

@@ -39,7 +39,7 @@ def database_with_a_clock(postgres_url: str) -> Iterator[str]:
 
 
 class Clock:
-    """What time it is for everybody who asks this database."""
+    """The time that this database tells all its clients."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -21,7 +21,7 @@ from jobs.model.states import EndReason
 from jobs.scheduling import placing
 from tests.integration.histories.audit import Audit
 from tests.integration.histories.world import Crash, Supervisor, World
-from tests.integration.jobs.given import submit_once
+from tests.integration.jobs.job_rows import submit_once
 
 T = TypeVar("T")
 
@@ -31,7 +31,9 @@ hosts = st.sampled_from(["ha", "hb", "hc"])
 numbers = st.integers(0, 11)
 requests = st.sampled_from(["cancel", "cancel", "pause", "resume"])
 # Those that use up a restart come more often.
-reasons = st.sampled_from([*EndReason, *[EndReason.RANK_FAILED] * 4]).filter(lambda one: one is not EndReason.CANCELLED)
+reasons = st.sampled_from([*EndReason, *[EndReason.RANK_FAILED] * 4]).filter(
+    lambda reason: reason is not EndReason.CANCELLED
+)
 specs = st.fixed_dictionaries(
     {
         "gpus": st.integers(1, 4),
@@ -58,7 +60,7 @@ def pick(among: Sequence[T], number: int) -> list[T]:
 
 
 class Lives(RuleBasedStateMachine):
-    """One history of those who do as they should, or die. The test that runs it sets `world`, in a subclass."""
+    """One history of processes that work correctly, or die. The test that runs it sets `world` in a subclass."""
 
     world: ClassVar[World]
 
@@ -74,7 +76,7 @@ class Lives(RuleBasedStateMachine):
         self.audit.look()
 
     def teardown(self) -> None:
-        """What was not broken by a step comes to rest."""
+        """If no step broke a rule, let all jobs come to rest."""
         if sys.exception() is None:
             self.audit.settle()
 
@@ -179,7 +181,8 @@ class Lives(RuleBasedStateMachine):
     def _unclaimed(self, number: int) -> list[Any]:
         """An attempt that a host may claim; another job is placed where there is none."""
         for bring_work in (self._place_another, lambda: None):
-            waiting = [one for one in self.audit.rows.live if one.claimed_at is None and one.host in self.world.up]
+            live = self.audit.rows.live
+            waiting = [each for each in live if each.claimed_at is None and each.host in self.world.up]
             if waiting:
                 return pick(waiting, number)
             bring_work()
@@ -188,7 +191,7 @@ class Lives(RuleBasedStateMachine):
     def supervisors(self, number: int) -> list[Supervisor]:
         """One that owns an attempt and reaches the database; another job is started where there is none."""
         for bring_work in (self._start_another, lambda: None):
-            owners = [one for one in self.world.supervisors if self.owns(one)]
+            owners = [supervisor for supervisor in self.world.supervisors if self.owns(supervisor)]
             if owners:
                 return pick(owners, number)
             bring_work()
@@ -206,63 +209,65 @@ class Lives(RuleBasedStateMachine):
         self.everybody_works()
         self.audit.look()
 
-    def owns(self, one: Supervisor) -> bool:
+    def owns(self, supervisor: Supervisor) -> bool:
         """Whether it is right to believe that it owns an attempt, and reaches the database."""
         return (
-            one.alive and one.host in self.world.up
-            and self.audit.rows.attempts[one.lease.attempt_id].ended_at is None
+            supervisor.alive and supervisor.host in self.world.up
+            and self.audit.rows.attempts[supervisor.lease.attempt_id].ended_at is None
         )  # fmt: skip
 
     @rule(number=numbers, how=st.sampled_from(["once", "again", "twice at once"]))
     def a_host_claims(self, number: int, how: str) -> None:
         for attempt in self._unclaimed(number):
             claims = [lambda attempt=attempt: self.world.claim(attempt.id, attempt.host)] * (1 if how == "once" else 2)
-            found = self.world.at_once(*claims) if how == "twice at once" else [claim() for claim in claims]
-            assert how == "once" or None in found, f"two supervisors own attempt {attempt.id}"
+            supervisors = self.world.at_once(*claims) if how == "twice at once" else [claim() for claim in claims]
+            assert how == "once" or None in supervisors, f"two supervisors own attempt {attempt.id}"
 
     @rule(number=numbers)
     def a_launcher_notes_its_supervisor(self, number: int) -> None:
-        for one in pick([one for one in self.world.supervisors if not one.is_recorded], number):
-            self.world.note(one)
+        for supervisor in pick(
+            [supervisor for supervisor in self.world.supervisors if not supervisor.is_recorded], number
+        ):
+            self.world.note(supervisor)
 
     @rule(number=numbers)
     def a_first_rank_starts(self, number: int) -> None:
-        for one in self.supervisors(number):
-            self.world.start(one)
+        for supervisor in self.supervisors(number):
+            self.world.start(supervisor)
 
     @rule(number=numbers, step=st.integers(1, 1000))
     def a_batch_is_stored(self, number: int, step: int) -> None:
-        for one in self.supervisors(number):
-            self.world.progress(one, step)
+        for supervisor in self.supervisors(number):
+            self.world.progress(supervisor, step)
             self.audit.look()
-            assert self.audit.rows.jobs[one.lease.job_id].progress == {"step": step}
+            assert self.audit.rows.jobs[supervisor.lease.job_id].progress == {"step": step}
 
     @rule(number=numbers, reason=reasons, clean=st.booleans())
     def an_attempt_ends(self, number: int, reason: EndReason, clean: bool) -> None:
-        for one in self.supervisors(number):
-            self.world.end(one, reason, clean=clean)
+        for supervisor in self.supervisors(number):
+            self.world.end(supervisor, reason, clean=clean)
 
     @rule(number=numbers)
     def a_supervisor_obeys(self, number: int) -> None:
-        for one in self.supervisors(number):
-            reason = self.world.requested_end(one)
+        for supervisor in self.supervisors(number):
+            reason = self.world.requested_end(supervisor)
             if reason is not None:
-                self.world.end(one, reason)
+                self.world.end(supervisor, reason)
 
     @rule(number=numbers, reason=reasons)
     def an_attempt_ends_while_its_job_is_cancelled(self, number: int, reason: EndReason) -> None:
-        for one in self.supervisors(number):
+        for supervisor in self.supervisors(number):
 
-            def cancel(job_id: str = one.lease.job_id) -> None:
+            def cancel(job_id: str = supervisor.lease.job_id) -> None:
                 with suppress(JobEnded):
                     self.world.ask("cancel", job_id)
 
-            self.world.at_once(lambda one=one: self.world.end(one, reason), cancel)
+            self.world.at_once(lambda supervisor=supervisor: self.world.end(supervisor, reason), cancel)
 
     @rule(number=numbers)
     def a_supervisor_dies(self, number: int) -> None:
-        for one in pick([one for one in self.world.supervisors if one.alive], number):
-            one.alive = False
+        for supervisor in pick([supervisor for supervisor in self.world.supervisors if supervisor.alive], number):
+            supervisor.alive = False
 
     @rule()
     def everybody_works(self) -> None:
@@ -273,10 +278,10 @@ class Lives(RuleBasedStateMachine):
         self.audit.look()
         for attempt in self.audit.rows.live:
             if attempt.claimed_at is None and attempt.host in self.world.up:
-                one = self.world.claim(attempt.id, attempt.host)
-                if one is not None:
-                    self.world.note(one)
-                    self.world.start(one)
+                supervisor = self.world.claim(attempt.id, attempt.host)
+                if supervisor is not None:
+                    self.world.note(supervisor)
+                    self.world.start(supervisor)
 
     # Agents and reapers
 
@@ -290,7 +295,7 @@ class Lives(RuleBasedStateMachine):
         if how == "once":
             self.world.reap()
         elif how == "two at once":
-            found = self.world.abandoned()
-            self.world.at_once(lambda: self.world.reap(found), lambda: self.world.reap(found))
+            abandoned = self.world.abandoned()
+            self.world.at_once(lambda: self.world.reap(abandoned), lambda: self.world.reap(abandoned))
         else:
             self.world.at_once(self.world.reap, self.world.live_on)

@@ -1,4 +1,4 @@
-"""Those who must not write, and are refused without a trace: the other half of the machine."""
+"""Writers without a right to write are refused and leave no trace: the other half of the machine."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,14 +43,20 @@ class Histories(Lives):
     def a_stale_writer_is_refused(self, number: int) -> None:
         """One whose attempt has ended: it was cut off, stopped, or slow."""
         rows = self.audit.rows.attempts
-        stale = [one.lease for one in self.world.supervisors if rows[one.lease.attempt_id].ended_at is not None]
+        stale = [
+            supervisor.lease
+            for supervisor in self.world.supervisors
+            if rows[supervisor.lease.attempt_id].ended_at is not None
+        ]
         self._are_refused(pick(stale, number))
 
     @rule(number=numbers)
     def a_stranger_is_refused(self, number: int) -> None:
         """One with the wrong token, or with the token of another job."""
-        for one in self.supervisors(number):
-            self._are_refused([replace(one.lease, token=_NOT_A_TOKEN), replace(one.lease, job_id="another")])
+        for supervisor in self.supervisors(number):
+            self._are_refused(
+                [replace(supervisor.lease, token=_NOT_A_TOKEN), replace(supervisor.lease, job_id="another")]
+            )
 
     @rule(number=numbers, seconds=st.sampled_from([61, 130]))
     def a_slow_reaper_is_refused(self, number: int, seconds: int) -> None:
@@ -58,12 +64,12 @@ class Histories(Lives):
         if not self.supervisors(number):
             return
         self.world.clock.forward(seconds)
-        found = self.world.abandoned()
-        assert found
+        abandoned = self.world.abandoned()
+        assert abandoned
         self.world.live_on()
         self.audit.look()
-        mine = {one.lease.attempt_id for one in self.world.supervisors if self.owns(one)}
-        self.world.reap([one for one in found if one.lease.attempt_id in mine])
+        owned = {supervisor.lease.attempt_id for supervisor in self.world.supervisors if self.owns(supervisor)}
+        self.world.reap([attempt for attempt in abandoned if attempt.lease.attempt_id in owned])
         self.audit.look(nothing_happened=True)
 
     def _are_refused(self, strangers: Sequence[Lease]) -> None:
@@ -78,7 +84,7 @@ class Histories(Lives):
 
     def _writes(self, lease: Lease) -> list[Callable[[Session], object]]:
         """All that a supervisor does."""
-        one = Supervisor(lease, "ha")
+        supervisor = Supervisor(lease, "ha")
         return [
             lambda session: leases.renew(session, lease, lease_s=60),
             lambda session: leases.stop_requests(session, lease),
@@ -88,8 +94,8 @@ class Histories(Lives):
             lambda session: leases.end(session, lease, EndReason.RANK_FAILED),
             lambda session: store.transition(session, lease.job_id, Status.RUNNING, lease=lease),
             lambda session: store.transition(session, lease.job_id, Status.QUEUED, lease=lease),
-            lambda _: self.world.start(one),
-            lambda _: self.world.progress(one, 0),
+            lambda _: self.world.start(supervisor),
+            lambda _: self.world.progress(supervisor, 0),
         ]
 
     @rule(number=numbers, change=st.sampled_from(_FORBIDDEN))

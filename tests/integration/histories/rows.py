@@ -61,13 +61,13 @@ class Rows:
         return taken == (None, None, None, None)
 
     def is_same_as(self, other: "Rows") -> bool:
-        """Whether every row is as it is there, whatever the time."""
+        """Whether every row equals that of `other`; the time does not count."""
         return (self.jobs, self.attempts, self.slots, self.hosts) == (
             other.jobs, other.attempts, other.slots, other.hosts,
         )  # fmt: skip
 
 
-def read(connection: Connection, now: datetime, *, events_after: int) -> tuple[Rows, Sequence[Row[Any]]]:
+def read_rows(connection: Connection, now: datetime, *, events_after: int) -> tuple[Rows, Sequence[Row[Any]]]:
     """The rows as they are, and the events after the one with this id; on a connection without transactions."""
     rows = Rows(
         now,

@@ -53,13 +53,13 @@ class _Crashing:
 
 
 class _Hints:
-    """Keeps what hosts would be told."""
+    """Records the hints that hosts would get."""
 
     def __init__(self) -> None:
         self.launches: list[tuple[int, str]] = []
 
     def dispatch(self) -> None:
-        """Nobody listens: a pass comes when a history has one."""
+        """Do nothing: the history decides when a pass comes."""
 
     def launch(self, attempt_id: int, *, host: str) -> None:
         """Note it."""
@@ -78,7 +78,7 @@ class Supervisor:
 
 @dataclass
 class World:
-    """One database, the processes around it, and what a person was told."""
+    """One database, and the processes and people around it."""
 
     engine: Engine
     onlooker: Connection  # without transactions
@@ -129,10 +129,10 @@ class World:
         with self.begin() as session:
             for name in self.up:
                 registration.beat(session, name)
-            for one in self.supervisors:
-                if one.alive and one.host in self.up:
+            for supervisor in self.supervisors:
+                if supervisor.alive and supervisor.host in self.up:
                     with suppress(StaleLease):
-                        leases.renew(session, one.lease, lease_s=self.settings.lease_s)
+                        leases.renew(session, supervisor.lease, lease_s=self.settings.lease_s)
 
     def drain(self, name: str, *, on: bool, requeue: bool = False) -> None:
         """An operator lets nothing new come to a host, or again."""
@@ -173,50 +173,54 @@ class World:
         self.supervisors.append(Supervisor(lease, host))
         return self.supervisors[-1]
 
-    def note(self, one: Supervisor) -> None:
+    def note(self, supervisor: Supervisor) -> None:
         """The launcher writes down which process it started."""
         with self.begin() as session:
-            leases.record_supervisor(session, one.lease, ProcessId(one.lease.attempt_id, 1))
-        one.is_recorded = True
+            leases.record_supervisor(session, supervisor.lease, ProcessId(supervisor.lease.attempt_id, 1))
+        supervisor.is_recorded = True
 
-    def start(self, one: Supervisor) -> None:
+    def start(self, supervisor: Supervisor) -> None:
         """The first rank is up, as `Intake` stores it. Raises `StaleLease`."""
         event = ingest.event_row(
-            one.lease.job_id, EventKind.RANK_STARTED, at=self.clock.at, attempt=one.lease.number, data={"rank": 0}
+            supervisor.lease.job_id,
+            EventKind.RANK_STARTED,
+            at=self.clock.at,
+            attempt=supervisor.lease.number,
+            data={"rank": 0},
         )
         with self.begin() as session:
-            leases.fence(session, one.lease)
-            if session.get_one(Attempt, one.lease.attempt_id).started_at is None:
-                leases.first_rank_started(session, one.lease, self.clock.at)
+            leases.fence(session, supervisor.lease)
+            if session.get_one(Attempt, supervisor.lease.attempt_id).started_at is None:
+                leases.first_rank_started(session, supervisor.lease, self.clock.at)
                 ingest.store_events(session, [event])
 
-    def progress(self, one: Supervisor, step: int) -> None:
+    def progress(self, supervisor: Supervisor, step: int) -> None:
         """A batch of the ranks' lines is stored, as `Intake` does. Raises `StaleLease`."""
         with self.begin() as session:
-            leases.fence(session, one.lease)
-            store.touch(session, one.lease.job_id, progress={"step": step})
+            leases.fence(session, supervisor.lease)
+            store.touch(session, supervisor.lease.job_id, progress={"step": step})
 
-    def end(self, one: Supervisor, reason: EndReason, *, clean: bool = True) -> None:
+    def end(self, supervisor: Supervisor, reason: EndReason, *, clean: bool = True) -> None:
         """As `Supervision` ends: the attempt, and the slots of its own host. Raises `StaleLease`."""
-        one.alive = False
+        supervisor.alive = False
         with self.begin() as session:
-            self.end_in(session, one.lease, reason)
-            self._give_back(session, one.lease.attempt_id, one.host, clean=clean)
+            self.end_in(session, supervisor.lease, reason)
+            self._give_back(session, supervisor.lease.attempt_id, supervisor.host, clean=clean)
 
-    def requested_end(self, one: Supervisor) -> EndReason | None:
-        """What a supervisor ends its attempt for, because somebody asked it to. Raises `StaleLease`."""
+    def requested_end(self, supervisor: Supervisor) -> EndReason | None:
+        """The end that a cancel, a pause or a preemption asks of a supervisor. Raises `StaleLease`."""
         with self.sessions() as session:
-            requests = leases.stop_requests(session, one.lease)
+            requests = leases.stop_requests(session, supervisor.lease)
         if requests.cancel_requested:
             return EndReason.CANCELLED
         if requests.pause_requested:
             return EndReason.PAUSED
         return EndReason.PREEMPTED if requests.preemption is not None else None
 
-    def complete(self, one: Supervisor) -> None:
+    def complete(self, supervisor: Supervisor) -> None:
         """Run to the end, or to where others want it to stop. Raises `StaleLease`."""
-        self.start(one)
-        self.end(one, self.requested_end(one) or EndReason.COMPLETED)
+        self.start(supervisor)
+        self.end(supervisor, self.requested_end(supervisor) or EndReason.COMPLETED)
 
     def end_in(self, session: Session, lease: Lease, reason: EndReason) -> None:
         """End an attempt; once its lease was found good, its job must follow. Raises `StaleLease`."""
@@ -237,7 +241,11 @@ class World:
 
     def tend(self, host: str, *, clean: bool = True) -> None:
         """What a host's agent does in a pass to its attempts; `clean`: their processes can be killed."""
-        gone = {one.lease.attempt_id for one in self.supervisors if one.is_recorded and not one.alive}
+        gone = {
+            supervisor.lease.attempt_id
+            for supervisor in self.supervisors
+            if supervisor.is_recorded and not supervisor.alive
+        }
         holding = select(Slot.attempt_id).where(Slot.host == host, Slot.attempt_id.is_not(None))
         with self.begin() as session:
             registration.beat(session, host)
@@ -262,9 +270,9 @@ class World:
                 claim_timeout_s=self.settings.claim_timeout_s,
             )
 
-    def reap(self, found: list[AbandonedAttempt] | None = None) -> None:
-        """What every agent does to attempts that nobody looks after."""
-        for one in self.abandoned() if found is None else found:
+    def reap(self, abandoned: list[AbandonedAttempt] | None = None) -> None:
+        """What every agent does to abandoned attempts."""
+        for attempt in self.abandoned() if abandoned is None else abandoned:
             with suppress(StaleLease), self.begin() as session:
-                leases.fence_expired(session, one.lease)
-                self.end_in(session, one.lease, one.reason)
+                leases.fence_expired(session, attempt.lease)
+                self.end_in(session, attempt.lease, attempt.reason)

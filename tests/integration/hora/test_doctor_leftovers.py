@@ -1,4 +1,4 @@
-"""What `hora doctor` says of processes that jobs left on this machine."""
+"""`hora doctor` names processes that ended attempts left on this machine."""
 
 import os
 import subprocess

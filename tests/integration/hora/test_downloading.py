@@ -16,14 +16,14 @@ TAG = '"1-100000-2"'
 MODIFIED_S = 1_893_456_000  # 2030-01-01
 
 
-class Played:
+class ArtifactServer:
     """A service with some files, whose answers can break off."""
 
     def __init__(self) -> None:
         self.files = {"model.keras": NETWORK, "tensorboard/train/events": b"events"}
         self.tag = TAG
         self.breaks_after: list[int] = []  # bytes of each answer that breaks off
-        self.asked: list[tuple[str, str | None]] = []  # paths of files and ranges
+        self.requests: list[tuple[str, str | None]] = []  # paths of files and ranges
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.partition("/artifacts")[2].removeprefix("/")
@@ -33,20 +33,20 @@ class Played:
                 for name, content in self.files.items()
             ]
             return httpx.Response(200, json={"items": items, "next_cursor": None})
-        wanted = request.headers.get("Range")
-        self.asked.append((path, wanted))
+        byte_range = request.headers.get("Range")
+        self.requests.append((path, byte_range))
         if path not in self.files:
             return httpx.Response(404, json={"title": "Artifact not found"})
         start = 0
-        if wanted is not None and request.headers.get("If-Range") == self.tag:
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+        if byte_range is not None and request.headers.get("If-Range") == self.tag:
+            start = int(byte_range.removeprefix("bytes=").removesuffix("-"))
             if start >= len(self.files[path]):
                 return httpx.Response(416, json={"title": "Range not satisfiable"})
         content = self.files[path][start:]
         headers = {"ETag": self.tag, "Last-Modified": "Tue, 01 Jan 2030 00:00:00 GMT"}
-        return httpx.Response(206 if start else 200, headers=headers, stream=self._sent(content))
+        return httpx.Response(206 if start else 200, headers=headers, stream=self._stream_of(content))
 
-    def _sent(self, content: bytes) -> httpx.SyncByteStream:
+    def _stream_of(self, content: bytes) -> httpx.SyncByteStream:
         stop = self.breaks_after.pop(0) if self.breaks_after else None
         return _Stream(content, stop)
 
@@ -63,75 +63,77 @@ class _Stream(httpx.SyncByteStream):
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+def server(monkeypatch: pytest.MonkeyPatch) -> ArtifactServer:
     monkeypatch.setattr("time.sleep", lambda _: None)
-    return Played()
+    return ArtifactServer()
 
 
 @pytest.fixture
-def service(played: Played) -> Iterator[Service]:
-    with Service("http://hora.test", "secret", transport=httpx.MockTransport(played)) as service:
+def service(server: ArtifactServer) -> Iterator[Service]:
+    with Service("http://hora.test", "secret", transport=httpx.MockTransport(server)) as service:
         yield service
 
 
-def there(folder: Path) -> list[str]:
+def files_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
 
 
 def test_a_file_is_whole_before_it_has_its_name(service: Service, tmp_path: Path) -> None:
-    seen: list[tuple[int, bool]] = []
+    progress: list[tuple[int, bool]] = []
     into = tmp_path / "made/network.keras"
-    service.download_artifact("j", "model.keras", into, on_bytes=lambda n: seen.append((n, into.exists())))
+    service.download_artifact("j", "model.keras", into, on_bytes=lambda n: progress.append((n, into.exists())))
     assert into.read_bytes() == NETWORK
-    assert there(tmp_path) == ["made/network.keras"]
+    assert files_below(tmp_path) == ["made/network.keras"]
     assert into.stat().st_mtime == MODIFIED_S
-    assert seen[-1] == (len(NETWORK), False)
-    assert [so_far for so_far, _ in seen] == sorted(so_far for so_far, _ in seen)
+    assert progress[-1] == (len(NETWORK), False)
+    assert [so_far for so_far, _ in progress] == sorted(so_far for so_far, _ in progress)
 
 
-def test_a_broken_download_goes_on_where_it_was(service: Service, played: Played, tmp_path: Path) -> None:
-    played.breaks_after = [600_000, 0, 0, 300_000]
+def test_a_broken_download_continues_where_it_stopped(service: Service, server: ArtifactServer, tmp_path: Path) -> None:
+    server.breaks_after = [600_000, 0, 0, 300_000]
     service.download_artifact("j", "model.keras", tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == NETWORK
-    starts = [0 if wanted is None else int(wanted[6:-1]) for _, wanted in played.asked]
+    starts = [0 if byte_range is None else int(byte_range[6:-1]) for _, byte_range in server.requests]
     assert len(starts) == 5
     assert starts == sorted(starts)
     assert 0 < starts[1] <= 600_000
 
 
-def test_another_call_goes_on_too_unless_the_file_is_another(service: Service, played: Played, tmp_path: Path) -> None:
+def test_a_later_call_continues_a_download_unless_the_file_changed(
+    service: Service, server: ArtifactServer, tmp_path: Path
+) -> None:
     for tag in (TAG, '"another"'):
-        played.breaks_after = [600_000, *10 * [0]]
+        server.breaks_after = [600_000, *10 * [0]]
         with pytest.raises(ServiceUnavailable):
             service.download_artifact("j", "model.keras", tmp_path / "m")
-        assert len(there(tmp_path)) == 1
-        played.breaks_after, played.asked, played.tag = [], [], tag
+        assert len(files_below(tmp_path)) == 1
+        server.breaks_after, server.requests, server.tag = [], [], tag
         service.download_artifact("j", "model.keras", tmp_path / "m")
-        assert played.asked[0][1] is not None
+        assert server.requests[0][1] is not None
         assert (tmp_path / "m").read_bytes() == NETWORK
-        assert there(tmp_path) == ["m"]
+        assert files_below(tmp_path) == ["m"]
         (tmp_path / "m").unlink()
-        played.tag = TAG
+        server.tag = TAG
 
 
-def test_a_part_that_is_whole_already_gets_its_name(service: Service, played: Played, tmp_path: Path) -> None:
+def test_a_part_that_is_whole_already_gets_its_name(service: Service, server: ArtifactServer, tmp_path: Path) -> None:
     mark = hashlib.sha256(b"j model.keras").hexdigest()[:16]
     (tmp_path / f".hora-{mark}.1-100000-2.part").write_bytes(NETWORK)
     service.download_artifact("j", "model.keras", tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == NETWORK
-    assert there(tmp_path) == ["m"]
+    assert files_below(tmp_path) == ["m"]
 
 
 def test_all_files_come_into_folders_and_are_not_fetched_twice(
-    service: Service, played: Played, tmp_path: Path
+    service: Service, server: ArtifactServer, tmp_path: Path
 ) -> None:
     saved = service.download_artifacts("j", tmp_path / "out")
     assert saved == [tmp_path / "out/model.keras", tmp_path / "out/tensorboard/train/events"]
     assert saved[1].read_bytes() == b"events"
-    played.files["tensorboard/train/events"] += b" and more"
-    played.asked.clear()
+    server.files["tensorboard/train/events"] += b" and more"
+    server.requests.clear()
     service.download_artifacts("j", tmp_path / "out")
-    assert played.asked == [("tensorboard/train/events", None)]
+    assert server.requests == [("tensorboard/train/events", None)]
     assert saved[1].read_bytes() == b"events and more"
 
 
@@ -142,25 +144,25 @@ EVIL = [
 
 
 @pytest.mark.parametrize("name", EVIL, ids=range(len(EVIL)))
-def test_whatever_names_come_nothing_is_written_outside(
-    service: Service, played: Played, tmp_path: Path, name: str
+def test_no_name_of_the_service_is_written_outside_the_folder(
+    service: Service, server: ArtifactServer, tmp_path: Path, name: str
 ) -> None:
-    played.files = {"first": b"good", name: b"evil"}
+    server.files = {"first": b"good", name: b"evil"}
     top = tmp_path / "below/out"
     with pytest.raises(HoraError, match="not a path below a folder"):
         service.download_artifacts("j", top)
-    assert there(tmp_path) == []
+    assert files_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("link", ["out/tensorboard", "out/tensorboard/train"])
-def test_a_link_that_lies_about_is_not_entered(service: Service, tmp_path: Path, link: str) -> None:
+def test_a_folder_that_is_a_link_is_not_written_into(service: Service, tmp_path: Path, link: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / link).parent.mkdir(parents=True)
     (tmp_path / link).symlink_to(elsewhere)
     with pytest.raises(HoraError, match="cannot be written"):
         service.download_artifacts("j", tmp_path / "out")
-    assert there(elsewhere) == []
+    assert files_below(elsewhere) == []
 
 
 def test_a_link_in_the_place_of_a_file_is_replaced(service: Service, tmp_path: Path) -> None:
@@ -172,7 +174,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced(service: Service, tmp_path: P
     assert (tmp_path / "out/model.keras").read_bytes() == NETWORK
 
 
-def test_what_cannot_be_written_is_said(service: Service, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(service: Service, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(HoraError, match="cannot be written"):
         service.download_artifacts("j", tmp_path / "out")

@@ -24,7 +24,7 @@ from jobs.runtime.settings import Settings
 from jobs.telemetry import blocks, ingest, thinning
 from jobs.telemetry.ingest import MetricRow, SampleRow, event_row
 from jobs.views.analysis import Analysis, FindingKind, LedgerItem
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from worker.retention import Retention
 
 near = pytest.approx
@@ -39,8 +39,8 @@ def moment(after_s: float) -> datetime:
 
 def a_job(sessions: Sessions, *, ended: bool = True, **fields: Any) -> str:
     """A job of two ranks that started at `START`, and ended long ago or runs."""
-    given.a_host(sessions)
-    job_id = given.a_job_that_is(sessions, Status.SUCCEEDED if ended else Status.RUNNING)
+    job_rows.a_host(sessions)
+    job_id = job_rows.a_job_that_is(sessions, Status.SUCCEEDED if ended else Status.RUNNING)
     with sessions.begin() as session:
         times = {"started_at": START} | ({"ended_at": func.now() - timedelta(days=1)} if ended else {})
         session.execute(update(Job).where(Job.id == job_id).values(times | fields))
@@ -113,14 +113,14 @@ def samples(sessions: Sessions, job_id: str, busy: Sequence[float | None], *, ra
         ingest.store_samples(session, rows)
 
 
-def told(sessions: Sessions, job_id: str) -> Analysis:
+def analyse_job(sessions: Sessions, job_id: str) -> Analysis:
     with sessions.begin() as session:
         analysis = analysis_of(session, get_job(session, job_id))
     assert sum(analysis.ledger.items.values()) == near(analysis.ledger.leased_s)
     return analysis
 
 
-def stored(sessions: Sessions) -> list[str]:
+def analysed_job_ids(sessions: Sessions) -> list[str]:
     with sessions() as session:
         return list(session.scalars(select(JobAnalysis.job_id)))
 
@@ -129,14 +129,14 @@ def count(session: Session, table: type[Any]) -> int:
     return session.scalar(select(func.count()).select_from(table)) or 0
 
 
-def test_a_job_is_told_from_its_rows(sessions: Sessions) -> None:
+def test_a_job_is_analysed_from_its_rows(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51), data_wait_s=(0.06, 0.0), allreduce_s=(0.01, 0.07))
     epochs(sessions, job_id, [0.5, 0.6, 0.7, 0.6, 0.6])
     samples(sessions, job_id, [None, 10, 20, 30, 40, 50, 60, 70, 80, 90], memory_bytes=1000)
 
-    analysis = told(sessions, job_id)
+    analysis = analyse_job(sessions, job_id)
 
     assert (analysis.job_id, analysis.complete) == (job_id, True)
     assert [finding.kind for finding in analysis.findings] == [FindingKind.INPUT_BOUND]
@@ -156,7 +156,7 @@ def test_a_job_is_told_from_its_rows(sessions: Sessions) -> None:
     assert items[LedgerItem.COMMUNICATION] == near(2 * 0.1 * 2.9)
 
 
-def test_packed_steps_are_told_like_others_and_of_many_a_part(
+def test_steps_in_blocks_are_analysed_like_others_and_of_many_only_a_part(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_MOST_RANK_STEPS", 4096)
@@ -169,28 +169,28 @@ def test_packed_steps_are_told_like_others_and_of_many_a_part(
         at_first = func.make_interval(0, 0, 0, 0, 0, 0, (MetricPoint.step - 1) * STEP_S)
         session.execute(update(MetricPoint).values(at=START + timedelta(seconds=5) + at_first))
 
-    analysis = told(sessions, job_id)
+    analysis = analyse_job(sessions, job_id)
 
     everything = analysis.steps[0]
     assert (everything.steps, everything.allreduce, everything.compute) == (5999, near(0.1), near(0.9))
     assert len(analysis.steps) == 3
 
 
-def test_it_is_all_one_in_how_many_at_a_time_steps_were_stored(sessions: Sessions) -> None:
-    told_of = []
+def test_the_analysis_does_not_depend_on_the_batches_of_stored_steps(sessions: Sessions) -> None:
+    analyses = []
     for borders in ((1, 61), (1, 4, 20, 22, 40, 41, 44, 61)):  # in ones and twos they stay rows, between blocks
         job_id = a_job(sessions)
         an_attempt(sessions, job_id)
         for first, after in pairwise(borders):
             steps(sessions, job_id, range(first, after), since=1)
-        told_of.append(told(sessions, job_id))
+        analyses.append(analyse_job(sessions, job_id))
     with sessions() as session:
         in_rows = session.scalars(select(MetricPoint.step).where(MetricPoint.job_id == job_id).distinct()).all()
-        found = parts(session, job_id, 1, ("step_time_s",), rank=0)
-        assert [step for part in found for step in part.steps.tolist()] == list(range(1, 61))
+        step_parts = parts(session, job_id, 1, ("step_time_s",), rank=0)
+        assert [step for part in step_parts for step in part.steps.tolist()] == list(range(1, 61))
     assert 0 < len(in_rows) < 60
 
-    at_once, bit_by_bit = told_of
+    at_once, bit_by_bit = analyses
     assert bit_by_bit.stalls == []
     assert bit_by_bit.steps == at_once.steps
     assert bit_by_bit.ledger.items == pytest.approx(at_once.ledger.items, abs=1e-3)
@@ -205,7 +205,7 @@ def test_void_steps_are_lost_and_not_counted(sessions: Sessions) -> None:
     steps(sessions, job_id, range(11, 51), attempt=2)
     epochs(sessions, job_id, [0.7, 0.8, 0.9, 0.95], attempt=2, first=2)
 
-    analysis = told(sessions, job_id)
+    analysis = analyse_job(sessions, job_id)
 
     assert analysis.steps[0].steps == 9 + 39
     assert analysis.steps[0].data_wait == near(9 * 0.09 / (48 * STEP_S))
@@ -215,7 +215,7 @@ def test_void_steps_are_lost_and_not_counted(sessions: Sessions) -> None:
     assert analysis.learning.best == near(0.95)
 
 
-def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_job_without_steps_is_reported_as_stalled(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "_SEVERAL", 1000)  # times of rows can be changed
     job_id = a_job(sessions, ended=False)
     an_attempt(sessions, job_id, ended_at=None, end_reason=None)
@@ -226,36 +226,36 @@ def test_a_live_job_that_stands_still_is_told_so_by_now(sessions: Sessions, monk
         both = {Attempt.created_at: Attempt.created_at + ago, Attempt.started_at: Attempt.started_at + ago}
         session.execute(update(Attempt).values(both))
 
-    analysis = told(sessions, job_id)
+    analysis = analyse_job(sessions, job_id)
 
     assert not analysis.complete
     (stall,) = analysis.stalls
     assert (stall.ongoing, stall.after_step) == (True, 50)
     assert stall.length_s == near(60, abs=5)
     assert FindingKind.STALLED in [finding.kind for finding in analysis.findings]
-    assert stored(sessions) == []
+    assert analysed_job_ids(sessions) == []
 
 
-def test_a_job_that_was_never_placed_has_nothing_to_tell(sessions: Sessions) -> None:
-    analysis = told(sessions, given.a_job(sessions))
+def test_a_job_that_was_never_placed_has_an_empty_analysis(sessions: Sessions) -> None:
+    analysis = analyse_job(sessions, job_rows.a_job(sessions))
 
     assert analysis.ledger.leased_s == 0
     assert (analysis.findings, analysis.steps, analysis.utilization, analysis.learning) == ([], [], [], None)
 
 
-def test_what_was_told_of_an_ended_job_stays_when_its_series_are_gone(sessions: Sessions) -> None:
+def test_the_analysis_of_an_ended_job_stays_when_its_series_are_gone(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51))
     epochs(sessions, job_id, [0.5])
     samples(sessions, job_id, [50] * 20)
-    before = told(sessions, job_id)
+    before = analyse_job(sessions, job_id)
     with sessions.begin() as session:
         for table in (MetricPoint, MetricBlock, Sample):
             session.execute(table.__table__.delete())  # type: ignore[attr-defined]
 
-    assert stored(sessions) == [job_id]
-    assert told(sessions, job_id) == before
+    assert analysed_job_ids(sessions) == [job_id]
+    assert analyse_job(sessions, job_id) == before
 
 
 def test_a_job_that_has_only_just_ended_is_not_stored_yet(sessions: Sessions) -> None:
@@ -263,20 +263,20 @@ def test_a_job_that_has_only_just_ended_is_not_stored_yet(sessions: Sessions) ->
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51))
 
-    assert told(sessions, job_id).complete
-    assert stored(sessions) == []
+    assert analyse_job(sessions, job_id).complete
+    assert analysed_job_ids(sessions) == []
 
 
-def test_an_older_analysis_is_made_anew_while_the_series_are_there(
+def test_an_analysis_of_an_older_version_is_computed_again_while_the_series_exist(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
-    told(sessions, job_id)
+    analyse_job(sessions, job_id)
     steps(sessions, job_id, range(1, 51))
     monkeypatch.setattr(analyse, "VERSION", analyse.VERSION + 1)
 
-    assert told(sessions, job_id).steps != []
+    assert analyse_job(sessions, job_id).steps != []
 
 
 def test_before_a_job_is_thinned_it_is_analysed(sessions: Sessions, caplog: pytest.LogCaptureFixture) -> None:
@@ -288,12 +288,12 @@ def test_before_a_job_is_thinned_it_is_analysed(sessions: Sessions, caplog: pyte
         assert keeping.keep_one(session)
         assert not keeping.keep_one(session)
 
-    assert stored(sessions) == [old]
+    assert analysed_job_ids(sessions) == [old]
     assert [getattr(record, "job", None) for record in caplog.records] == [broken]  # and does not hold up the others
-    assert recent not in stored(sessions)
+    assert recent not in analysed_job_ids(sessions)
 
 
-def test_thinning_takes_nothing_from_what_is_told(
+def test_thinning_does_not_change_the_analysis(
     sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thinning, "BINS", 2)
@@ -306,10 +306,10 @@ def test_thinning_takes_nothing_from_what_is_told(
     with sessions() as session:
         assert count(session, MetricPoint) < 100
         assert count(session, MetricBlock) == 0
-    assert [one.steps for one in told(sessions, job_id).steps] == [1999] * 3
+    assert [one.steps for one in analyse_job(sessions, job_id).steps] == [1999] * 3
 
 
-def test_the_api_tells_it(sessions: Sessions, database: str) -> None:
+def test_the_api_answers_with_the_analysis(sessions: Sessions, database: str) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51))
@@ -319,13 +319,13 @@ def test_the_api_tells_it(sessions: Sessions, database: str) -> None:
         api.headers["Authorization"] = "Bearer hora_test-token"
         answer = api.get(f"/v1/jobs/{job_id}/analysis")
         assert answer.status_code == 200, answer.text
-        assert Analysis.model_validate(answer.json()) == told(sessions, job_id)
-        assert stored(sessions) == [job_id]  # the answer was committed
+        assert Analysis.model_validate(answer.json()) == analyse_job(sessions, job_id)
+        assert analysed_job_ids(sessions) == [job_id]  # the answer was committed
         assert api.get("/v1/jobs/none/analysis").status_code == 404
 
 
 def a_job_ended(sessions: Sessions, days_ago: int) -> str:
-    job_id = given.a_job_that_is(sessions, Status.SUCCEEDED)
+    job_id = job_rows.a_job_that_is(sessions, Status.SUCCEEDED)
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(ended_at=func.now() - timedelta(days=days_ago)))
     return job_id

@@ -1,4 +1,4 @@
-"""The files that jobs left: which are told of, and that nothing outside of a job's folder is ever opened."""
+"""Artifact files: which are listed, and that nothing outside a job's folder is ever opened."""
 
 import os
 from collections.abc import Callable
@@ -28,26 +28,26 @@ def runs(tmp_path: Path) -> Path:
     return runs
 
 
-def read(runs: Path, path: str) -> bytes:
-    found = opened(runs, JOB, path)
+def read_artifact(runs: Path, path: str) -> bytes:
+    artifact_file = opened(runs, JOB, path)
     try:
-        return os.pread(found.descriptor, 100, 0)
+        return os.pread(artifact_file.descriptor, 100, 0)
     finally:
-        os.close(found.descriptor)
+        os.close(artifact_file.descriptor)
 
 
 def open_files() -> list[str]:
     return sorted(os.listdir("/proc/self/fd"))
 
 
-def test_files_are_told_of_in_order_but_for_those_that_are_being_written(runs: Path) -> None:
+def test_files_are_listed_in_order_without_those_being_written(runs: Path) -> None:
     before = open_files()
-    found = listed(runs, JOB)
-    assert [(artifact.path, artifact.bytes) for artifact in found] == [
+    artifacts = listed(runs, JOB)
+    assert [(artifact.path, artifact.bytes) for artifact in artifacts] == [
         ("model.keras", 7),
         ("tensorboard/train/events.out.tfevents.1", 6),
     ]
-    assert [read(runs, artifact.path) for artifact in found] == [b"network", b"events"]
+    assert [read_artifact(runs, artifact.path) for artifact in artifacts] == [b"network", b"events"]
     assert open_files() == before
 
 
@@ -61,14 +61,14 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=range(len(OUTSIDE)))
-def test_no_other_path_leads_anywhere(runs: Path, path: str) -> None:
+def test_a_path_of_no_artifact_opens_nothing(runs: Path, path: str) -> None:
     before = open_files()
     with pytest.raises(ArtifactNotFound):
         opened(runs, JOB, path)
     assert open_files() == before
 
 
-def planted(runs: Path) -> dict[str, Callable[[Path], None]]:
+def ways_to_plant(runs: Path) -> dict[str, Callable[[Path], None]]:
     secret = runs.parent / "secret.txt"
     return {
         "link": lambda path: path.symlink_to(secret),
@@ -80,9 +80,9 @@ def planted(runs: Path) -> dict[str, Callable[[Path], None]]:
 
 
 @pytest.mark.parametrize("kind", ["link", "relative", "within", "folder", "pipe"])
-def test_what_is_no_file_is_neither_told_of_nor_opened(runs: Path, kind: str) -> None:
+def test_links_folders_and_pipes_are_neither_listed_nor_opened(runs: Path, kind: str) -> None:
     before = [artifact.path for artifact in listed(runs, JOB)]
-    planted(runs)[kind](runs / JOB / "artifacts/planted")
+    ways_to_plant(runs)[kind](runs / JOB / "artifacts/planted")
     assert [artifact.path for artifact in listed(runs, JOB)] == before
     for path in ("planted", "planted/secret.txt"):
         with pytest.raises(ArtifactNotFound):
@@ -100,58 +100,58 @@ def test_a_folder_that_is_a_link_is_not_entered(runs: Path, part: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["file", "folder"])
-def test_a_part_that_becomes_a_link_after_it_was_looked_at_is_not_followed(
+def test_a_path_part_replaced_by_a_link_after_the_check_is_not_followed(
     runs: Path, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between a look and the opening there is no moment: each part is opened from the one above, as no link."""
     train = runs / JOB / "artifacts/tensorboard/train"
     (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
-    looked = artifact_files.parts_of
+    original_parts_of = artifact_files.parts_of
 
-    def swapped(path: str) -> list[str]:
-        found = looked(path)
+    def parts_then_swap(path: str) -> list[str]:
+        parts = original_parts_of(path)
         if part == "file":
             (train / "events.out.tfevents.1").unlink()
             (train / "events.out.tfevents.1").symlink_to(runs.parent / "events.out.tfevents.1")
         else:
             train.rename(train.with_name("moved"))
             train.symlink_to(runs.parent)
-        return found
+        return parts
 
-    monkeypatch.setattr(artifact_files, "parts_of", swapped)
+    monkeypatch.setattr(artifact_files, "parts_of", parts_then_swap)
     with pytest.raises(ArtifactNotFound):
         opened(runs, JOB, "tensorboard/train/events.out.tfevents.1")
 
 
-def test_a_folder_that_becomes_a_link_while_it_is_entered_is_the_one_that_was_opened(
+def test_a_folder_replaced_by_a_link_after_its_opening_is_still_the_opened_one(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = runs / JOB / "artifacts/tensorboard/train"
     (runs.parent / "events.out.tfevents.1").write_bytes(b"secret")
-    opening = artifact_files._open
+    original_open = artifact_files._open
 
-    def then_swapped(name: str, flags: int, folder: int, path: str) -> int:
-        descriptor = opening(name, flags, folder, path)
+    def open_then_swap(name: str, flags: int, folder: int, path: str) -> int:
+        descriptor = original_open(name, flags, folder, path)
         if name == "train":
             train.rename(train.with_name("moved"))
             train.symlink_to(runs.parent)
         return descriptor
 
-    monkeypatch.setattr(artifact_files, "_open", then_swapped)
-    assert read(runs, "tensorboard/train/events.out.tfevents.1") == b"events"
+    monkeypatch.setattr(artifact_files, "_open", open_then_swap)
+    assert read_artifact(runs, "tensorboard/train/events.out.tfevents.1") == b"events"
 
 
 def test_an_open_file_stays_whole_while_another_takes_its_place(runs: Path) -> None:
     path = runs / JOB / "artifacts/model.keras"
-    found = opened(runs, JOB, "model.keras")
+    artifact_file = opened(runs, JOB, "model.keras")
     (path.parent / "new").write_bytes(b"another network")
     os.replace(path.parent / "new", path)
     try:
-        assert os.pread(found.descriptor, 100, 0) == b"network"
-        assert found.artifact.bytes == 7
+        assert os.pread(artifact_file.descriptor, 100, 0) == b"network"
+        assert artifact_file.artifact.bytes == 7
     finally:
-        os.close(found.descriptor)
-    assert read(runs, "model.keras") == b"another network"
+        os.close(artifact_file.descriptor)
+    assert read_artifact(runs, "model.keras") == b"another network"
 
 
 def test_the_tag_tells_files_apart(runs: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_tag_tells_files_apart(runs: Path) -> None:
     assert len(tags) == 4
 
 
-def test_a_job_without_a_folder_is_told_apart_from_one_without_files(runs: Path) -> None:
+def test_a_job_without_a_folder_differs_from_one_without_files(runs: Path) -> None:
     (runs / "bare/artifacts").mkdir(parents=True)
     assert listed(runs, "bare") == []
     for folder in (runs, runs.parent / "nowhere"):
@@ -178,7 +178,7 @@ def test_a_job_without_a_folder_is_told_apart_from_one_without_files(runs: Path)
             listed(folder, "absent")
 
 
-def test_a_path_has_an_end() -> None:
+def test_the_length_of_a_path_is_limited() -> None:
     assert len(parts_of("/".join("a" * 20))) == 20
     assert parts_of("/".join(["a" * 249] * 4))
     for path in ("/".join("a" * 21), "/".join(["a" * 250] * 4)):
@@ -186,6 +186,6 @@ def test_a_path_has_an_end() -> None:
             parts_of(path)
 
 
-def test_names_from_everywhere_are_names() -> None:
+def test_names_in_any_script_are_valid() -> None:
     assert parts_of("größe/模型.keras") == ["größe", "模型.keras"]
     assert parts_of("%2e%2e") == ["%2e%2e"]  # a name like any other, and not decoded once more

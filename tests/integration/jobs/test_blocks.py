@@ -1,4 +1,4 @@
-"""Points in blocks read like rows, whatever the batches were, and while they are written."""
+"""Points in blocks read like rows, for every size of batch, and while they are written."""
 
 import math
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from jobs.telemetry.axes import AxisRange
 from jobs.telemetry.blocks import BLOCK, points_of_block
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow, store_metrics
 from jobs.telemetry.series import MetricSeries, metrics
-from tests.integration.api.given import seconds
-from tests.integration.jobs import given
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs import job_rows
 
 STEPS = 3 * BLOCK + 100
 
@@ -31,14 +31,14 @@ def store(sessions: Sessions, rows: Sequence[MetricRow], *, at_once: int) -> Non
 
 
 def a_job(sessions: Sessions) -> str:
-    job_id = given.a_job_that_is(sessions, Status.RUNNING)
+    job_id = job_rows.a_job_that_is(sessions, Status.RUNNING)
     with sessions.begin() as session:
         job = session.get_one(Job, job_id)
         job.started_at, job.plan = seconds(0), {**job.plan, "steps_per_epoch": 1000}
     return job_id
 
 
-def read(sessions: Sessions, job_id: str, **query: object) -> list[MetricSeries]:
+def read_series(sessions: Sessions, job_id: str, **query: object) -> list[MetricSeries]:
     with sessions() as session:
         return metrics(session, session.get_one(Job, job_id), **{"max_points": 10**6, **query})  # type: ignore[arg-type]
 
@@ -63,7 +63,7 @@ def test_long_series_become_blocks_and_read_as_they_were(sessions: Sessions, at_
         rows_left = [tuple(one) for one in session.execute(select(*MetricPoint.__table__.columns))]
     assert sorted([*rows_left, *(point for block in blocks for point in points_of_block(block))]) == sorted(rows)
     assert len(rows_left) < 2 * BLOCK
-    for series in read(sessions, job_id):
+    for series in read_series(sessions, job_id):
         assert series.x == list(steps)
         assert series.y == [step / 3 for step in steps]
 
@@ -74,7 +74,7 @@ def test_series_with_one_point_an_epoch_stay_rows_however_many(sessions: Session
     rows += [row(job_id, step, 1.0, name="epoch_data_wait_s") for step in range(1, 2 * BLOCK)]
     store(sessions, rows, at_once=500)
 
-    assert (given.count(sessions, MetricPoint), stored_blocks(sessions)) == (len(rows), [])
+    assert (job_rows.count(sessions, MetricPoint), stored_blocks(sessions)) == (len(rows), [])
 
 
 def test_points_in_blocks_lie_on_every_axis_and_are_complete_when_zoomed_in(sessions: Sessions) -> None:
@@ -83,15 +83,15 @@ def test_points_in_blocks_lie_on_every_axis_and_are_complete_when_zoomed_in(sess
     ends = [row(job_id, step, 0.5, rank=ALL_RANKS) for step in (1000, 2000, 3000)]
     store(sessions, ends, at_once=10)
 
-    by_epoch = {one.rank: one for one in read(sessions, job_id, axis="epoch", names=["loss"])}
+    by_epoch = {one.rank: one for one in read_series(sessions, job_id, axis="epoch", names=["loss"])}
     assert by_epoch[ALL_RANKS].x == [1, 2, 3]
     assert by_epoch[0].x == pytest.approx([step / 1000 for step in range(1, STEPS + 1)])
-    assert [one.rank for one in read(sessions, job_id, axis="epoch")] == [ALL_RANKS]
-    (by_time,) = read(sessions, job_id, axis="time", ranks=[0])
+    assert [one.rank for one in read_series(sessions, job_id, axis="epoch")] == [ALL_RANKS]
+    (by_time,) = read_series(sessions, job_id, axis="time", ranks=[0])
     assert by_time.x == [step / 8 for step in range(1, STEPS + 1)]
     zooms = {"step": (1500, 1700), "epoch": (1.5, 1.7), "time": (1500 / 8, 1700 / 8)}
     for axis, (start, end) in zooms.items():
-        (near,) = read(
+        (near,) = read_series(
             sessions, job_id, axis=axis, names=["loss"], ranks=[0], x_range=AxisRange(start, end), max_points=500
         )
         assert near.y == list(range(1500, 1701)), axis
@@ -107,7 +107,7 @@ def test_points_in_blocks_that_a_later_attempt_ran_again_do_not_count(sessions: 
     store(sessions, [row(job_id, step, 1.0) for step in range(1, 2501)], at_once=700)
     store(sessions, [row(job_id, step, 2.0, attempt=2) for step in range(1501, 4001)], at_once=700)
 
-    (loss,) = read(sessions, job_id)
+    (loss,) = read_series(sessions, job_id)
     assert loss.x == list(range(1, 4001))
     assert loss.y == [1.0] * 1500 + [2.0] * 2500
 
@@ -118,7 +118,7 @@ def test_missing_steps_and_values_that_are_not_finite_survive_in_blocks(sessions
     store(sessions, [row(job_id, step, value) for step, value in values.items()], at_once=300)
 
     assert any(block.steps is not None for block in stored_blocks(sessions))
-    (loss,) = read(sessions, job_id)
+    (loss,) = read_series(sessions, job_id)
     assert dict(zip(loss.x, loss.y, strict=True)) == {
         step: None if math.isnan(value) else value for step, value in values.items()
     }
@@ -130,10 +130,10 @@ def test_a_batch_that_is_rolled_back_makes_no_block(sessions: Sessions) -> None:
     with sessions() as session:
         store_metrics(session, [row(job_id, BLOCK, 1.0)])
         assert session.scalar(select(func.count()).select_from(MetricBlock)) == 1
-        (meanwhile,) = read(sessions, job_id)
+        (meanwhile,) = read_series(sessions, job_id)
         session.rollback()
 
-    assert meanwhile.x == read(sessions, job_id)[0].x == list(range(1, BLOCK))
+    assert meanwhile.x == read_series(sessions, job_id)[0].x == list(range(1, BLOCK))
     assert stored_blocks(sessions) == []
 
 
@@ -145,7 +145,7 @@ def test_a_series_too_long_for_memory_keeps_the_points_that_a_chart_needs(
     spikes = {10: 50.0, 1030: -50.0, 1031: 60.0, 3000: 40.0}
     values = {step: spikes.get(step, math.sin(step / 100)) for step in range(1, STEPS + 1)}
     store(sessions, [row(job_id, step, value) for step, value in values.items()], at_once=500)
-    (loss,) = read(sessions, job_id, max_points=100)
+    (loss,) = read_series(sessions, job_id, max_points=100)
     points = dict(zip(loss.x, loss.y, strict=True))
 
     assert len(points) == len(loss.x) <= 100

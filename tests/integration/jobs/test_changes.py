@@ -1,4 +1,4 @@
-"""Hints of the database, and up to where ids are settled."""
+"""Hints of the database, and the floor: the id below which no event can still appear."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
-from tests.integration.jobs.given import a_job
+from tests.integration.jobs.job_rows import a_job
 from tests.waiting import until
 
 
@@ -22,50 +22,50 @@ def hints(database: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def payloads(hints: psycopg.Connection, last: str) -> list[str]:
-    """What comes up to the hint that is `last`."""
-    heard: list[str] = []
+def payloads_up_to(hints: psycopg.Connection, last: str) -> list[str]:
+    """The payloads of all hints up to `last`."""
+    received: list[str] = []
 
     def is_over() -> bool:
-        heard.extend(hint.payload for hint in hints.notifies(timeout=0.1))
-        return last in heard
+        received.extend(hint.payload for hint in hints.notifies(timeout=0.1))
+        return last in received
 
     until(is_over, what="a hint")
-    return heard
+    return received
 
 
-def test_a_line_of_history_names_its_job(sessions: Sessions, hints: psycopg.Connection) -> None:
-    job_id, other = a_job(sessions), a_job(sessions)
+def test_a_hint_of_an_event_names_its_job(sessions: Sessions, hints: psycopg.Connection) -> None:
+    job_id, other_job_id = a_job(sessions), a_job(sessions)
     with sessions() as session:
         add_event(session, job_id, EventKind.RESUMED)
         session.rollback()
     last = a_job(sessions)
-    assert payloads(hints, last) == [job_id, other, last]
+    assert payloads_up_to(hints, last) == [job_id, other_job_id, last]
 
 
-def test_many_lines_are_one_hint(sessions: Sessions, hints: psycopg.Connection) -> None:
+def test_many_events_of_a_transaction_are_one_hint(sessions: Sessions, hints: psycopg.Connection) -> None:
     ids = [a_job(sessions) for _ in range(3)]
     with sessions.begin() as session:
         session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50])
         rows = [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50]
         session.execute(insert(JobEvent).values(rows))
     last = a_job(sessions)
-    *of_each, of_all, _ = payloads(hints, last)
+    *of_each, of_all, _ = payloads_up_to(hints, last)
     assert of_each == [*ids, *ids]  # a hint that was given in a transaction already is none
     assert sorted(of_all.split()) == sorted(ids)
 
 
-def test_more_jobs_than_a_payload_holds_are_any(sessions: Sessions, hints: psycopg.Connection) -> None:
+def test_a_hint_for_more_jobs_than_a_payload_holds_means_any_job(sessions: Sessions, hints: psycopg.Connection) -> None:
     with sessions.begin() as session:
         session.connection().exec_driver_sql(
             "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
             " SELECT 'j' || n, 'j', 'me', 'queued', '{}', '{}', '{}', 1, 50 FROM generate_series(1, 10000) n"
         )
         session.connection().exec_driver_sql("INSERT INTO job_events (job_id, kind) SELECT id, 'submitted' FROM jobs")
-    assert payloads(hints, "*") == ["*"]
+    assert payloads_up_to(hints, "*") == ["*"]
 
 
-def test_the_floor_waits_for_whoever_writes(sessions: Sessions) -> None:
+def test_the_floor_waits_for_open_transactions(sessions: Sessions) -> None:
     job_id, floors = a_job(sessions), FloorTracker()
     with sessions() as reader, sessions() as slow:
 
@@ -82,18 +82,18 @@ def test_the_floor_waits_for_whoever_writes(sessions: Sessions) -> None:
         assert floor() == before + 2
 
 
-def test_writers_who_take_turns_do_not_hold_it_up(sessions: Sessions) -> None:
+def test_overlapping_writers_do_not_hold_up_the_floor(sessions: Sessions) -> None:
     job_id, floors = a_job(sessions), FloorTracker()
-    with sessions() as reader, sessions() as one, sessions() as other:
+    with sessions() as reader, sessions() as first_writer, sessions() as second_writer:
 
         def floor() -> int:
             reader.rollback()
             return floors.update(reader).events
 
         first = floor()
-        add_event(one, job_id, EventKind.RESUMED)
+        add_event(first_writer, job_id, EventKind.RESUMED)
         assert floor() == first
-        add_event(other, job_id, EventKind.RESUMED)  # there is somebody at any time
-        one.commit()
+        add_event(second_writer, job_id, EventKind.RESUMED)  # at any time a transaction is open
+        first_writer.commit()
         floor()
         assert floor() == first + 1

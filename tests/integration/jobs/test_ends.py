@@ -1,4 +1,4 @@
-"""What follows from the end of an attempt, and who ends the attempts that nobody looks after."""
+"""What follows from the end of an attempt, and how the reaper ends abandoned attempts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +11,7 @@ from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, request_cancel
 from jobs.model.states import EndReason, EventKind, Status
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 
 def end(sessions: Sessions, lease: Lease, reason: EndReason, **values: object) -> Status:
@@ -19,29 +19,29 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason, **values: object) -
         return leases.end(session, lease, reason, **values)  # type: ignore[arg-type]
 
 
-def launched_again(sessions: Sessions, old: Lease) -> Lease:
+def launch_again(sessions: Sessions, old: Lease) -> Lease:
     with sessions.begin() as session:
         leases.release(session, old.attempt_id)
         session.execute(update(Job).where(Job.id == old.job_id).values(not_before=None))
-    return given.an_attempt(sessions, old.job_id)
+    return job_rows.an_attempt(sessions, old.job_id)
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["launching", "running"])
 def test_each_reason_leads_to_its_status(sessions: Sessions, running: bool) -> None:
-    given.a_host(sessions)
+    job_rows.a_host(sessions)
     for reason in EndReason:
-        lease = given.an_attempt(sessions, given.a_job(sessions))
+        lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
         if running:
             with sessions.begin() as session:
                 leases.first_rank_started(session, lease, datetime.now(UTC))
         outcome = reason.outcome
         expected = Status.QUEUED if outcome.retried else outcome.status
         assert end(sessions, lease, reason, error="why") is expected
-        job, attempt = given.the_job(sessions, lease.job_id), given.the_attempt(sessions, lease)
+        job, attempt = job_rows.the_job(sessions, lease.job_id), job_rows.the_attempt(sessions, lease)
         assert (job.status, attempt.end_reason, attempt.error) == (expected, reason, "why")
         assert attempt.ended_at is not None
         assert job.restarts == (1 if outcome.counts else 0)
-        last = given.kinds(sessions, lease.job_id)[-2:]
+        last = job_rows.kinds(sessions, lease.job_id)[-2:]
         if expected is Status.QUEUED:
             assert (job.end_reason, job.error, job.ended_at) == (None, None, None)
             assert last == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]
@@ -55,64 +55,64 @@ def test_each_reason_leads_to_its_status(sessions: Sessions, running: bool) -> N
 
 @pytest.mark.parametrize("reason", EndReason)
 def test_a_requested_cancel_wins(sessions: Sessions, reason: EndReason) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         request_cancel(session, lease.job_id)
     assert end(sessions, lease, reason, error="not this") is Status.CANCELLED
-    job = given.the_job(sessions, lease.job_id)
+    job = job_rows.the_job(sessions, lease.job_id)
     assert (job.status, job.end_reason, job.error) == (Status.CANCELLED, EndReason.CANCELLED, None)
-    assert given.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
 
 
 def test_restarts_are_used_up_and_the_pause_doubles_up_to_its_limit(sessions: Sessions) -> None:
-    lease = given.a_claimed_attempt(sessions, max_restarts=4)
+    lease = job_rows.a_claimed_attempt(sessions, max_restarts=4)
     pauses = []
     for restart in range(1, 5):
         status = end(sessions, lease, EndReason.RANK_FAILED, backoff_s=100, backoff_limit_s=500)
-        job = given.the_job(sessions, lease.job_id)
+        job = job_rows.the_job(sessions, lease.job_id)
         assert (status, job.restarts) == (Status.QUEUED, restart)
         assert job.not_before is not None
         pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
-        lease = launched_again(sessions, lease)
+        lease = launch_again(sessions, lease)
     for pause, expected in zip(pauses, [100, 200, 400, 500], strict=True):
         assert expected - 30 < pause <= expected
     assert lease.number == 5
     assert end(sessions, lease, EndReason.RANK_FAILED, error="again") is Status.FAILED
-    assert given.the_job(sessions, lease.job_id).error == "again"
+    assert job_rows.the_job(sessions, lease.job_id).error == "again"
 
 
 def test_a_lost_host_costs_no_restart_and_the_first_one_no_pause(sessions: Sessions) -> None:
-    lease = given.a_claimed_attempt(sessions, max_restarts=0)
+    lease = job_rows.a_claimed_attempt(sessions, max_restarts=0)
     pauses = []
     for losses in range(1, 6):
         assert end(sessions, lease, EndReason.HOST_LOST, backoff_s=100, backoff_limit_s=300) is Status.QUEUED
-        job = given.the_job(sessions, lease.job_id)
+        job = job_rows.the_job(sessions, lease.job_id)
         assert (job.restarts, job.losses) == (0, losses)
         assert job.not_before is not None
         pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
-        lease = launched_again(sessions, lease)
+        lease = launch_again(sessions, lease)
     for pause, expected in zip(pauses, [0, 100, 200, 300, 300], strict=True):
         assert expected - 30 < pause <= expected
 
 
 @pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.EARLY_STOPPED])
-def test_how_long_a_successful_run_took_is_noted(sessions: Sessions, reason: EndReason) -> None:
-    given.a_host(sessions)
+def test_the_duration_of_a_successful_run_is_stored(sessions: Sessions, reason: EndReason) -> None:
+    job_rows.a_host(sessions)
     noted: list[list[float]] = []
     for took_s in (10, 20, 30, 40, 50, 60, 70):
-        given.has_run(sessions, took_s=took_s, gpus=1, reason=reason)
+        job_rows.add_past_run(sessions, took_s=took_s, gpus=1, reason=reason)
         (one,) = run_times(sessions)
         noted.append([round(duration_s / 10) * 10 for duration_s in one])
     assert noted[0] == [10]
     assert noted[-1] == [70, 60, 50, 40, 30]
-    given.has_run(sessions, took_s=100, gpus=2)
+    job_rows.add_past_run(sessions, took_s=100, gpus=2)
     assert len(run_times(sessions)) == 2
 
 
-def test_only_a_run_from_the_start_to_success_says_how_long_it_takes(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
+def test_only_uninterrupted_successful_runs_count_as_durations(sessions: Sessions) -> None:
+    lease = job_rows.a_running_attempt(sessions)
     end(sessions, lease, EndReason.RANK_FAILED)
-    again = launched_again(sessions, lease)
+    again = launch_again(sessions, lease)
     with sessions.begin() as session:
         leases.resumed(session, again, 10)
     end(sessions, again, EndReason.COMPLETED)
@@ -125,74 +125,74 @@ def run_times(sessions: Sessions) -> list[list[float]]:
 
 
 def test_an_error_may_hold_a_nul(sessions: Sessions) -> None:
-    lease = given.a_claimed_attempt(sessions)
+    lease = job_rows.a_claimed_attempt(sessions)
     end(sessions, lease, EndReason.BAD_DATA, error="torn\x00file")
-    assert given.the_job(sessions, lease.job_id).error == "torn\ufffdfile"
-    assert given.the_attempt(sessions, lease).error == "torn\ufffdfile"
+    assert job_rows.the_job(sessions, lease.job_id).error == "torn\ufffdfile"
+    assert job_rows.the_attempt(sessions, lease).error == "torn\ufffdfile"
 
 
 def test_an_end_that_is_rolled_back_changes_nothing(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions() as session:
         leases.end(session, lease, EndReason.COMPLETED)
         session.rollback()
-    assert given.the_job(sessions, lease.job_id).status is Status.RUNNING
-    assert given.the_attempt(sessions, lease).ended_at is None
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
+    assert job_rows.the_attempt(sessions, lease).ended_at is None
 
 
-def abandoned(sessions: Sessions, **limits: float) -> list[leases.AbandonedAttempt]:
+def abandoned_attempts(sessions: Sessions, **limits: float) -> list[leases.AbandonedAttempt]:
     with sessions() as session:
         return leases.abandoned(session, **{"host_timeout_s": 30, "claim_timeout_s": 60} | limits)
 
 
-def test_an_attempt_that_is_looked_after_is_not_abandoned(sessions: Sessions) -> None:
-    given.a_running_attempt(sessions)
-    assert abandoned(sessions) == []
+def test_an_attempt_with_a_valid_lease_is_not_abandoned(sessions: Sessions) -> None:
+    job_rows.a_running_attempt(sessions)
+    assert abandoned_attempts(sessions) == []
 
 
-def test_a_host_that_is_silent_while_the_lease_is_good_is_left_alone(sessions: Sessions) -> None:
+def test_an_attempt_of_a_silent_host_with_a_valid_lease_is_not_abandoned(sessions: Sessions) -> None:
     """Its worker may be dead and its supervisor alive."""
-    given.a_running_attempt(sessions)
-    given.host_went_silent(sessions)
-    assert abandoned(sessions) == []
+    job_rows.a_running_attempt(sessions)
+    job_rows.host_went_silent(sessions)
+    assert abandoned_attempts(sessions) == []
 
 
-def test_a_lease_that_ran_out(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
-    given.lease_ran_out(sessions, lease)
-    (found,) = abandoned(sessions)
+def test_an_attempt_whose_lease_expired_is_abandoned(sessions: Sessions) -> None:
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.expire_lease(sessions, lease)
+    (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.host, found.reason) == (lease, "ha", EndReason.LEASE_EXPIRED)
 
 
-def test_a_lease_that_ran_out_on_a_lost_host(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
-    given.lease_ran_out(sessions, lease)
-    given.host_went_silent(sessions, for_s=31)
-    (found,) = abandoned(sessions)
+def test_an_attempt_whose_lease_expired_on_a_lost_host_is_abandoned(sessions: Sessions) -> None:
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.expire_lease(sessions, lease)
+    job_rows.host_went_silent(sessions, for_s=31)
+    (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.reason) == (lease, EndReason.HOST_LOST)
 
 
-def test_a_placement_that_no_supervisor_took(sessions: Sessions) -> None:
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions))
-    assert abandoned(sessions) == []
+def test_an_attempt_that_no_supervisor_claimed_is_abandoned(sessions: Sessions) -> None:
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
+    assert abandoned_attempts(sessions) == []
     with sessions.begin() as session:
         placed = func.now() - timedelta(seconds=61)
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
-    (found,) = abandoned(sessions)
+    (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.reason) == (lease, EndReason.LAUNCH_FAILED)
 
 
 def test_an_ended_attempt_is_not_abandoned(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     end(sessions, lease, EndReason.COMPLETED)
-    given.lease_ran_out(sessions, lease)
-    assert abandoned(sessions) == []
+    job_rows.expire_lease(sessions, lease)
+    assert abandoned_attempts(sessions) == []
 
 
-def test_the_reaper_takes_what_is_abandoned_and_not_what_was_renewed(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
-    given.lease_ran_out(sessions, lease)
+def test_the_reaper_ends_abandoned_attempts_but_not_renewed_ones(sessions: Sessions) -> None:
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.expire_lease(sessions, lease)
     with sessions.begin() as session:
         leases.fence_expired(session, lease)
         leases.renew(session, lease, lease_s=60)

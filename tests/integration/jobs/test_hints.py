@@ -34,7 +34,7 @@ def test_hints_reach_the_queues_that_workers_read(connection: redis.Redis, hints
         until(lambda queue=queue: connection.llen(queue) == 1, what=queue)
 
 
-def test_closing_sends_what_waits(connection: redis.Redis, broker: str) -> None:
+def test_closing_sends_the_waiting_hints(connection: redis.Redis, broker: str) -> None:
     hints = Hints(broker)
     for attempt in range(20):
         hints.launch(attempt, host="ha")
@@ -62,7 +62,7 @@ def test_dispatch_hints_that_wait_are_merged(broker: str, connection: redis.Redi
 
 
 @pytest.mark.parametrize("away", ["nobody", "deaf"])
-def test_a_broker_that_is_away_delays_and_fails_nobody(request: pytest.FixtureRequest, away: str) -> None:
+def test_an_unreachable_broker_delays_and_fails_nobody(request: pytest.FixtureRequest, away: str) -> None:
     hints = Hints(request.getfixturevalue("deaf") if away == "deaf" else "redis+socket:///nowhere/broker.sock")
     before = time.monotonic()
     for attempt in range(200):
@@ -74,7 +74,7 @@ def test_a_broker_that_is_away_delays_and_fails_nobody(request: pytest.FixtureRe
     assert time.monotonic() - before < 10 * slowdown()
 
 
-def test_a_broker_that_refuses_costs_only_the_hints_of_that_time(connection: redis.Redis, hints: Hints) -> None:
+def test_a_broker_that_refuses_loses_only_the_hints_of_that_time(connection: redis.Redis, hints: Hints) -> None:
     limit = connection.config_get("maxmemory")["maxmemory"]
     refused = connection.info("errorstats").get("errorstat_OOM", {"count": 0})["count"]
     connection.config_set("maxmemory", "1")

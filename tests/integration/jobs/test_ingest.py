@@ -12,7 +12,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import LogLine, MetricPoint, Sample
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow, store_logs, store_metrics, store_samples
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 ODD = ["", " ", "tab\tand \\ and \\N", "\\.", "'; DROP TABLE jobs; --", "grün 😀 \u2028", '"quoted"', "\r", "x" * 16384]
@@ -45,13 +45,13 @@ def test_metrics_are_stored(sessions: Sessions) -> None:
     assert points(sessions) == [(step, step / 3) for step in range(1000)]
 
 
-def test_nothing_to_store_asks_nothing(sessions: Sessions) -> None:
+def test_storing_no_rows_sends_no_statement(sessions: Sessions) -> None:
     with sessions.begin() as session:
         store_metrics(session, [])
         assert not session.connection().connection.driver_connection.info.transaction_status
 
 
-def test_a_point_that_is_there_stays_and_the_others_come(sessions: Sessions) -> None:
+def test_a_point_that_is_stored_already_stays_and_the_others_are_added(sessions: Sessions) -> None:
     with sessions.begin() as session:
         store_metrics(session, [point(1, 0.1), point(2, 0.2)])
     with sessions.begin() as session:
@@ -63,9 +63,9 @@ def test_a_point_that_is_there_stays_and_the_others_come(sessions: Sessions) -> 
 def test_what_is_no_number_is_stored_as_it_is(sessions: Sessions) -> None:
     with sessions.begin() as session:
         store_metrics(session, [point(1, math.nan), point(2, math.inf), point(3, -math.inf), point(4, 1e-320)])
-    found = dict(points(sessions))
-    assert math.isnan(found.pop(1))
-    assert found == {2: math.inf, 3: -math.inf, 4: 1e-320}
+    values_by_step = dict(points(sessions))
+    assert math.isnan(values_by_step.pop(1))
+    assert values_by_step == {2: math.inf, 3: -math.inf, 4: 1e-320}
 
 
 def test_lines_are_stored_as_they_are_in_their_order(sessions: Sessions) -> None:
@@ -75,13 +75,13 @@ def test_lines_are_stored_as_they_are_in_their_order(sessions: Sessions) -> None
         assert list(session.scalars(select(LogLine.text).order_by(LogLine.id))) == ODD
 
 
-def test_samples_are_stored_with_what_is_not_there_as_null(sessions: Sessions) -> None:
+def test_missing_figures_of_samples_are_stored_as_null(sessions: Sessions) -> None:
     with sessions.begin() as session:
         store_samples(session, [sample(0, gpu_percent=97.5, memory_bytes=2**40), sample(1)])
         store_samples(session, [sample(1, gpu_percent=5.0), sample(2, step=7)])
     with sessions() as session:
-        found = session.scalars(select(Sample).order_by(Sample.at)).all()
-        assert [(one.gpu_percent, one.memory_bytes, one.step) for one in found] == [
+        rows = session.scalars(select(Sample).order_by(Sample.at)).all()
+        assert [(one.gpu_percent, one.memory_bytes, one.step) for one in rows] == [
             (97.5, 2**40, None),
             (None, None, None),
             (None, None, 7),
@@ -99,13 +99,13 @@ def test_the_caller_decides_whether_rows_stay(sessions: Sessions, first: bool, d
     assert points(sessions) == []
 
 
-def test_a_row_that_cannot_be_stored_stores_none(sessions: Sessions) -> None:
+def test_a_row_that_cannot_be_stored_fails_its_whole_batch(sessions: Sessions) -> None:
     with pytest.raises(psycopg.DataError), sessions.begin() as session:
         store_metrics(session, [point(1), point(2, name="n" * 65)])
     assert points(sessions) == []
 
 
-def test_a_database_that_cannot_just_now_is_told_by_its_name(sessions: Sessions) -> None:
+def test_a_lock_timeout_raises_operational_error(sessions: Sessions) -> None:
     with sessions() as session, sessions.begin() as other:
         other.execute(text("LOCK TABLE metric_points"))
         session.execute(text("SET LOCAL lock_timeout = '50ms'"))
@@ -113,7 +113,7 @@ def test_a_database_that_cannot_just_now_is_told_by_its_name(sessions: Sessions)
             store_metrics(session, [point(1)])
 
 
-def test_a_database_that_goes_away_meanwhile_is_told_by_its_name(sessions: Sessions) -> None:
+def test_a_lost_connection_raises_operational_error(sessions: Sessions) -> None:
 
     def cut_off() -> None:
         with sessions.begin() as session:
@@ -127,4 +127,4 @@ def test_a_database_that_goes_away_meanwhile_is_told_by_its_name(sessions: Sessi
     with sessions.begin() as session:  # the next one takes a new connection
         store_metrics(session, [point(2)])
     assert points(sessions) == [(2, 1.0)]
-    assert given.count(sessions, MetricPoint) == 1
+    assert job_rows.count(sessions, MetricPoint) == 1

@@ -17,50 +17,50 @@ from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 
 def place(sessions: Sessions, job_id: str, slots: list[int], *, host: str = "ha") -> Lease:
-    return given.an_attempt(sessions, job_id, host=host, slots=slots)
+    return job_rows.an_attempt(sessions, job_id, host=host, slots=slots)
 
 
 def test_a_placement_leases_every_slot_and_launches_the_job(sessions: Sessions) -> None:
-    given.a_host(sessions, slots=4)
-    job_id = given.a_job(sessions)
+    job_rows.a_host(sessions, slots=4)
+    job_id = job_rows.a_job(sessions)
     lease = place(sessions, job_id, [1, 3])
-    job, attempt = given.the_job(sessions, job_id), given.the_attempt(sessions, lease)
+    job, attempt = job_rows.the_job(sessions, job_id), job_rows.the_attempt(sessions, lease)
     assert (job.status, job.attempt, job.not_before) == (Status.LAUNCHING, 1, None)
     assert (attempt.number, attempt.host, attempt.gpus, str(attempt.token)) == (1, "ha", 2, lease.token)
     assert (attempt.claimed_at, attempt.ended_at) == (None, None)
-    assert [(slot.attempt_id, slot.rank) for slot in given.the_slots(sessions)] == [
+    assert [(slot.attempt_id, slot.rank) for slot in job_rows.the_slots(sessions)] == [
         (None, None),
         (lease.attempt_id, 0),
         (None, None),
         (lease.attempt_id, 1),
     ]
-    assert given.kinds(sessions, job_id)[-1] is EventKind.PLACED
+    assert job_rows.kinds(sessions, job_id)[-1] is EventKind.PLACED
 
 
 def test_shares_of_several_hosts_are_leased_in_the_order_of_the_ranks(sessions: Sessions) -> None:
     for name in ("ha", "hb"):
-        given.a_host(sessions, name, slots=3)
-    job_id = given.a_job(sessions, gpus=4)
+        job_rows.a_host(sessions, name, slots=3)
+    job_id = job_rows.a_job(sessions, gpus=4)
     both = Placement(job_id, (Share("hb", (2, 0)), Share("ha", (0, 1))), due_s=60.0)
     with sessions.begin() as session:
         (lease,) = placing.place(session, [both], lease_s=60)
-    attempt = given.the_attempt(sessions, lease)
+    attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.host, attempt.gpus) == ("hb", 4)
     assert attempt.shares == [{"host": "hb", "slots": [2, 0]}, {"host": "ha", "slots": [0, 1]}]
     assert attempt.due_at is not None
     assert (attempt.due_at - attempt.created_at).total_seconds() == 60
-    assert [slot.rank for slot in given.the_slots(sessions, "hb")] == [1, None, 0]
-    assert [slot.rank for slot in given.the_slots(sessions, "ha")] == [2, 3, None]
+    assert [slot.rank for slot in job_rows.the_slots(sessions, "hb")] == [1, None, 0]
+    assert [slot.rank for slot in job_rows.the_slots(sessions, "ha")] == [2, 3, None]
 
 
-def test_of_several_placements_those_that_can_be_are_made(sessions: Sessions) -> None:
-    given.a_host(sessions, slots=6)
-    held = place(sessions, given.a_job(sessions, gpus=1), [5])
-    jobs = [given.a_job(sessions) for _ in range(4)]
+def test_of_several_placements_the_possible_ones_are_made(sessions: Sessions) -> None:
+    job_rows.a_host(sessions, slots=6)
+    held_lease = place(sessions, job_rows.a_job(sessions, gpus=1), [5])
+    jobs = [job_rows.a_job(sessions) for _ in range(4)]
     with sessions.begin() as session:
         request_cancel(session, jobs[1])
     slots = [(0, 1), (2, 3), (1, 2), (4, 5)]  # free; of a cancelled job; taken by the first; one held
@@ -69,66 +69,66 @@ def test_of_several_placements_those_that_can_be_are_made(sessions: Sessions) ->
         (lease,) = placing.place(session, placements, lease_s=60)
     assert lease.job_id == jobs[0]
     mine = lease.attempt_id
-    assert given.holders(sessions) == [mine, mine, None, None, None, held.attempt_id]
-    assert given.count(sessions, Attempt) == 2
+    assert job_rows.holders(sessions) == [mine, mine, None, None, None, held_lease.attempt_id]
+    assert job_rows.count(sessions, Attempt) == 2
 
 
-@pytest.mark.parametrize("why", ["leased", "quarantined", "retired", "unknown", "drained"])
-def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sessions, why: str) -> None:
-    given.a_host(sessions, slots=2 if why == "unknown" else 3)
-    if why == "leased":
-        place(sessions, given.a_job(sessions, gpus=1), [2])
-    elif why == "drained":
-        given.drained(sessions, "ha")
-    elif why != "unknown":
+@pytest.mark.parametrize("obstacle", ["leased", "quarantined", "retired", "unknown", "drained"])
+def test_a_slot_that_is_not_free_leaves_no_trace_of_the_placement(sessions: Sessions, obstacle: str) -> None:
+    job_rows.a_host(sessions, slots=2 if obstacle == "unknown" else 3)
+    if obstacle == "leased":
+        place(sessions, job_rows.a_job(sessions, gpus=1), [2])
+    elif obstacle == "drained":
+        job_rows.drain_host(sessions, "ha")
+    elif obstacle != "unknown":
         with sessions.begin() as session:
             slot = session.get_one(Slot, ("ha", 2))
-            column = f"{why}_at"
-            setattr(slot, column, session.get_one(Job, given.a_job(sessions)).created_at)
-    job_id = given.a_job(sessions)
-    before, held = given.count(sessions, Attempt), given.holders(sessions)
-    with pytest.raises(given.NotPlaced):
+            column = f"{obstacle}_at"
+            setattr(slot, column, session.get_one(Job, job_rows.a_job(sessions)).created_at)
+    job_id = job_rows.a_job(sessions)
+    before, holders_before = job_rows.count(sessions, Attempt), job_rows.holders(sessions)
+    with pytest.raises(job_rows.NotPlaced):
         place(sessions, job_id, [1, 2])
-    job = given.the_job(sessions, job_id)
+    job = job_rows.the_job(sessions, job_id)
     assert (job.status, job.attempt, job.revision) == (Status.QUEUED, 0, 1)
-    assert given.count(sessions, Attempt) == before
-    assert given.holders(sessions) == held
-    assert given.kinds(sessions, job_id) == [EventKind.SUBMITTED]
+    assert job_rows.count(sessions, Attempt) == before
+    assert job_rows.holders(sessions) == holders_before
+    assert job_rows.kinds(sessions, job_id) == [EventKind.SUBMITTED]
 
 
 def test_a_job_that_was_cancelled_meanwhile_is_not_placed(sessions: Sessions) -> None:
-    given.a_host(sessions)
-    job_id = given.a_job(sessions)
+    job_rows.a_host(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions.begin() as session:
         request_cancel(session, job_id)
-    with pytest.raises(given.NotPlaced):
+    with pytest.raises(job_rows.NotPlaced):
         place(sessions, job_id, [0, 1])
-    assert given.holders(sessions) == [None, None]
+    assert job_rows.holders(sessions) == [None, None]
 
 
 def test_a_paused_job_is_not_placed(sessions: Sessions) -> None:
-    given.a_host(sessions)
-    job_id = given.a_job(sessions)
+    job_rows.a_host(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions.begin() as session:
         pause(session, job_id)
-    with pytest.raises(given.NotPlaced):
+    with pytest.raises(job_rows.NotPlaced):
         place(sessions, job_id, [0, 1])
-    assert given.holders(sessions) == [None, None]
+    assert job_rows.holders(sessions) == [None, None]
 
 
 def test_an_attempt_is_asked_once_to_make_room(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     for job_id in ("a", "b"):
         with sessions.begin() as session:
             placing.request_preemption(session, [lease.attempt_id], PreemptionCause.for_job(job_id))
     with sessions() as session:
         assert leases.stop_requests(session, lease).preemption == PreemptionCause.for_job("a")
-    assert given.kinds(sessions, lease.job_id).count(EventKind.PREEMPT_REQUESTED) == 1
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.PREEMPT_REQUESTED) == 1
 
 
 def test_an_attempt_is_claimed_once(sessions: Sessions) -> None:
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     with sessions.begin() as session:
         assert leases.claim(session, lease.attempt_id, lease_s=60) == lease
         assert leases.claim(session, lease.attempt_id, lease_s=60) is None
@@ -136,45 +136,45 @@ def test_an_attempt_is_claimed_once(sessions: Sessions) -> None:
 
 
 def test_an_ended_attempt_is_not_claimed(sessions: Sessions) -> None:
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.LAUNCH_FAILED)
         assert leases.claim(session, lease.attempt_id, lease_s=60) is None
 
 
 def test_a_claim_and_a_renewal_move_the_end_of_the_lease(sessions: Sessions) -> None:
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions))
-    ends = [given.the_attempt(sessions, lease).lease_expires_at]
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
+    ends = [job_rows.the_attempt(sessions, lease).lease_expires_at]
     for lease_s, step in ((1000, leases.claim), (2000, leases.renew)):
         with sessions.begin() as session:
             step(session, lease.attempt_id if step is leases.claim else lease, lease_s=lease_s)
-        ends.append(given.the_attempt(sessions, lease).lease_expires_at)
+        ends.append(job_rows.the_attempt(sessions, lease).lease_expires_at)
     assert 900 < (ends[1] - ends[0]).total_seconds() < 1100
     assert 900 < (ends[2] - ends[1]).total_seconds() < 1100
 
 
 def test_the_supervisor_is_recorded(sessions: Sessions) -> None:
-    lease = given.a_claimed_attempt(sessions)
+    lease = job_rows.a_claimed_attempt(sessions)
     with sessions.begin() as session:
         leases.record_supervisor(session, lease, ProcessId(42, 15))
-    attempt = given.the_attempt(sessions, lease)
+    attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.supervisor_pid, attempt.supervisor_start_ticks) == (42, 15)
-    assert given.kinds(sessions, lease.job_id)[-1] is EventKind.LAUNCHED
+    assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.LAUNCHED
 
 
 def test_a_supervisor_is_not_recorded_for_an_attempt_that_has_ended(sessions: Sessions) -> None:
-    lease = given.a_claimed_attempt(sessions)
+    lease = job_rows.a_claimed_attempt(sessions)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.COMPLETED)
         leases.record_supervisor(session, lease, ProcessId(42, 15))
-    assert given.the_attempt(sessions, lease).supervisor_pid is None
-    assert given.kinds(sessions, lease.job_id)[-1] is EventKind.ENDED
+    assert job_rows.the_attempt(sessions, lease).supervisor_pid is None
+    assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.ENDED
 
 
-def test_a_supervisor_is_told_of_a_cancel(sessions: Sessions) -> None:
-    lease = given.a_claimed_attempt(sessions)
+def test_a_supervisor_sees_a_requested_cancel(sessions: Sessions) -> None:
+    lease = job_rows.a_claimed_attempt(sessions)
     with sessions.begin() as session:
         assert not leases.stop_requests(session, lease).cancel_requested
         request_cancel(session, lease.job_id)
@@ -182,14 +182,14 @@ def test_a_supervisor_is_told_of_a_cancel(sessions: Sessions) -> None:
 
 
 @pytest.mark.parametrize("stale", ["ended", "token"])
-def test_a_writer_without_the_lease_is_sent_away(sessions: Sessions, stale: str) -> None:
-    lease = given.a_claimed_attempt(sessions)
+def test_a_writer_without_the_lease_is_refused(sessions: Sessions, stale: str) -> None:
+    lease = job_rows.a_claimed_attempt(sessions)
     if stale == "ended":
         with sessions.begin() as session:
             leases.end(session, lease, EndReason.LEASE_EXPIRED)
     else:
         lease = dataclasses.replace(lease, token=str(uuid4()))
-    before = given.the_attempt(sessions, lease)
+    before = job_rows.the_attempt(sessions, lease)
     with sessions() as session:
         for writes in (
             lambda: leases.renew(session, lease, lease_s=1),
@@ -201,86 +201,86 @@ def test_a_writer_without_the_lease_is_sent_away(sessions: Sessions, stale: str)
             with pytest.raises(StaleLease):
                 writes()
         session.commit()
-    after = given.the_attempt(sessions, lease)
+    after = job_rows.the_attempt(sessions, lease)
     assert (after.ended_at, after.end_reason) == (before.ended_at, before.end_reason)
     assert after.lease_expires_at == before.lease_expires_at
 
 
 def test_the_first_rank_starts_the_job_and_the_attempt(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
-    job, attempt = given.the_job(sessions, lease.job_id), given.the_attempt(sessions, lease)
+    lease = job_rows.a_running_attempt(sessions)
+    job, attempt = job_rows.the_job(sessions, lease.job_id), job_rows.the_attempt(sessions, lease)
     assert job.status is Status.RUNNING
     assert job.started_at is not None
     assert attempt.started_at == job.started_at
 
 
 def test_the_start_is_when_the_rank_says_but_not_before_it_was_placed(sessions: Sessions) -> None:
-    lease = given.a_claimed_attempt(sessions)
+    lease = job_rows.a_claimed_attempt(sessions)
     with sessions.begin() as session:
         leases.first_rank_started(session, lease, datetime(2000, 1, 1, tzinfo=UTC))
-    assert given.the_job(sessions, lease.job_id).started_at == given.the_attempt(sessions, lease).created_at
+    assert job_rows.the_job(sessions, lease.job_id).started_at == job_rows.the_attempt(sessions, lease).created_at
 
 
 def test_a_later_attempt_leaves_the_jobs_first_start(sessions: Sessions) -> None:
-    first = given.a_running_attempt(sessions)
-    started = given.the_job(sessions, first.job_id).started_at
+    first = job_rows.a_running_attempt(sessions)
+    started = job_rows.the_job(sessions, first.job_id).started_at
     with sessions.begin() as session:
         leases.end(session, first, EndReason.RANK_FAILED)
         leases.release(session, first.attempt_id)
-    second = given.an_attempt(sessions, first.job_id)
+    second = job_rows.an_attempt(sessions, first.job_id)
     with sessions.begin() as session:
         leases.first_rank_started(session, second, datetime.now(UTC))
         leases.resumed(session, second, 120)
-    assert given.the_job(sessions, first.job_id).started_at == started
-    attempt = given.the_attempt(sessions, second)
+    assert job_rows.the_job(sessions, first.job_id).started_at == started
+    attempt = job_rows.the_attempt(sessions, second)
     assert (attempt.number, attempt.resumed_step) == (2, 120)
     assert attempt.started_at is not None
     assert attempt.started_at > started
 
 
 def test_slots_are_released_only_after_the_end(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         leases.release(session, lease.attempt_id)
-    assert given.holders(sessions) == [lease.attempt_id] * 2
+    assert job_rows.holders(sessions) == [lease.attempt_id] * 2
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.COMPLETED)
-    assert given.holders(sessions) == [lease.attempt_id] * 2
+    assert job_rows.holders(sessions) == [lease.attempt_id] * 2
     with sessions.begin() as session:
         leases.release(session, lease.attempt_id)
-    assert [(slot.attempt_id, slot.rank) for slot in given.the_slots(sessions)] == [(None, None)] * 2
+    assert [(slot.attempt_id, slot.rank) for slot in job_rows.the_slots(sessions)] == [(None, None)] * 2
 
 
 def test_a_release_leaves_the_slots_of_others(sessions: Sessions) -> None:
-    given.a_host(sessions, slots=2)
-    ended, live = (place(sessions, given.a_job(sessions, gpus=1), [index]) for index in (0, 1))
+    job_rows.a_host(sessions, slots=2)
+    ended, live = (place(sessions, job_rows.a_job(sessions, gpus=1), [index]) for index in (0, 1))
     with sessions.begin() as session:
         leases.end(session, ended, EndReason.COMPLETED)
         leases.release(session, ended.attempt_id)
-    assert given.holders(sessions) == [None, live.attempt_id]
+    assert job_rows.holders(sessions) == [None, live.attempt_id]
 
 
 def test_a_quarantined_slot_is_free_again_only_by_its_release(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
         leases.quarantine(session, lease.attempt_id, host="ha")
-    first = [slot.quarantined_at for slot in given.the_slots(sessions)]
+    first = [slot.quarantined_at for slot in job_rows.the_slots(sessions)]
     with sessions.begin() as session:
         leases.quarantine(session, lease.attempt_id, host="ha")
     assert None not in first
-    assert [slot.quarantined_at for slot in given.the_slots(sessions)] == first  # since when, not when last seen
-    with pytest.raises(given.NotPlaced):
-        place(sessions, given.a_job(sessions), [0, 1])
+    assert [slot.quarantined_at for slot in job_rows.the_slots(sessions)] == first  # since when, not when last seen
+    with pytest.raises(job_rows.NotPlaced):
+        place(sessions, job_rows.a_job(sessions), [0, 1])
     with sessions.begin() as session:
         leases.release(session, lease.attempt_id)
-    place(sessions, given.a_job(sessions), [0, 1])
+    place(sessions, job_rows.a_job(sessions), [0, 1])
 
 
 def test_a_job_has_one_live_attempt(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
-    given.a_host(sessions, "hb")
-    with pytest.raises(given.NotPlaced):
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.a_host(sessions, "hb")
+    with pytest.raises(job_rows.NotPlaced):
         place(sessions, lease.job_id, [0, 1], host="hb")
     with sessions() as session:
         assert len(session.scalars(select(Attempt).where(Attempt.job_id == lease.job_id)).all()) == 1

@@ -1,4 +1,4 @@
-"""The list of jobs: every order is total, every page is found by an index, and a cursor goes on where it ended."""
+"""The list of jobs: every sort order is total, an index finds every page, and a cursor continues after the last job."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,8 +10,8 @@ from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
-from tests.integration.api.given import seconds
-from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs.paging import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
 _JOBS = text("""
@@ -33,20 +33,20 @@ ORDERS: tuple[Order, ...] = (
 
 
 @pytest.fixture
-def listed(sessions: Sessions, engine: Engine) -> Sessions:
+def sessions_with_jobs(sessions: Sessions, engine: Engine) -> Sessions:
     store_all(sessions, engine, _JOBS, JOBS)
     return sessions
 
 
-def test_the_pages_of_every_order_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+def test_the_pages_of_every_order_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
     for order in ORDERS:
         with subtests.test(order=order):
-            found = every_id(listed, JobFilter(), order, limit=451)
-            assert len(found) == JOBS
-            assert found == in_one_sort(listed, "true", order)
+            job_ids = every_id(sessions_with_jobs, JobFilter(), order, limit=451)
+            assert len(job_ids) == JOBS
+            assert job_ids == in_one_sort(sessions_with_jobs, "true", order)
 
 
-def test_the_pages_of_every_filter_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+def test_the_pages_of_every_filter_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
     some = frozenset({Status.QUEUED, Status.FAILED, Status.RUNNING})
     since, until = seconds(100), seconds(200)
     filters = {
@@ -60,22 +60,24 @@ def test_the_pages_of_every_filter_are_one_sort(listed: Sessions, subtests: pyte
         "project = 'none'": JobFilter(project="none"),
         f"created_at >= '{since}' AND created_at < '{until}'": JobFilter(since=since, until=until),
     }
-    for condition, wanted in filters.items():
+    for condition, job_filter in filters.items():
         for order in ("-created_at", "ended_at", "-name"):
             with subtests.test(condition=condition, order=order):
-                assert every_id(listed, wanted, order, limit=37) == in_one_sort(listed, condition, order)
+                assert every_id(sessions_with_jobs, job_filter, order, limit=37) == in_one_sort(
+                    sessions_with_jobs, condition, order
+                )
 
 
-def test_since_is_included_and_until_is_not(listed: Sessions) -> None:
+def test_since_is_included_and_until_is_not(sessions_with_jobs: Sessions) -> None:
     def count(**bounds: Any) -> int:
-        return len(every_id(listed, JobFilter(**bounds), "created_at", limit=500))
+        return len(every_id(sessions_with_jobs, JobFilter(**bounds), "created_at", limit=500))
 
     at, tick = seconds(10), timedelta(microseconds=1)
     assert count(since=at, until=at + tick) == 3
     assert count(since=at + tick, until=at + tick + tick) == count(since=at, until=at) == 0
 
 
-# What a page may be found by. Of labels the database looks the few up that have them, and puts these in order.
+# The index that may find a page. For labels the database reads the few jobs that have them, and sorts these.
 PLANS: dict[str, tuple[JobFilter, Order, str]] = {
     "newest": (JobFilter(), "-created_at", "ix_jobs_newest"),
     "oldest": (JobFilter(), "created_at", "ix_jobs_newest"),
@@ -98,16 +100,16 @@ PLANS: dict[str, tuple[JobFilter, Order, str]] = {
 
 
 def test_the_first_and_a_late_page_are_found_by_an_index(
-    listed: Sessions, engine: Engine, subtests: pytest.Subtests
+    sessions_with_jobs: Sessions, engine: Engine, subtests: pytest.Subtests
 ) -> None:
     for case, (filter_, order, index) in PLANS.items():
         with subtests.test(case=case):
             late = None
-            with listed() as session:
+            with sessions_with_jobs() as session:
                 for _ in range(5):  # of a filter that few pass, the last page there is
                     late = list_jobs(session, ListQuery(filter_, order, 10, late)).next_cursor or late
             for cursor in dict.fromkeys((None, late)):
-                plan, rows = plan_of(listed, engine, ListQuery(filter_, order, 10, cursor))
+                plan, rows = plan_of(sessions_with_jobs, engine, ListQuery(filter_, order, 10, cursor))
                 assert index in plan
                 assert "Seq Scan" not in plan
                 assert rows <= 60, plan  # twice 11 of two statuses, and each once more by its id

@@ -1,4 +1,4 @@
-"""Deliveries are written with the ends that they tell of, one for each webhook that wants it, and settled once."""
+"""A delivery is written with the end that it reports, once for each subscribed webhook, and settled once."""
 
 import threading
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from jobs.outward.webhooks import outbox, store
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.outward.webhooks.retries import Answer, Verdict
 from jobs.people.tokens import add_user
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 
 def a_webhook(
@@ -44,7 +44,7 @@ def end_studies(sessions: Sessions) -> list[str]:
         return outbox.end_studies(session)
 
 
-def written(sessions: Sessions) -> list[tuple[str, str, str]]:
+def stored_deliveries(sessions: Sessions) -> list[tuple[str, str, str]]:
     with sessions() as session:
         rows = session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id))
         return [(row.webhook_id, row.event, row.subject_id) for row in rows]
@@ -65,7 +65,7 @@ def the_delivery(sessions: Sessions) -> WebhookDelivery:
         return session.scalars(select(WebhookDelivery)).one()
 
 
-def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: Sessions) -> None:
+def test_an_end_is_sent_to_each_webhook_that_subscribes_to_it_and_to_no_other(sessions: Sessions) -> None:
     own = a_webhook(sessions)
     with sessions.begin() as session:
         session.add(Project(name="vision"))
@@ -79,59 +79,59 @@ def test_an_end_is_told_to_each_webhook_that_wants_it_and_to_no_other(sessions: 
         store.remove(session, session.get_one(Webhook, deleted))
         session.execute(update(User).where(User.name == "left").values(disabled_at=func.now()))
         session.execute(update(Webhook).where(Webhook.id == of_nobody).values(project="default"))
-    given.a_job_that_is(sessions, Status.RUNNING)
-    assert written(sessions) == []
-    done = given.a_job_that_is(sessions, Status.SUCCEEDED)
+    job_rows.a_job_that_is(sessions, Status.RUNNING)
+    assert stored_deliveries(sessions) == []
+    done = job_rows.a_job_that_is(sessions, Status.SUCCEEDED)
     expected = {(own, JOB_ENDED, done), (of_project, JOB_ENDED, done)}
-    assert set(written(sessions)) == expected
-    assert len(written(sessions)) == 2
+    assert set(stored_deliveries(sessions)) == expected
+    assert len(stored_deliveries(sessions)) == 2
 
 
 @pytest.mark.parametrize("reason", [EndReason.COMPLETED, EndReason.BAD_DATA, EndReason.CANCELLED])
-def test_every_kind_of_end_is_told_of_once(sessions: Sessions, reason: EndReason) -> None:
+def test_every_kind_of_end_is_sent_once(sessions: Sessions, reason: EndReason) -> None:
     webhook = a_webhook(sessions)
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     if reason is EndReason.CANCELLED:
         cancel(sessions, lease.job_id)
     with sessions.begin() as session:
         leases.end(session, lease, reason)
-    assert written(sessions) == [(webhook, JOB_ENDED, lease.job_id)]
+    assert stored_deliveries(sessions) == [(webhook, JOB_ENDED, lease.job_id)]
 
 
 def test_a_restart_is_no_end(sessions: Sessions) -> None:
     a_webhook(sessions)
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)
-    assert given.the_job(sessions, lease.job_id).status is Status.QUEUED
-    assert written(sessions) == []
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED
+    assert stored_deliveries(sessions) == []
 
 
-def test_an_end_that_is_rolled_back_is_not_told_of(sessions: Sessions) -> None:
+def test_an_end_that_is_rolled_back_is_not_sent(sessions: Sessions) -> None:
     a_webhook(sessions)
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions() as session:
         request_cancel(session, job_id)
         session.rollback()
-    assert written(sessions) == []
+    assert stored_deliveries(sessions) == []
 
 
-def test_the_cancel_of_a_study_tells_of_every_job_and_then_of_the_study(sessions: Sessions) -> None:
+def test_the_cancel_of_a_study_sends_the_end_of_every_job_and_then_of_the_study(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    study_id, job_ids = given.a_study(sessions, jobs=3)
+    study_id, job_ids = job_rows.a_study(sessions, jobs=3)
     assert end_studies(sessions) == []
     with sessions.begin() as session:
         control.request_cancel(session, study_id)
     assert end_studies(sessions) == [study_id]
     assert end_studies(sessions) == []
-    told = written(sessions)
-    assert set(told[:3]) == {(webhook, JOB_ENDED, job_id) for job_id in job_ids}
-    assert told[3:] == [(webhook, STUDY_ENDED, study_id)]
+    deliveries = stored_deliveries(sessions)
+    assert set(deliveries[:3]) == {(webhook, JOB_ENDED, job_id) for job_id in job_ids}
+    assert deliveries[3:] == [(webhook, STUDY_ENDED, study_id)]
 
 
 def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
     webhook = a_webhook(sessions, events=[STUDY_ENDED])
-    study_id, _ = given.a_study(sessions)
+    study_id, _ = job_rows.a_study(sessions)
     for _ in range(2):
         with sessions.begin() as session:
             control.resume(session, study_id)
@@ -139,12 +139,12 @@ def test_a_study_that_is_resumed_ends_once_more(sessions: Sessions) -> None:
         with sessions.begin() as session:
             control.request_cancel(session, study_id)
         assert end_studies(sessions) == [study_id]
-    assert written(sessions) == 2 * [(webhook, STUDY_ENDED, study_id)]
+    assert stored_deliveries(sessions) == 2 * [(webhook, STUDY_ENDED, study_id)]
 
 
-def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions) -> None:
+def test_a_study_that_is_being_resumed_has_not_ended(sessions: Sessions) -> None:
     """Whoever resumes a study holds its row, and its new jobs are seen only after the commit."""
-    study_id, _ = given.a_study(sessions)
+    study_id, _ = job_rows.a_study(sessions)
     with sessions.begin() as session:
         control.request_cancel(session, study_id)
     with sessions.begin() as resuming:
@@ -155,7 +155,7 @@ def test_the_end_of_a_study_waits_for_nobody_who_has_it_go_on(sessions: Sessions
 
 def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    study_id, job_ids = given.a_study(sessions)
+    study_id, job_ids = job_rows.a_study(sessions)
     at_once = threading.Barrier(4)
 
     def end(job_id: str) -> None:
@@ -177,14 +177,14 @@ def test_the_last_two_jobs_of_a_study_may_end_at_once(sessions: Sessions) -> Non
     for thread in threads:
         thread.join()
     end_studies(sessions)
-    told = written(sessions)
-    assert sorted(told[:2]) == sorted((webhook, JOB_ENDED, job_id) for job_id in job_ids)
-    assert told[2:] == [(webhook, STUDY_ENDED, study_id)]
+    deliveries = stored_deliveries(sessions)
+    assert sorted(deliveries[:2]) == sorted((webhook, JOB_ENDED, job_id) for job_id in job_ids)
+    assert deliveries[2:] == [(webhook, STUDY_ENDED, study_id)]
 
 
 def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> None:
     a_webhook(sessions)
-    cancel(sessions, given.a_job(sessions, name="first"))
+    cancel(sessions, job_rows.a_job(sessions, name="first"))
     first = claim(sessions)
     assert first is not None
     assert (first.attempt, first.event, first.payload["job"]["name"]) == (1, JOB_ENDED, "first")
@@ -203,7 +203,7 @@ def test_a_claim_is_one_senders_until_its_lease_runs_out(sessions: Sessions) -> 
 
 def test_a_message_stays_as_it_was_first_sent(sessions: Sessions) -> None:
     a_webhook(sessions)
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     cancel(sessions, job_id)
     first = claim(sessions, lease_s=0)
     with sessions.begin() as session:
@@ -214,9 +214,9 @@ def test_a_message_stays_as_it_was_first_sent(sessions: Sessions) -> None:
     assert first.payload == second.payload
 
 
-def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
+def test_a_delivery_that_failed_is_due_again_after_a_pause(sessions: Sessions) -> None:
     a_webhook(sessions)
-    cancel(sessions, given.a_job(sessions))
+    cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
     assert claimed is not None
     assert settle(sessions, claimed, Answer(429, retry_after="100")) is Verdict.AGAIN
@@ -229,10 +229,10 @@ def test_what_failed_for_now_is_due_after_a_pause(sessions: Sessions) -> None:
     assert claim(sessions) is None
 
 
-def test_one_at_a_time_goes_to_a_webhook_of_a_process(sessions: Sessions) -> None:
+def test_a_claim_skips_webhooks_that_are_being_sent_to(sessions: Sessions) -> None:
     a_webhook(sessions), a_webhook(sessions, owner="another", project="default")
     for name in ("first", "second"):
-        cancel(sessions, given.a_job(sessions, name=name))
+        cancel(sessions, job_rows.a_job(sessions, name=name))
     first = claim(sessions)
     assert first is not None
     second = claim(sessions, besides=[first.webhook_id])
@@ -243,17 +243,17 @@ def test_one_at_a_time_goes_to_a_webhook_of_a_process(sessions: Sessions) -> Non
 
 
 def state(sessions: Sessions, webhook_id: str) -> tuple[bool, list[str | None]]:
-    """Whether it is disabled, and why its deliveries were given up; those that wait are not."""
+    """Whether a webhook is disabled, and why each delivery was given up."""
     with sessions() as session:
         rows = session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id)).all()
         assert all(row.delivered_at is None and row.next_at is None for row in rows)
         return session.get_one(Webhook, webhook_id).disabled_at is not None, [row.error for row in rows]
 
 
-def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: Sessions) -> None:
+def test_a_webhook_whose_receiver_is_gone_is_disabled_and_its_deliveries_given_up(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
     for _ in range(2):
-        cancel(sessions, given.a_job(sessions))
+        cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
     assert claimed is not None
     assert settle(sessions, claimed, Answer(410)) is Verdict.GONE
@@ -263,9 +263,9 @@ def test_a_receiver_that_is_gone_is_disabled_and_all_for_it_given_up(sessions: S
     )
 
 
-def test_what_is_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:
+def test_a_delivery_of_a_webhook_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    cancel(sessions, given.a_job(sessions))
+    cancel(sessions, job_rows.a_job(sessions))
     claimed = claim(sessions)
     assert claimed is not None
     with sessions.begin() as session:
@@ -279,11 +279,11 @@ def test_what_is_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> No
 
 
 def test_a_webhook_that_is_deleted_has_no_secret_and_goes_with_its_deliveries(sessions: Sessions) -> None:
-    kept, gone = a_webhook(sessions), a_webhook(sessions)
+    remaining, deleted = a_webhook(sessions), a_webhook(sessions)
     with sessions.begin() as session:
-        for webhook_id in (kept, gone):
+        for webhook_id in (remaining, deleted):
             outbox.add_ping(session, webhook_id)
-        webhook = session.get_one(Webhook, gone)
+        webhook = session.get_one(Webhook, deleted)
         assert webhook.secret
         store.remove(session, webhook)
         assert webhook.secret == ""
@@ -293,12 +293,12 @@ def test_a_webhook_that_is_deleted_has_no_secret_and_goes_with_its_deliveries(se
         with sessions.begin() as session:
             outbox.remove_old(session, keep_days=30)
     with sessions() as session:
-        assert session.scalars(select(Webhook.id)).all() == [kept]
-        assert session.scalars(select(WebhookDelivery.webhook_id)).all() == [kept]  # it still waits
+        assert session.scalars(select(Webhook.id)).all() == [remaining]
+        assert session.scalars(select(WebhookDelivery.webhook_id)).all() == [remaining]  # it still waits
         assert outbox.counts(session) == outbox.Counts(pending=1, failed=0)
 
 
-def test_an_owner_has_a_limit_whoever_asks_at_once(sessions: Sessions) -> None:
+def test_concurrent_requests_do_not_exceed_the_webhooks_of_an_owner(sessions: Sessions) -> None:
     for _ in range(store.MAX_OF_AN_OWNER - 1):
         a_webhook(sessions)
     refused: list[Any] = []
@@ -315,5 +315,5 @@ def test_an_owner_has_a_limit_whoever_asks_at_once(sessions: Sessions) -> None:
     for thread in threads:
         thread.join()
     assert len(refused) == 2
-    assert given.count(sessions, Webhook) == store.MAX_OF_AN_OWNER
+    assert job_rows.count(sessions, Webhook) == store.MAX_OF_AN_OWNER
     a_webhook(sessions, owner="another")

@@ -1,4 +1,4 @@
-"""What projects hold and used, as the rows have it, and who is admitted to their queues."""
+"""The slots and GPU-hours that projects use, and which jobs their queues admit."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -22,7 +22,7 @@ from jobs.people.tokens import add_user
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.queue import standings
 from jobs.scheduling.quotas import active_quotas, quotas_of
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 
 def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
@@ -40,10 +40,10 @@ def placed_at(sessions: Sessions, lease: Lease, at: datetime) -> None:
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=at))
 
 
-def ends(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> Attempt:
+def end_attempt(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> Attempt:
     with sessions.begin() as session:
         leases.end(session, lease, reason)
-    return given.the_attempt(sessions, lease)
+    return job_rows.the_attempt(sessions, lease)
 
 
 def usage(sessions: Sessions, project: str = "vision") -> dict[date, float]:
@@ -62,13 +62,13 @@ def following(month: datetime) -> datetime:
     return month_of(month + timedelta(days=32))
 
 
-def test_what_runs_counts_and_what_waits_does_not(sessions: Sessions) -> None:
+def test_running_jobs_count_as_slots_and_queued_jobs_do_not(sessions: Sessions) -> None:
     a_project(sessions, max_slots=4)
-    given.a_host(sessions, slots=3)
-    given.a_job(sessions, project="vision")
-    given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[2])
+    job_rows.a_host(sessions, slots=3)
+    job_rows.a_job(sessions, project="vision")
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[2])
     assert quota(sessions).slots == 0
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
     now = datetime.now(UTC)
     placed_at(sessions, lease, max(now - timedelta(hours=3), month_of(now)))
     found = quota(sessions)
@@ -77,11 +77,11 @@ def test_what_runs_counts_and_what_waits_does_not(sessions: Sessions) -> None:
     assert found.gpu_hours == pytest.approx(2 * held_h, abs=0.02)
 
 
-def test_slots_count_until_they_are_given_back_and_never_while_quarantined(sessions: Sessions) -> None:
+def test_slots_count_until_their_release_and_not_in_quarantine(sessions: Sessions) -> None:
     a_project(sessions, max_slots=4)
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
-    ends(sessions, lease)
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
+    end_attempt(sessions, lease)
     assert quota(sessions).slots == 2
     with sessions.begin() as session:
         leases.quarantine(session, lease.attempt_id, host="ha")
@@ -91,19 +91,19 @@ def test_slots_count_until_they_are_given_back_and_never_while_quarantined(sessi
     assert quota(sessions).slots == 0
 
 
-def test_an_attempt_is_charged_to_each_month_its_part(sessions: Sessions) -> None:
+def test_each_month_is_charged_its_part_of_an_attempt(sessions: Sessions) -> None:
     a_project(sessions, max_gpu_hours=1e6)
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
     since = datetime.now(UTC) - timedelta(days=70)
     placed_at(sessions, lease, since)
     before = quota(sessions)
-    until = ends(sessions, lease).ended_at
+    until = end_attempt(sessions, lease).ended_at
     assert until is not None
     expected, month = {}, month_of(since)
     while month <= until:
-        held = min(until, following(month)) - max(since, month)
-        expected[month.date()] = pytest.approx(2 * held.total_seconds())
+        held_s = min(until, following(month)) - max(since, month)
+        expected[month.date()] = pytest.approx(2 * held_s.total_seconds())
         month = following(month)
     assert len(expected) in (3, 4)
     assert usage(sessions) == expected
@@ -114,8 +114,8 @@ def test_an_attempt_is_charged_to_each_month_its_part(sessions: Sessions) -> Non
 
 def test_months_end_in_utc_whatever_the_time_zone_of_the_session(sessions: Sessions) -> None:
     a_project(sessions, max_gpu_hours=1e6)
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions, project="vision"))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"))
     now = datetime.now(UTC)
     placed_at(sessions, lease, month_of(now) - timedelta(hours=1))
     with sessions.begin() as session:
@@ -129,14 +129,14 @@ def test_months_end_in_utc_whatever_the_time_zone_of_the_session(sessions: Sessi
 
 def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> None:
     a_project(sessions)
-    given.a_host(sessions)
-    job_id, charged = given.a_job(sessions, project="vision"), 0.0
+    job_rows.a_host(sessions)
+    job_id, charged = job_rows.a_job(sessions, project="vision"), 0.0
     for reason in (EndReason.PREEMPTED, EndReason.HOST_LOST, EndReason.COMPLETED):
         with sessions.begin() as session:
             session.execute(update(Job).values(not_before=None))
-        lease = given.an_attempt(sessions, job_id)
+        lease = job_rows.an_attempt(sessions, job_id)
         placed_at(sessions, lease, datetime.now(UTC) - timedelta(minutes=10))
-        ended = ends(sessions, lease, reason)
+        ended = end_attempt(sessions, lease, reason)
         assert ended.ended_at is not None
         charged += 2 * (ended.ended_at - ended.created_at).total_seconds()
         with pytest.raises(leases.StaleLease), sessions.begin() as session:
@@ -146,18 +146,18 @@ def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> 
     assert sum(usage(sessions).values()) == pytest.approx(charged)
 
 
-def test_ends_of_one_project_that_come_together_are_all_charged(sessions: Sessions) -> None:
-    given.a_host(sessions, slots=8)
-    running = [given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[index]) for index in range(8)]
+def test_concurrent_ends_of_one_project_are_all_charged(sessions: Sessions) -> None:
+    job_rows.a_host(sessions, slots=8)
+    running = [job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[index]) for index in range(8)]
     for lease in running:
         placed_at(sessions, lease, datetime.now(UTC) - timedelta(seconds=100))
     with ThreadPoolExecutor(8) as pool:
-        ended = list(pool.map(lambda lease: ends(sessions, lease), running))
-    held = sum((one.ended_at - one.created_at).total_seconds() for one in ended if one.ended_at is not None)
-    assert sum(usage(sessions, "default").values()) == pytest.approx(held)
+        ended = list(pool.map(lambda lease: end_attempt(sessions, lease), running))
+    held_s = sum((one.ended_at - one.created_at).total_seconds() for one in ended if one.ended_at is not None)
+    assert sum(usage(sessions, "default").values()) == pytest.approx(held_s)
 
 
-def test_only_projects_with_a_limit_on_what_runs_are_asked_for(sessions: Sessions) -> None:
+def test_only_projects_with_a_limit_on_running_jobs_are_read(sessions: Sessions) -> None:
     a_project(sessions, "queue-only", max_queued=1)
     with sessions() as session:
         assert active_quotas(session) == {}
@@ -173,19 +173,19 @@ def reason(sessions: Sessions, job_id: str) -> str:
         return standings(session, [job_id], host_timeout_s=30.0)[job_id].reason
 
 
-def test_a_queued_job_says_what_its_quota_keeps_it_for(sessions: Sessions) -> None:
+def test_a_queued_job_says_which_quota_it_waits_for(sessions: Sessions) -> None:
     a_project(sessions, max_slots=3)
-    given.a_host(sessions, slots=8)
-    given.an_attempt(sessions, given.a_job(sessions, project="vision", gpus=1), slots=[0])
-    first, second = (given.a_job(sessions, project="vision", priority=priority) for priority in (60, 50))
-    asleep = given.a_job(sessions, project="vision", priority=99)
+    job_rows.a_host(sessions, slots=8)
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision", gpus=1), slots=[0])
+    first, second = (job_rows.a_job(sessions, project="vision", priority=priority) for priority in (60, 50))
+    asleep = job_rows.a_job(sessions, project="vision", priority=99)
     with sessions.begin() as session:
         pause(session, asleep)
     assert reason(sessions, first) == "is next"
     assert (
         reason(sessions, second) == "its project vision has 1 of 3 slots in use, and others of its jobs are before it"
     )
-    given.an_attempt(sessions, first, slots=[1, 2])
+    job_rows.an_attempt(sessions, first, slots=[1, 2])
     assert reason(sessions, second) == "its project vision has 3 of 3 slots in use"
     with sessions.begin() as session:
         projects.change(session, "vision", max_slots=None, max_gpu_hours=0.0)
@@ -195,43 +195,43 @@ def test_a_queued_job_says_what_its_quota_keeps_it_for(sessions: Sessions) -> No
     )
 
 
-def submitted(sessions: Sessions, user: str = "me", *, is_admin: bool = False, project: str = "vision") -> str:
+def submit(sessions: Sessions, user: str = "me", *, is_admin: bool = False, project: str = "vision") -> str:
     """A submission as the api makes one; raises what `admit` raises."""
-    spec = spec_from(given.SPEC | {"project": project})
+    spec = spec_from(job_rows.SPEC | {"project": project})
     with sessions.begin() as session:
         admit(session, project, Applicant(user, is_admin), jobs=1)
         return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=user).id
 
 
-def test_submissions_that_come_together_do_not_exceed_the_queue(sessions: Sessions) -> None:
+def test_concurrent_submissions_do_not_exceed_the_queue(sessions: Sessions) -> None:
     a_project(sessions, max_queued=5)
 
     def attempt(_: int) -> bool:
         try:
-            submitted(sessions)
+            submit(sessions)
         except QueueFull:
             return False
         return True
 
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(attempt, range(24)))
-    assert sum(taken) == 5 == given.count(sessions, Job)
+    assert sum(taken) == 5 == job_rows.count(sessions, Job)
 
 
-def test_a_full_queue_says_how_many_there_are_and_may_be(sessions: Sessions) -> None:
+def test_a_full_queue_says_its_length_and_its_limit(sessions: Sessions) -> None:
     a_project(sessions, max_queued=2)
-    first = submitted(sessions)
+    first = submit(sessions)
     with (
         sessions.begin() as session,
         pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue; this would add 2"),
     ):
         admit(session, "vision", Applicant("me"), jobs=2)
-    submitted(sessions)
+    submit(sessions)
     with pytest.raises(QueueFull, match=r"the project vision has 2 of 2 jobs in the queue$"):
-        submitted(sessions, is_admin=True)
+        submit(sessions, is_admin=True)
     with sessions.begin() as session:
         request_cancel(session, first)
-    submitted(sessions)
+    submit(sessions)
 
 
 def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) -> None:
@@ -239,11 +239,11 @@ def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) 
     with sessions.begin() as session:
         add_user(session, "ada")
         projects.add_member(session, "vision", "ada")
-    submitted(sessions, "ada")
-    submitted(sessions, "root", is_admin=True)
+    submit(sessions, "ada")
+    submit(sessions, "root", is_admin=True)
     with pytest.raises(NotAllowed, match="the project vision takes jobs only from its members and from admins"):
-        submitted(sessions, "eve")
+        submit(sessions, "eve")
     with sessions.begin() as session:
         projects.change(session, "vision", is_archived=True)
     with pytest.raises(ProjectArchived):
-        submitted(sessions, "ada")
+        submit(sessions, "ada")

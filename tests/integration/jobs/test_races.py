@@ -15,7 +15,7 @@ from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import JobEnded, pause, request_cancel
 from jobs.model.states import TERMINAL, EndReason, Status
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 
 T = TypeVar("T")
 THREADS = 8
@@ -34,38 +34,38 @@ def at_once(actions: list[Callable[[], T]]) -> list[T]:
 
 
 def test_eight_claims_let_one_through(sessions: Sessions) -> None:
-    given.a_host(sessions)
+    job_rows.a_host(sessions)
     for _ in range(10):
-        lease = given.an_attempt(sessions, given.a_job(sessions))
+        lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
 
         def claim(attempt_id: int = lease.attempt_id) -> object:
             with sessions.begin() as session:
                 return leases.claim(session, attempt_id, lease_s=60)
 
-        found = at_once([claim] * THREADS)
-        assert [one for one in found if one is not None] == [lease]
+        claims = at_once([claim] * THREADS)
+        assert [one for one in claims if one is not None] == [lease]
         with sessions.begin() as session:
             leases.end(session, lease, EndReason.COMPLETED)
             leases.release(session, lease.attempt_id)
 
 
 def test_eight_placements_of_the_same_slots_let_one_through(sessions: Sessions) -> None:
-    given.a_host(sessions)
+    job_rows.a_host(sessions)
     for _ in range(10):
 
         def place(job_id: str) -> bool:
             try:
-                given.an_attempt(sessions, job_id)
-            except given.NotPlaced:
+                job_rows.an_attempt(sessions, job_id)
+            except job_rows.NotPlaced:
                 return False
             return True
 
-        jobs = [given.a_job(sessions) for _ in range(THREADS)]
+        jobs = [job_rows.a_job(sessions) for _ in range(THREADS)]
         won = at_once([lambda job_id=job_id: place(job_id) for job_id in jobs])
         assert sum(won) == 1
-        holder, other = given.holders(sessions)
+        holder, other = job_rows.holders(sessions)
         assert holder == other
-        assert [given.the_job(sessions, job_id).status for job_id in jobs].count(Status.QUEUED) == THREADS - 1
+        assert [job_rows.the_job(sessions, job_id).status for job_id in jobs].count(Status.QUEUED) == THREADS - 1
         with sessions.begin() as session:
             lease = _live_lease(sessions)
             leases.end(session, lease, EndReason.COMPLETED)
@@ -74,63 +74,65 @@ def test_eight_placements_of_the_same_slots_let_one_through(sessions: Sessions) 
 
 def _live_lease(sessions: Sessions) -> leases.Lease:
     with sessions() as session:
-        one = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None))).one()
-        return leases.Lease(one.id, str(one.token), one.job_id, one.number)
+        attempt = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None))).one()
+        return leases.Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
 
 
 def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> None:
     for index in range(THREADS):
-        given.a_host(sessions, f"h{index}")
-    job_id = given.a_job(sessions)
+        job_rows.a_host(sessions, f"h{index}")
+    job_id = job_rows.a_job(sessions)
 
     def place(host: str) -> bool:
         try:
-            given.an_attempt(sessions, job_id, host=host)
-        except given.NotPlaced:
+            job_rows.an_attempt(sessions, job_id, host=host)
+        except job_rows.NotPlaced:
             return False
         return True
 
     won = at_once([lambda host=f"h{index}": place(host) for index in range(THREADS)])
     assert sum(won) == 1
-    assert given.count(sessions, Attempt) == 1
+    assert job_rows.count(sessions, Attempt) == 1
 
 
-@pytest.mark.parametrize("what", ["cancel", "pause"])
-def test_a_placement_and_a_wish_at_once_agree(sessions: Sessions, what: str) -> None:
-    given.a_host(sessions)
+@pytest.mark.parametrize("asked_for", ["cancel", "pause"])
+def test_a_placement_and_a_concurrent_cancel_or_pause_agree(sessions: Sessions, asked_for: str) -> None:
+    job_rows.a_host(sessions)
     for _ in range(10):
-        job_id = given.a_job(sessions)
+        job_id = job_rows.a_job(sessions)
 
         def place(job_id: str = job_id) -> leases.Lease | None:
             try:
-                return given.an_attempt(sessions, job_id)
-            except given.NotPlaced:
+                return job_rows.an_attempt(sessions, job_id)
+            except job_rows.NotPlaced:
                 return None
 
         def ask(job_id: str = job_id) -> None:
             with sessions.begin() as session:
-                (request_cancel if what == "cancel" else pause)(session, job_id)
+                (request_cancel if asked_for == "cancel" else pause)(session, job_id)
 
         lease, _ = at_once([place, ask])
-        job = given.the_job(sessions, job_id)
-        assert job.status is (Status.LAUNCHING if lease else Status.CANCELLED if what == "cancel" else Status.QUEUED)
-        assert given.holders(sessions) == [lease.attempt_id if lease else None] * 2
+        job = job_rows.the_job(sessions, job_id)
+        assert job.status is (
+            Status.LAUNCHING if lease else Status.CANCELLED if asked_for == "cancel" else Status.QUEUED
+        )
+        assert job_rows.holders(sessions) == [lease.attempt_id if lease else None] * 2
         if lease is not None:
             with sessions.begin() as session:
                 leases.end(session, lease, EndReason.PAUSED)
                 leases.release(session, lease.attempt_id)
 
 
-def test_who_drains_a_host_finds_every_attempt_that_was_placed_on_it(sessions: Sessions) -> None:
+def test_a_drain_sees_every_attempt_that_was_placed_on_the_host(sessions: Sessions) -> None:
     for index in range(10):
         name = f"h{index}"
-        given.a_host(sessions, name)
-        job_id = given.a_job(sessions)
+        job_rows.a_host(sessions, name)
+        job_id = job_rows.a_job(sessions)
 
         def place(name: str = name, job_id: str = job_id) -> int | None:
             try:
-                return given.an_attempt(sessions, job_id, host=name).attempt_id
-            except given.NotPlaced:
+                return job_rows.an_attempt(sessions, job_id, host=name).attempt_id
+            except job_rows.NotPlaced:
                 return None
 
         def drain(name: str = name) -> int | None:
@@ -138,13 +140,13 @@ def test_who_drains_a_host_finds_every_attempt_that_was_placed_on_it(sessions: S
                 session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
                 return session.scalar(select(Attempt.id).where(Attempt.host == name))
 
-        placed, found = at_once([place, drain])
-        assert placed == found
+        placed, attempts_to_move = at_once([place, drain])
+        assert placed == attempts_to_move
 
 
-def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:
+def test_an_end_and_a_concurrent_cancel_agree(sessions: Sessions) -> None:
     for _ in range(10):
-        lease = given.a_running_attempt(sessions)
+        lease = job_rows.a_running_attempt(sessions)
 
         def cancel(job_id: str = lease.job_id) -> str:
             try:
@@ -159,7 +161,7 @@ def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:
                 return leases.end(session, lease, EndReason.COMPLETED)
 
         asked, status = at_once([cancel, complete])
-        job = given.the_job(sessions, lease.job_id)
+        job = job_rows.the_job(sessions, lease.job_id)
         assert job.status == status
         assert job.status in TERMINAL
         assert (job.status is Status.CANCELLED) == (asked == "asked") == (job.cancel_requested_at is not None)
@@ -167,10 +169,10 @@ def test_an_end_and_a_cancel_at_once_agree(sessions: Sessions) -> None:
             leases.release(session, lease.attempt_id)
 
 
-def test_a_renewal_and_the_reaper_at_once_agree(sessions: Sessions) -> None:
+def test_a_renewal_and_a_concurrent_reaper_agree(sessions: Sessions) -> None:
     for _ in range(10):
-        lease = given.a_running_attempt(sessions)
-        given.lease_ran_out(sessions, lease)
+        lease = job_rows.a_running_attempt(sessions)
+        job_rows.expire_lease(sessions, lease)
 
         def renew(lease: leases.Lease = lease) -> bool:
             try:
@@ -191,7 +193,7 @@ def test_a_renewal_and_the_reaper_at_once_agree(sessions: Sessions) -> None:
 
         renewed, reaped = at_once([renew, reap])
         assert renewed != reaped
-        assert (given.the_attempt(sessions, lease).ended_at is not None) == reaped
+        assert (job_rows.the_attempt(sessions, lease).ended_at is not None) == reaped
         if renewed:
             with sessions.begin() as session:
                 leases.end(session, lease, EndReason.LEASE_EXPIRED)
@@ -200,7 +202,7 @@ def test_a_renewal_and_the_reaper_at_once_agree(sessions: Sessions) -> None:
 
 
 def test_nobody_ends_an_attempt_while_its_writer_holds_the_fence(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as writer:
         leases.fence(writer, lease)
         with sessions() as session:

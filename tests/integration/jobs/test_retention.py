@@ -1,4 +1,4 @@
-"""What goes with time, and what stays."""
+"""Retention: which rows and files of old jobs and lost hosts are removed, and which stay."""
 
 from datetime import timedelta
 
@@ -10,13 +10,13 @@ from jobs.lifecycle import leases, retention
 from jobs.model.states import EndReason, Status
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow
-from tests.integration.api.given import seconds
-from tests.integration.jobs import given
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs import job_rows
 
 
 def a_job_with_logs(sessions: Sessions, *, days_ago: float, lines: int = 3) -> str:
     """A job that ended so long ago."""
-    job_id = given.a_job_that_is(sessions, Status.FAILED)
+    job_id = job_rows.a_job_that_is(sessions, Status.FAILED)
     with sessions.begin() as session:
         ended = func.now() - timedelta(days=days_ago)
         session.execute(update(Job).where(Job.id == job_id).values(ended_at=ended))
@@ -33,7 +33,7 @@ def remove_logs(sessions: Sessions) -> int:
     raise AssertionError
 
 
-def with_logs(sessions: Sessions) -> dict[str, int]:
+def line_counts(sessions: Sessions) -> dict[str, int]:
     with sessions() as session:
         rows = session.execute(select(LogLine.job_id, func.count()).group_by(LogLine.job_id))
         return {job_id: count for job_id, count in rows}  # noqa: C416 - a row is no pair to the type checker
@@ -41,42 +41,42 @@ def with_logs(sessions: Sessions) -> dict[str, int]:
 
 def test_old_lines_go_in_small_batches_and_the_job_says_so(sessions: Sessions) -> None:
     old = [a_job_with_logs(sessions, days_ago=31), a_job_with_logs(sessions, days_ago=99, lines=12_000)]
-    young, running = a_job_with_logs(sessions, days_ago=29), given.a_job_that_is(sessions, Status.RUNNING)
+    young, running = a_job_with_logs(sessions, days_ago=29), job_rows.a_job_that_is(sessions, Status.RUNNING)
     with sessions.begin() as session:
         ingest.store_logs(session, [LogRow(running, 1, 0, seconds(-(10**8)), "an old line")])
-    was = given.the_job(sessions, old[0])
+    before = job_rows.the_job(sessions, old[0])
     assert remove_logs(sessions) == 3
 
-    assert with_logs(sessions) == {young: 3, running: 1}
+    assert line_counts(sessions) == {young: 3, running: 1}
     for job_id in old:
-        job = given.the_job(sessions, job_id)
+        job = job_rows.the_job(sessions, job_id)
         assert job.logs_removed_at is not None
-        assert job.logs_removed_at > was.created_at
-    assert given.the_job(sessions, old[0]).revision == was.revision + 1
-    assert given.the_job(sessions, young).logs_removed_at is None
-    assert given.count(sessions, JobEvent) == 4  # one for each submission: histories stay
+        assert job.logs_removed_at > before.created_at
+    assert job_rows.the_job(sessions, old[0]).revision == before.revision + 1
+    assert job_rows.the_job(sessions, young).logs_removed_at is None
+    assert job_rows.count(sessions, JobEvent) == 4  # one for each submission: histories stay
 
 
-def test_nothing_is_looked_at_twice(sessions: Sessions) -> None:
+def test_logs_of_a_job_are_removed_once(sessions: Sessions) -> None:
     job_id = a_job_with_logs(sessions, days_ago=31)
     assert remove_logs(sessions) == 1
-    marked = given.the_job(sessions, job_id).logs_removed_at
+    marked = job_rows.the_job(sessions, job_id).logs_removed_at
     assert remove_logs(sessions) == 0
-    assert given.the_job(sessions, job_id).logs_removed_at == marked
+    assert job_rows.the_job(sessions, job_id).logs_removed_at == marked
 
 
-def test_a_batch_that_died_is_done_again(sessions: Sessions) -> None:
+def test_an_interrupted_batch_is_done_again(sessions: Sessions) -> None:
     job_id = a_job_with_logs(sessions, days_ago=31)
     with sessions() as session:
         assert retention.remove_logs(session, keep_days=30)
         session.rollback()
-    assert with_logs(sessions) == {job_id: 3}
-    assert given.the_job(sessions, job_id).logs_removed_at is None
+    assert line_counts(sessions) == {job_id: 3}
+    assert job_rows.the_job(sessions, job_id).logs_removed_at is None
     assert remove_logs(sessions) == 1
-    assert with_logs(sessions) == {}
+    assert line_counts(sessions) == {}
 
 
-def test_one_worker_is_at_it_at_a_time(sessions: Sessions) -> None:
+def test_one_worker_at_a_time_removes_logs(sessions: Sessions) -> None:
     with sessions.begin() as one, sessions.begin() as other:
         assert retention.take_lock(one)
         assert not retention.take_lock(other)
@@ -97,17 +97,17 @@ def forget(sessions: Sessions) -> set[str]:
 
 def test_hosts_that_are_lost_for_long_are_forgotten_with_their_slots(sessions: Sessions) -> None:
     for name, silent_days in (("alive", 0), ("lost", 6.9), ("gone", 7.1)):
-        given.a_host(sessions, name)
-        given.host_went_silent(sessions, name, for_s=86400 * silent_days)
+        job_rows.a_host(sessions, name)
+        job_rows.host_went_silent(sessions, name, for_s=86400 * silent_days)
     assert forget(sessions) == {"gone"}
     assert hosts(sessions) == {"alive", "lost"}
-    assert given.the_slots(sessions, "gone") == []
+    assert job_rows.the_slots(sessions, "gone") == []
     assert forget(sessions) == set()
 
 
 def test_a_host_is_not_forgotten_while_an_attempt_is_live_or_a_slot_in_quarantine(sessions: Sessions) -> None:
-    lease = given.a_running_attempt(sessions)
-    given.host_went_silent(sessions, for_s=86400 * 30)
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.host_went_silent(sessions, for_s=86400 * 30)
     assert forget(sessions) == set()
     with sessions.begin() as session:
         session.execute(update(Slot).values(attempt_id=None))
@@ -119,35 +119,35 @@ def test_a_host_is_not_forgotten_while_an_attempt_is_live_or_a_slot_in_quarantin
     assert forget(sessions) == set()
     with sessions.begin() as session:
         session.execute(update(Slot).values(quarantined_at=None))
-    assert forget(sessions) == {"ha"}  # its slots still say that they are leased: nobody there is left to release them
-    assert given.the_attempt(sessions, lease).host == "ha"
+    assert forget(sessions) == {"ha"}  # its slots are still leased: no agent there releases them
+    assert job_rows.the_attempt(sessions, lease).host == "ha"
 
 
 def test_a_host_without_the_lead_of_an_attempt_is_not_forgotten_either(sessions: Sessions) -> None:
-    given.a_host(sessions, "hb")
-    lease = given.a_running_attempt(sessions)
+    job_rows.a_host(sessions, "hb")
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         session.execute(update(Slot).where(Slot.host == "hb", Slot.index == 0).values(attempt_id=lease.attempt_id))
-    given.host_went_silent(sessions, "hb", for_s=86400 * 30)
+    job_rows.host_went_silent(sessions, "hb", for_s=86400 * 30)
     assert forget(sessions) == set()
 
 
-def test_jobs_whose_files_may_go(sessions: Sessions) -> None:
+def test_only_files_of_jobs_that_ended_long_ago_may_be_removed(sessions: Sessions) -> None:
     old, young = a_job_with_logs(sessions, days_ago=31), a_job_with_logs(sessions, days_ago=29)
-    lease = given.a_running_attempt(sessions)
-    asked = [old, young, lease.job_id, "unknown"]
+    lease = job_rows.a_running_attempt(sessions)
+    job_ids = [old, young, lease.job_id, "unknown"]
 
-    def over() -> set[str]:
+    def ended_long_ago() -> set[str]:
         with sessions() as session:
-            return retention.ended_long_ago(session, asked, keep_days=30)
+            return retention.ended_long_ago(session, job_ids, keep_days=30)
 
-    assert over() == {old}
+    assert ended_long_ago() == {old}
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
         session.execute(update(Job).where(Job.id == lease.job_id).values(ended_at=func.now() - timedelta(days=31)))
         leases.quarantine(session, lease.attempt_id, host="ha")
-    assert over() == {old}  # a process of it may still be there
+    assert ended_long_ago() == {old}  # a process of it may still be there
     with sessions.begin() as session:
         session.execute(update(Attempt).values(ended_at=func.now()))
         leases.release(session, lease.attempt_id)
-    assert over() == {old, lease.job_id}
+    assert ended_long_ago() == {old, lease.job_id}

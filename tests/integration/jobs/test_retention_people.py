@@ -32,7 +32,7 @@ def test_old_entries_go_in_batches(sessions: Sessions) -> None:
 
 
 def test_entries_are_found_by_their_index(sessions: Sessions) -> None:
-    """The oldest are found without reading those that stay."""
+    """The oldest entries are found without reading the younger ones."""
     entries(sessions, 1, 2000)
     with sessions.begin() as session:
         assert retention.take_lock(session)

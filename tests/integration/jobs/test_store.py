@@ -13,69 +13,69 @@ from jobs.lifecycle.submission import Idempotency, IdempotencyConflict, write_jo
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason, EventKind, Status
-from tests.integration.jobs import given
-from tests.integration.jobs.given import Submission
+from tests.integration.jobs import job_rows
+from tests.integration.jobs.job_rows import Submission
 
-WHOLE: Spec = spec_from(given.SPEC | {"name": "chips-8gpu", "labels": {"team": "ü'\"\\"}, "priority": 7})
+WHOLE: Spec = spec_from(job_rows.SPEC | {"name": "chips-8gpu", "labels": {"team": "ü'\"\\"}, "priority": 7})
 
 
-def submitted(sessions: Sessions, *, key: str | None = None, sha: str = "a" * 64, owner: str = "me") -> Submission:
+def submit(sessions: Sessions, *, key: str | None = None, sha: str = "a" * 64, owner: str = "me") -> Submission:
     idempotency = None if key is None else Idempotency(key, sha)
     with sessions.begin() as session:
-        return given.submit_once(session, spec_from(given.SPEC), owner=owner, idempotency=idempotency)
+        return job_rows.submit_once(session, spec_from(job_rows.SPEC), owner=owner, idempotency=idempotency)
 
 
 def test_a_submission_writes_the_job_and_its_first_event(sessions: Sessions) -> None:
     with sessions.begin() as session:
         plan = resolve_plan(WHOLE, None)
         job_id = write_job(session, spec=WHOLE, plan=plan, owner="me").id
-    job = given.the_job(sessions, job_id)
+    job = job_rows.the_job(sessions, job_id)
     assert spec_from(job.spec) == WHOLE
     assert job.plan == plan.model_dump(mode="json")
     assert (job.name, job.owner, job.status, job.gpus, job.priority) == (WHOLE.name, "me", Status.QUEUED, 2, 7)
     assert (job.labels, job.attempt, job.restarts, job.revision) == ({"team": "ü'\"\\"}, 0, 0, 1)
     assert (job.started_at, job.ended_at, job.end_reason) == (None, None, None)
-    assert given.kinds(sessions, job_id) == [EventKind.SUBMITTED]
+    assert job_rows.kinds(sessions, job_id) == [EventKind.SUBMITTED]
 
 
 def test_a_submission_that_is_rolled_back_leaves_nothing(sessions: Sessions) -> None:
     with sessions() as session:
-        given.submit_once(session, spec_from(given.SPEC), idempotency=Idempotency("k", "a" * 64))
+        job_rows.submit_once(session, spec_from(job_rows.SPEC), idempotency=Idempotency("k", "a" * 64))
         session.rollback()
-    assert [given.count(sessions, table) for table in (Job, JobEvent, IdempotencyKey)] == [0, 0, 0]
+    assert [job_rows.count(sessions, table) for table in (Job, JobEvent, IdempotencyKey)] == [0, 0, 0]
 
 
 def test_the_same_key_and_body_give_the_first_job_again(sessions: Sessions) -> None:
-    first, second = submitted(sessions, key="k"), submitted(sessions, key="k")
+    first, second = submit(sessions, key="k"), submit(sessions, key="k")
     assert (first.created, second.created) == (True, False)
     assert first.job.id == second.job.id
-    assert given.count(sessions, Job) == given.count(sessions, JobEvent) == 1
+    assert job_rows.count(sessions, Job) == job_rows.count(sessions, JobEvent) == 1
 
 
 def test_the_same_key_with_another_body_is_refused(sessions: Sessions) -> None:
-    submitted(sessions, key="k")
+    submit(sessions, key="k")
     with pytest.raises(IdempotencyConflict):
-        submitted(sessions, key="k", sha="b" * 64)
-    assert given.count(sessions, Job) == 1
+        submit(sessions, key="k", sha="b" * 64)
+    assert job_rows.count(sessions, Job) == 1
 
 
 def test_a_key_belongs_to_its_owner(sessions: Sessions) -> None:
-    mine, theirs = submitted(sessions, key="k"), submitted(sessions, key="k", owner="you")
+    mine, theirs = submit(sessions, key="k"), submit(sessions, key="k", owner="you")
     assert mine.job.id != theirs.job.id
     assert theirs.created
 
 
-def test_without_a_key_every_submission_is_a_job(sessions: Sessions) -> None:
-    assert submitted(sessions).job.id != submitted(sessions).job.id
+def test_without_a_key_every_submission_creates_a_job(sessions: Sessions) -> None:
+    assert submit(sessions).job.id != submit(sessions).job.id
 
 
 def test_eight_at_once_with_one_key_make_one_job(sessions: Sessions) -> None:
     for round_ in range(3):
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda _, key=f"k{round_}": submitted(sessions, key=key), range(8)))
-        assert len({one.job.id for one in found}) == 1
-        assert sum(one.created for one in found) == 1
-        assert given.count(sessions, Job) == round_ + 1
+            submissions = list(pool.map(lambda _, key=f"k{round_}": submit(sessions, key=key), range(8)))
+        assert len({one.job.id for one in submissions}) == 1
+        assert sum(one.created for one in submissions) == 1
+        assert job_rows.count(sessions, Job) == round_ + 1
 
 
 def test_an_unknown_id_is_not_found(sessions: Sessions) -> None:
@@ -86,82 +86,82 @@ def test_an_unknown_id_is_not_found(sessions: Sessions) -> None:
             request_cancel(session, "nothere")
 
 
-def cancelled(sessions: Sessions, job_id: str) -> Job:
+def cancel(sessions: Sessions, job_id: str) -> Job:
     with sessions.begin() as session:
         return request_cancel(session, job_id)
 
 
 def test_a_queued_job_is_cancelled_at_once(sessions: Sessions) -> None:
-    job = cancelled(sessions, given.a_job(sessions))
+    job = cancel(sessions, job_rows.a_job(sessions))
     assert (job.status, job.end_reason) == (Status.CANCELLED, EndReason.CANCELLED)
     assert job.ended_at is not None
     assert job.cancel_requested_at is not None
-    assert given.kinds(sessions, job.id) == [EventKind.SUBMITTED, EventKind.CANCEL_REQUESTED, EventKind.ENDED]
+    assert job_rows.kinds(sessions, job.id) == [EventKind.SUBMITTED, EventKind.CANCEL_REQUESTED, EventKind.ENDED]
 
 
 @pytest.mark.parametrize("status", [Status.LAUNCHING, Status.RUNNING])
 def test_a_job_with_an_attempt_is_asked_to_end(sessions: Sessions, status: Status) -> None:
-    job = cancelled(sessions, given.a_job_that_is(sessions, status))
+    job = cancel(sessions, job_rows.a_job_that_is(sessions, status))
     assert job.status is status
     assert job.cancel_requested_at is not None
-    assert given.kinds(sessions, job.id) == [EventKind.SUBMITTED, EventKind.CANCEL_REQUESTED]
+    assert job_rows.kinds(sessions, job.id) == [EventKind.SUBMITTED, EventKind.CANCEL_REQUESTED]
 
 
 @pytest.mark.parametrize("status", [Status.QUEUED, Status.RUNNING])
 def test_cancelling_again_changes_nothing(sessions: Sessions, status: Status) -> None:
-    first = cancelled(sessions, given.a_job_that_is(sessions, status))
-    again = cancelled(sessions, first.id)
+    first = cancel(sessions, job_rows.a_job_that_is(sessions, status))
+    again = cancel(sessions, first.id)
     assert (again.revision, again.cancel_requested_at, again.status) == (
         first.revision,
         first.cancel_requested_at,
         first.status,
     )
-    assert given.kinds(sessions, first.id).count(EventKind.CANCEL_REQUESTED) == 1
+    assert job_rows.kinds(sessions, first.id).count(EventKind.CANCEL_REQUESTED) == 1
 
 
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED])
 def test_a_job_that_is_over_cannot_be_cancelled(sessions: Sessions, status: Status) -> None:
-    job_id = given.a_job_that_is(sessions, status)
-    before = given.the_job(sessions, job_id)
+    job_id = job_rows.a_job_that_is(sessions, status)
+    before = job_rows.the_job(sessions, job_id)
     with pytest.raises(JobEnded) as refused:
-        cancelled(sessions, job_id)
+        cancel(sessions, job_id)
     assert refused.value.status is status
-    after = given.the_job(sessions, job_id)
+    after = job_rows.the_job(sessions, job_id)
     assert (after.revision, after.cancel_requested_at) == (before.revision, None)
 
 
 def test_a_cancel_that_is_rolled_back_leaves_nothing(sessions: Sessions) -> None:
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions() as session:
         request_cancel(session, job_id)
         session.rollback()
-    assert given.the_job(sessions, job_id).status is Status.QUEUED
-    assert given.kinds(sessions, job_id) == [EventKind.SUBMITTED]
+    assert job_rows.the_job(sessions, job_id).status is Status.QUEUED
+    assert job_rows.kinds(sessions, job_id) == [EventKind.SUBMITTED]
 
 
-def test_each_change_grows_the_revision(sessions: Sessions) -> None:
-    job_id = given.a_job(sessions)
-    seen = [given.the_job(sessions, job_id).revision]
+def test_each_change_increases_the_revision(sessions: Sessions) -> None:
+    job_id = job_rows.a_job(sessions)
+    revisions = [job_rows.the_job(sessions, job_id).revision]
     with sessions.begin() as session:
         touch(session, job_id, progress={"step": 1})
-    seen.append(given.the_job(sessions, job_id).revision)
-    seen.append(cancelled(sessions, job_id).revision)
-    assert seen == sorted(set(seen))
+    revisions.append(job_rows.the_job(sessions, job_id).revision)
+    revisions.append(cancel(sessions, job_id).revision)
+    assert revisions == sorted(set(revisions))
 
 
 def test_what_is_no_number_is_stored_as_null(sessions: Sessions) -> None:
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions.begin() as session:
         touch(session, job_id, summary={"val_loss": math.nan, "inner": {"x": -math.inf}, "epochs_run": 3})
         add_event(session, job_id, EventKind.EPOCH_ENDED, data={"loss": math.inf, "step": 1})
-    assert given.the_job(sessions, job_id).summary == {"val_loss": None, "inner": {"x": None}, "epochs_run": 3}
+    assert job_rows.the_job(sessions, job_id).summary == {"val_loss": None, "inner": {"x": None}, "epochs_run": 3}
     with sessions() as session:
         newest = session.scalars(select(JobEvent.data).order_by(JobEvent.id.desc())).first()
     assert newest == {"loss": None, "step": 1}
 
 
 def test_a_nul_in_a_text_does_not_stop_the_history(sessions: Sessions) -> None:
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions.begin() as session:
         add_event(session, job_id, EventKind.ATTEMPT_ENDED, data={"error": "torn\x00file"})
     with sessions() as session:

@@ -20,8 +20,8 @@ from jobs.telemetry.ingest import MetricRow, SampleRow
 from jobs.telemetry.samples import SampleSeries
 from jobs.telemetry.series import MetricSeries
 from jobs.telemetry.thinning import BINS, Thinning
-from tests.integration.api.given import seconds
-from tests.integration.jobs import given
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs import job_rows
 
 KEEP_DAYS = 30
 
@@ -32,7 +32,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_job_that_ended(sessions: Sessions, *, days_ago: float = 31) -> str:
-    job_id = given.a_job_that_is(sessions, Status.SUCCEEDED)
+    job_id = job_rows.a_job_that_is(sessions, Status.SUCCEEDED)
     with sessions.begin() as session:
         ended = func.now() - func.make_interval(0, 0, 0, 0, 24 * days_ago)
         session.execute(update(Job).where(Job.id == job_id).values(started_at=seconds(0), ended_at=ended))
@@ -68,7 +68,7 @@ def store_samples(sessions: Sessions, job_id: str, count: int, cpu: Callable[[in
 
 
 def thin(sessions: Sessions, *, batches: int = 10**6) -> int:
-    """Thin all that is due, or so many batches. Returns how many there were."""
+    """Thin all due jobs, or at most `batches` batches. Returns the number of batches."""
     thinning_pass = Thinning(keep_days=KEEP_DAYS)
     for number in range(batches):
         with sessions.begin() as session:
@@ -90,7 +90,7 @@ def samples(sessions: Sessions, job_id: str) -> dict[str, SampleSeries]:
 
 
 def thinned_at(sessions: Sessions, job_id: str) -> datetime | None:
-    return given.the_job(sessions, job_id).series_thinned_at
+    return job_rows.the_job(sessions, job_id).series_thinned_at
 
 
 def noisy(step: int) -> float:
@@ -102,7 +102,7 @@ def test_a_long_series_keeps_its_outline(sessions: Sessions) -> None:
     spikes = {1: 5.0, 2_222: 90.0, 3_333: -90.0, 5_000: 3.0}
     store_points(sessions, job_id, range(1, 5_001), lambda step: spikes.get(step, noisy(step)))
     before = metrics(sessions, job_id)["loss", 0]
-    revision = given.the_job(sessions, job_id).revision
+    revision = job_rows.the_job(sessions, job_id).revision
     assert thin(sessions) >= 5  # no batch reads them all
     after = metrics(sessions, job_id)["loss", 0]
 
@@ -115,7 +115,7 @@ def test_a_long_series_keeps_its_outline(sessions: Sessions) -> None:
         were = [y for y in before.y[start : start + width] if y is not None]
         assert (min(inside), max(inside)) == (min(were), max(were))
     assert thinned_at(sessions, job_id) is not None
-    assert given.the_job(sessions, job_id).revision == revision + 1
+    assert job_rows.the_job(sessions, job_id).revision == revision + 1
 
 
 def test_short_series_and_those_with_one_point_an_epoch_stay_whole(sessions: Sessions) -> None:
@@ -152,7 +152,7 @@ def test_points_that_a_restart_made_void_go(sessions: Sessions) -> None:
         assert session.scalar(select(func.count()).select_from(MetricPoint).where(void)) == 0
 
 
-def test_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
+def test_thinned_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     spikes = {1234: 800.0, 2999: 0.0}
     store_samples(sessions, job_id, 3000, lambda i: spikes.get(i, 100 + i % 13))
@@ -160,7 +160,7 @@ def test_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
     thin(sessions)
     after = samples(sessions, job_id)
 
-    assert given.count(sessions, Sample) <= 6 * BINS
+    assert job_rows.count(sessions, Sample) <= 6 * BINS
     assert {spikes[x] for x in after["cpu_percent"].x if x in spikes} == {800.0, 0.0}
     for metric in ("cpu_percent", "memory_bytes"):
         points_left = zip(after[metric].x, after[metric].step, after[metric].y, strict=True)
@@ -177,15 +177,15 @@ def test_a_thinning_that_died_is_finished_by_another(sessions: Sessions, batches
     store_points(sessions, torn, range(1, 3001), noisy)
     assert thin(sessions, batches=batches) == batches
     assert thinned_at(sessions, torn) is None
-    assert given.count(sessions, MetricPoint) + BLOCK * given.count(sessions, MetricBlock) > 4 * BINS
+    assert job_rows.count(sessions, MetricPoint) + BLOCK * job_rows.count(sessions, MetricBlock) > 4 * BINS
     thin(sessions)
 
-    assert given.count(sessions, MetricBlock) == 0
+    assert job_rows.count(sessions, MetricBlock) == 0
     assert metrics(sessions, torn) == metrics(sessions, whole)
 
 
 def test_running_and_young_jobs_are_left_alone(sessions: Sessions) -> None:
-    running, young = given.a_job_that_is(sessions, Status.RUNNING), a_job_that_ended(sessions, days_ago=29)
+    running, young = job_rows.a_job_that_is(sessions, Status.RUNNING), a_job_that_ended(sessions, days_ago=29)
     for job_id in (running, young):
         store_points(sessions, job_id, range(1, 1001), noisy)
 
@@ -247,7 +247,7 @@ def test_a_thinning_that_died_counts_nothing_twice(sessions: Sessions, batches: 
     assert same_but_for_p95(before, bands(sessions, job_id, 25))
 
 
-def test_what_is_void_is_in_no_figure(sessions: Sessions) -> None:
+def test_void_points_count_in_no_figure(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     an_ended_attempt(sessions, job_id, 1, resumed_step=0)
     an_ended_attempt(sessions, job_id, 2, resumed_step=2000)

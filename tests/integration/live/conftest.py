@@ -53,7 +53,7 @@ def job_id(service: Service, sessions: Sessions) -> str:
 
 
 @pytest.fixture
-def read(url: str) -> Iterator[Callable[..., Reader]]:
+def start_reader(url: str) -> Iterator[Callable[..., Reader]]:
     """Starts readers of streams: `read("/v1/jobs/ID/events", "include=logs", after="ID of an event")`."""
     readers: list[Reader] = []
 

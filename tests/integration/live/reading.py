@@ -36,10 +36,10 @@ class Reader:
         self.answer = self._client.send(request, stream=True)
         self.events: list[SentEvent] = []
         self.has_ended = False  # in an orderly way
-        self._thread = threading.Thread(target=self._read, name="reader")
+        self._thread = threading.Thread(target=self._read_events, name="reader")
         self._thread.start()
 
-    def _read(self) -> None:
+    def _read_events(self) -> None:
         try:
             if self.answer.headers.get("content-type", "").startswith("text/event-stream"):
                 for event in httpx2.EventSource(self.answer):

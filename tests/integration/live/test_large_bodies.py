@@ -1,4 +1,4 @@
-"""A body over the limit is answered with 413, also to who goes on sending it, over real sockets."""
+"""A body over the limit is answered with 413, even if the client keeps sending, over real sockets."""
 
 import socket
 import time
@@ -35,7 +35,7 @@ def answer_on(connection: socket.socket) -> bytes:
     "said", ["", "Connection: close\r\n", "Expect: 100-continue\r\n"], ids=["plain", "close", "expect"]
 )
 @pytest.mark.parametrize("framing", [LENGTH, CHUNKED], ids=["length", "chunked"])
-def test_who_sends_all_before_reading_gets_the_answer(url: str, framing: str, said: str) -> None:
+def test_a_client_that_sends_all_before_reading_gets_the_answer(url: str, framing: str, said: str) -> None:
     with connected(url) as connection:
         connection.sendall(f"{HEAD}{said}{framing}\r\n".encode())
         for _ in range(PIECES):
@@ -50,7 +50,7 @@ def test_who_sends_all_before_reading_gets_the_answer(url: str, framing: str, sa
     assert str(MAX_BYTES).encode() in body
 
 
-def test_who_waits_to_be_told_to_continue_is_told_not_to(url: str) -> None:
+def test_a_client_that_expects_100_continue_gets_the_refusal(url: str) -> None:
     with connected(url) as connection:
         connection.sendall(f"{HEAD}Expect: 100-continue\r\n{LENGTH}\r\n".encode())
         assert answer_on(connection).startswith(b"HTTP/1.1 413 ")
@@ -71,7 +71,7 @@ def pieces() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
-def test_an_ordinary_client_sees_it_and_its_next_request_works(url: str, is_chunked: bool) -> None:
+def test_an_ordinary_client_gets_the_refusal_and_its_next_request_works(url: str, is_chunked: bool) -> None:
     with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         content = pieces() if is_chunked else PIECE * PIECES
         refused = client.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"})
@@ -79,18 +79,18 @@ def test_an_ordinary_client_sees_it_and_its_next_request_works(url: str, is_chun
         assert client.get("/v1/jobs").status_code == 200
 
 
-def test_who_sends_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sends_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lingering, "MOST_BYTES", 4 * MAX_BYTES)
-    sent = 0
+    sent_bytes = 0
     with connected(url) as connection:
         connection.sendall(f"{HEAD}{CHUNKED}\r\n".encode())
         with suppress(ConnectionError):
-            while sent < 100 * MAX_BYTES:
-                sent += connection.send(CHUNK)
-    assert 4 * MAX_BYTES < sent < 100 * MAX_BYTES
+            while sent_bytes < 100 * MAX_BYTES:
+                sent_bytes += connection.send(CHUNK)
+    assert 4 * MAX_BYTES < sent_bytes < 100 * MAX_BYTES
 
 
-def test_who_sends_slowly_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sends_slowly_without_end_is_cut_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lingering, "LONGEST_S", 0.5)
     begun = time.monotonic()
     with connected(url) as connection:

@@ -1,4 +1,4 @@
-"""Where a stream of all jobs begins: what is visible then is in the list, what appears from then on is told."""
+"""Where a stream of all jobs begins: it sends every event that becomes visible after its start, and no other."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from api.live.feed import FeedFilter, FeedTopic
 from api.live.positions import FeedPosition
 from api.live.topics import Reads
 from jobs.db.engine import Sessions
-from tests.integration.jobs.given import a_job
+from tests.integration.jobs.job_rows import a_job
 from tests.integration.live.reading import note
 
 TellNext = Callable[[], Awaitable[list[str]]]
@@ -19,7 +19,7 @@ Story = Callable[[TellNext], Awaitable[None]]
 
 
 def play(sessions: Sessions, story: Story) -> None:
-    """Run a story with a listener that has not begun, in a process that has not looked yet. Each step tells job ids."""
+    """Run a story with a new listener in a process that has read nothing yet. Each step returns job ids."""
 
     async def run() -> None:
         reads, position = Reads(sessions, host_timeout_s=60), FeedPosition()
@@ -40,7 +40,7 @@ def add_note(sessions: Sessions, job_id: str) -> None:
         note(session, job_id, "a line")
 
 
-def test_the_first_job_of_all_is_told(sessions: Sessions) -> None:
+def test_the_very_first_job_is_sent(sessions: Sessions) -> None:
     async def story(tell_next: TellNext) -> None:
         assert await tell_next() == []
         job_id = a_job(sessions)
@@ -50,7 +50,7 @@ def test_the_first_job_of_all_is_told(sessions: Sessions) -> None:
     play(sessions, story)
 
 
-def test_what_was_there_is_not_told_whoever_is_writing(sessions: Sessions) -> None:
+def test_only_events_committed_after_the_start_are_sent(sessions: Sessions) -> None:
     ids = [a_job(sessions) for _ in range(3)]
 
     async def story(tell_next: TellNext) -> None:
@@ -66,7 +66,7 @@ def test_what_was_there_is_not_told_whoever_is_writing(sessions: Sessions) -> No
     play(sessions, story)
 
 
-def test_lines_of_long_ago_are_not_looked_at(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_far_behind_the_newest_id_is_not_sent(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "_MOST_BEFORE", 2)
     ids = [a_job(sessions) for _ in range(3)]
 

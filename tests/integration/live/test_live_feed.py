@@ -18,7 +18,7 @@ from jobs.model.states import EndReason, EventKind, Status
 from tests.integration.live.reading import Reader, note
 from tests.waiting import until
 
-Read = Callable[..., Reader]
+StartReader = Callable[..., Reader]
 SPEC: dict[str, Any] = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
 
@@ -27,7 +27,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "LOOK_EVERY_S", 0.1)
 
 
-def runs(sessions: Sessions, job_id: str, *, step: int) -> None:
+def start_job(sessions: Sessions, job_id: str, *, step: int) -> None:
     with sessions.begin() as session:
         transition(session, job_id, Status.LAUNCHING)
         transition(session, job_id, Status.RUNNING)
@@ -35,14 +35,17 @@ def runs(sessions: Sessions, job_id: str, *, step: int) -> None:
         touch(session, job_id, progress={"step": step})
 
 
-def test_all_jobs_are_told_of_as_they_change(service: Service, sessions: Sessions, read: Read) -> None:
+def test_changes_of_all_jobs_are_sent(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
     old = service.submit(SPEC)["id"]
-    reader, labelled = read("/v1/events"), read("/v1/events", "label=team:a&owner=admin&project=default")
-    of_nobody = read("/v1/events", "owner=nobody")
-    until(lambda: is_heard(sessions, old, reader), what="a stream that is told")
+    reader, labelled = (
+        start_reader("/v1/events"),
+        start_reader("/v1/events", "label=team:a&owner=admin&project=default"),
+    )
+    of_nobody = start_reader("/v1/events", "owner=nobody")
+    until(lambda: has_sent_a_state(sessions, old, reader), what="a stream that is told")
     job_id = service.submit(SPEC | {"labels": {"team": "a"}})["id"]
     until(lambda: [job["id"] for job in labelled.of("state")] == [job_id], what="the new job")
-    runs(sessions, job_id, step=5)
+    start_job(sessions, job_id, step=5)
     until(lambda: reader.of("state")[-1]["status"] == "running", what="its start")
     until(lambda: labelled.of("progress"), what="its progress")
     assert labelled.of("progress")[-1] == {"id": job_id, "progress": reader.of("progress")[-1]["progress"]}
@@ -50,40 +53,45 @@ def test_all_jobs_are_told_of_as_they_change(service: Service, sessions: Session
     assert of_nobody.events == []
 
 
-def is_heard(sessions: Sessions, job_id: str, reader: Reader) -> bool:
+def has_sent_a_state(sessions: Sessions, job_id: str, reader: Reader) -> bool:
     """A stream begins with what changes after it was opened: change something until it says so."""
     with sessions.begin() as session:
         note(session, job_id, "again")
     return bool(reader.of("state"))
 
 
-def test_a_label_is_found_however_it_is_typed(service: Service, sessions: Sessions, read: Read) -> None:
+def test_a_label_is_found_however_it_is_typed(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
     old = service.submit(SPEC)["id"]
-    everything, labelled = read("/v1/events"), read("/v1/events", "label=" + quote("team:Zoe\u0308 訓練"))
-    until(lambda: is_heard(sessions, old, everything), what="a stream that is told")
+    everything, labelled = (
+        start_reader("/v1/events"),
+        start_reader("/v1/events", "label=" + quote("team:Zoe\u0308 訓練")),
+    )
+    until(lambda: has_sent_a_state(sessions, old, everything), what="a stream that is told")
     job = service.submit(SPEC | {"name": "it's <ok>\u3000👩\u200d🔬", "labels": {"team": "Zoë 訓練"}})
     until(lambda: labelled.of("state"), what="the job")
     assert labelled.of("state")[0]["name"] == job["name"] == "it's <ok>\u3000👩\u200d🔬"
 
 
-def test_who_comes_back_is_told_of_what_changed_meanwhile(service: Service, sessions: Sessions, read: Read) -> None:
+def test_a_returning_reader_gets_the_changes_made_meanwhile(
+    service: Service, sessions: Sessions, start_reader: StartReader
+) -> None:
     ids = [service.submit(SPEC)["id"] for _ in range(4)]
-    reader = read("/v1/events")
-    until(lambda: is_heard(sessions, ids[0], reader), what="a stream that is told")
+    reader = start_reader("/v1/events")
+    until(lambda: has_sent_a_state(sessions, ids[0], reader), what="a stream that is told")
     reader.leave()
-    runs(sessions, ids[1], step=7)
-    with sessions.begin() as session:  # more than one step tells
+    start_job(sessions, ids[1], step=7)
+    with sessions.begin() as session:  # more than one step reads
         session.execute(insert(JobEvent), [{"job_id": ids[2], "kind": EventKind.PAUSE_REQUESTED}] * 1200)
-    back = read("/v1/events", after=reader.events[-1].id)
+    back = start_reader("/v1/events", after=reader.events[-1].id)
     until(lambda: {job["id"] for job in back.of("state")} - {ids[0]} == set(ids[1:3]), what="the two that changed")
     until(lambda: back.of("progress"), what="the progress of what runs")
 
 
-def test_an_earlier_id_of_another_job_is_told(service: Service, sessions: Sessions, read: Read) -> None:
+def test_an_earlier_id_of_another_job_is_sent(service: Service, sessions: Sessions, start_reader: StartReader) -> None:
     ids = [service.submit(SPEC)["id"] for _ in range(2)]
-    other = service.submit(SPEC)["id"]
-    reader = read("/v1/events")
-    until(lambda: is_heard(sessions, other, reader), what="a stream that is told")
+    third_id = service.submit(SPEC)["id"]
+    reader = start_reader("/v1/events")
+    until(lambda: has_sent_a_state(sessions, third_id, reader), what="a stream that is told")
     with sessions() as slow:
         note(slow, ids[0], "first")
         with sessions.begin() as session:
@@ -98,7 +106,7 @@ def test_a_job_is_followed_to_its_end_whatever_breaks(service: Service, sessions
     job_id = service.submit(SPEC)["id"]
     stream = service.follow(job_id, include=["event", "state"])
     first = next(stream)
-    with sessions.begin() as session:  # the connection breaks where it is, and the next one goes on
+    with sessions.begin() as session:  # the connection breaks here, and the next one continues
         session.execute(
             text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                  " WHERE datname = current_database() AND pid <> pg_backend_pid()")

@@ -1,4 +1,4 @@
-"""A stream tells everything once: live, after a return at any of its events, and where ids appear out of order."""
+"""A stream sends everything once: live, when resumed at any event, and when ids appear out of order."""
 
 import random
 import threading
@@ -17,17 +17,17 @@ from tests.integration.live.reading import Reader, SentEvent, lines, note, point
 from tests.waiting import until
 
 ALL = "include=event,state,progress,metrics,logs"
-Read = Callable[..., Reader]
+StartReader = Callable[..., Reader]
 
 
-def cancelled(sessions: Sessions, job_id: str) -> None:
+def cancel(sessions: Sessions, job_id: str) -> None:
     with sessions.begin() as session:
         transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
         add_event(session, job_id, EventKind.ENDED)
 
 
 def facts(events: list[SentEvent]) -> list[object]:
-    """Everything that was told which may be told once only, one by one: how it came in portions does not matter."""
+    """Every event, line and point that was sent, one by one: the portions in which they came do not matter."""
     all_facts: list[object] = []
     for event in events:
         if event.event == "event":
@@ -39,8 +39,10 @@ def facts(events: list[SentEvent]) -> list[object]:
     return all_facts
 
 
-def test_a_stream_resumed_at_every_event_tells_all_of_it_once(sessions: Sessions, job_id: str, read: Read) -> None:
-    live = read(f"/v1/jobs/{job_id}/events", ALL)
+def test_a_stream_resumed_at_every_event_sends_everything_once(
+    sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
+    live = start_reader(f"/v1/jobs/{job_id}/events", ALL)
     until(lambda: live.of("progress"), what="the first word")
     draw = random.Random(7)  # noqa: S311 - the same for everybody
     for number in range(1, 16):  # as live as it gets: readers come and go while this writes
@@ -54,39 +56,45 @@ def test_a_stream_resumed_at_every_event_tells_all_of_it_once(sessions: Sessions
             touch(session, job_id, progress={"step": number})
         if number == 7:
             until(lambda: len(live.texts()) > 5, what="the first lines")
-    cancelled(sessions, job_id)
+    cancel(sessions, job_id)
     all_events = live.until_ended()
     assert all_events[-1].event == "end"
     everything = facts(all_events)
     assert len(everything) == len(set(everything))
     assert len(everything) > 80
     whole_state = {"status": "cancelled", "end_reason": "cancelled"}
-    for index, one in enumerate(all_events[:-1]):
-        rest = read(f"/v1/jobs/{job_id}/events", ALL, after=one.id).until_ended()
-        assert sorted(map(str, facts(all_events[: index + 1]) + facts(rest))) == sorted(map(str, everything))
-        assert rest[-1].event == "end"
+    for index, event in enumerate(all_events[:-1]):
+        events_after = start_reader(f"/v1/jobs/{job_id}/events", ALL, after=event.id).until_ended()
+        assert sorted(map(str, facts(all_events[: index + 1]) + facts(events_after))) == sorted(map(str, everything))
+        assert events_after[-1].event == "end"
         for kind, last in (("state", whole_state), ("progress", {"step": 15})):
-            states = [each.data | {"revision": 0} for each in (*all_events[: index + 1], *rest) if each.event == kind]
+            states = [
+                each.data | {"revision": 0} for each in (*all_events[: index + 1], *events_after) if each.event == kind
+            ]
             assert states[-1].items() >= last.items()
-            assert all(one != other for one, other in pairwise(states))
-    again = read(f"/v1/jobs/{job_id}/events", ALL, after=all_events[-1].id)
+            assert all(earlier != later for earlier, later in pairwise(states))
+    again = start_reader(f"/v1/jobs/{job_id}/events", ALL, after=all_events[-1].id)
     assert again.answer.status_code == 204
 
 
-def test_readers_that_come_back_while_a_job_writes_miss_nothing(sessions: Sessions, job_id: str, read: Read) -> None:
+def test_readers_that_come_back_while_a_job_writes_miss_nothing(
+    sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
     def write() -> None:
         for number in range(30):
             with sessions.begin() as session:
                 note(session, job_id, f"n{number}")
                 lines(session, job_id, [f"{number}-{i}" for i in range(7)])
-        cancelled(sessions, job_id)
+        cancel(sessions, job_id)
 
     writer = threading.Thread(target=write)
     writer.start()
     events: list[SentEvent] = []
     event_count = 1
     while not events or events[-1].event != "end":
-        reader = read(f"/v1/jobs/{job_id}/events", "include=event,logs", after=events[-1].id if events else None)
+        reader = start_reader(
+            f"/v1/jobs/{job_id}/events", "include=event,logs", after=events[-1].id if events else None
+        )
         until(lambda: len(reader.events) >= event_count or reader.has_ended, what="some events")  # noqa: B023 - called now
         reader.leave()
         events += reader.events
@@ -98,8 +106,10 @@ def test_readers_that_come_back_while_a_job_writes_miss_nothing(sessions: Sessio
     assert sorted(map(str, facts(events))) == sorted(map(str, expected))
 
 
-def test_an_earlier_id_that_appears_later_is_told(engine: Engine, sessions: Sessions, job_id: str, read: Read) -> None:
-    reader = read(f"/v1/jobs/{job_id}/events", "include=event,logs")
+def test_an_earlier_id_that_is_committed_later_is_sent_after_a_return(
+    engine: Engine, sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
+    reader = start_reader(f"/v1/jobs/{job_id}/events", "include=event,logs")
     with sessions() as slow:
         note(slow, job_id, "first")  # takes the lower id, and does not commit
         lines(slow, job_id, ["first"])
@@ -107,19 +117,21 @@ def test_an_earlier_id_that_appears_later_is_told(engine: Engine, sessions: Sess
             note(session, job_id, "second")
             lines(session, job_id, ["second"])
         until(lambda: reader.notes() == ["second"] and reader.texts() == ["second"], what="the later line")
-        left = reader.events[-1].id
+        last_id = reader.events[-1].id
         reader.leave()
         slow.commit()
     with sessions.begin() as session:
         note(session, job_id, "third")
-    back = read(f"/v1/jobs/{job_id}/events", "include=event,logs", after=left)
+    back = start_reader(f"/v1/jobs/{job_id}/events", "include=event,logs", after=last_id)
     until(lambda: sorted(back.notes()) == ["first", "third"], what="the earlier line")
     until(lambda: back.texts() == ["first"], what="the earlier line")
     assert reader.notes() + back.notes() == ["second", "first", "third"]
 
 
-def test_it_is_told_to_those_who_stayed_too(sessions: Sessions, job_id: str, read: Read) -> None:
-    reader = read(f"/v1/jobs/{job_id}/events", "include=event")
+def test_an_earlier_id_that_is_committed_later_is_sent_to_connected_readers(
+    sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
+    reader = start_reader(f"/v1/jobs/{job_id}/events", "include=event")
     with sessions() as slow:
         note(slow, job_id, "first")
         for number in range(3):
@@ -132,16 +144,16 @@ def test_it_is_told_to_those_who_stayed_too(sessions: Sessions, job_id: str, rea
 
 
 @pytest.mark.parametrize("after", ["nonsense", "W10", "eyJhIjoxfQ", "%00"])
-def test_a_foreign_or_damaged_id_is_refused(job_id: str, read: Read, after: str) -> None:
+def test_a_foreign_or_damaged_id_is_refused(job_id: str, start_reader: StartReader, after: str) -> None:
     for path in (f"/v1/jobs/{job_id}/events", "/v1/events"):
-        reader = read(path, after=after)
+        reader = start_reader(path, after=after)
         assert reader.answer.status_code == 422
 
 
-def test_an_id_of_another_job_is_refused(service: Service, job_id: str, read: Read) -> None:
-    other = service.clone(job_id)["id"]
-    reader = read(f"/v1/jobs/{job_id}/events")
-    left = until(lambda: reader.events, what="an event")[0].id
-    assert read(f"/v1/jobs/{other}/events", after=left).answer.status_code == 422
-    assert read("/v1/events", after=left).answer.status_code == 422
-    assert read(f"/v1/jobs/{job_id}/events", after=left[:-2]).answer.status_code == 422
+def test_an_id_of_another_job_is_refused(service: Service, job_id: str, start_reader: StartReader) -> None:
+    other_job_id = service.clone(job_id)["id"]
+    reader = start_reader(f"/v1/jobs/{job_id}/events")
+    last_id = until(lambda: reader.events, what="an event")[0].id
+    assert start_reader(f"/v1/jobs/{other_job_id}/events", after=last_id).answer.status_code == 422
+    assert start_reader("/v1/events", after=last_id).answer.status_code == 422
+    assert start_reader(f"/v1/jobs/{job_id}/events", after=last_id[:-2]).answer.status_code == 422

@@ -24,7 +24,7 @@ from tests.integration.live.conftest import TOKEN
 from tests.integration.live.reading import Reader, lines, note, points
 from tests.waiting import until
 
-Read = Callable[..., Reader]
+StartReader = Callable[..., Reader]
 _LISTENING = text(
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'"
 )
@@ -44,33 +44,35 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_listeners_of_a_job_share_a_read_and_a_connection(
-    monkeypatch: pytest.MonkeyPatch, sessions: Sessions, job_id: str, read: Read
+    monkeypatch: pytest.MonkeyPatch, sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
     reads: list[object] = []
     next_step = reading.next_step
 
-    def counted(*given: Any) -> Any:
-        reads.append(given[2])
-        return next_step(*given)
+    def recording_next_step(*arguments: Any) -> Any:
+        reads.append(arguments[2])
+        return next_step(*arguments)
 
-    monkeypatch.setattr(reading, "next_step", counted)
-    readers = [read(f"/v1/jobs/{job_id}/events") for _ in range(10)]
+    monkeypatch.setattr(reading, "next_step", recording_next_step)
+    readers = [start_reader(f"/v1/jobs/{job_id}/events") for _ in range(10)]
     until(lambda: all(reader.of("progress") for reader in readers), what="a word to everybody")
     reads.clear()
     with sessions.begin() as session:
         note(session, job_id, "one")
     until(lambda: all(reader.notes() == ["one"] for reader in readers), what="the line")
-    told = [one for reader in readers for one in reader.events if one.event == "event"]
-    assert len({str(one.data) for one in told}) == 2
+    sent_events = [one for reader in readers for one in reader.events if one.event == "event"]
+    assert len({str(one.data) for one in sent_events}) == 2
     # Ids are positions, and of one read: those of the line are no more than the reads since.
-    newest = max(one.data["id"] for one in told)
-    assert len({one.id for one in told if one.data["id"] == newest}) <= len(reads)
+    newest = max(one.data["id"] for one in sent_events)
+    assert len({one.id for one in sent_events if one.data["id"] == newest}) <= len(reads)
     assert 1 <= len(reads) <= 5
     assert len(listening(sessions)) == 1
 
 
-def test_hints_come_again_after_their_connection_was_killed(sessions: Sessions, job_id: str, read: Read) -> None:
-    reader = read(f"/v1/jobs/{job_id}/events")
+def test_hints_come_again_after_their_connection_was_killed(
+    sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
+    reader = start_reader(f"/v1/jobs/{job_id}/events")
     (before,) = until(lambda: listening(sessions), what="a connection that listens")
     with sessions.begin() as session:
         session.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": before})
@@ -79,8 +81,10 @@ def test_hints_come_again_after_their_connection_was_killed(sessions: Sessions, 
     until(lambda: listening(sessions) not in ([], [before]), what="another connection")
 
 
-def test_a_stream_outlives_all_connections_to_the_database(sessions: Sessions, job_id: str, read: Read) -> None:
-    reader = read(f"/v1/jobs/{job_id}/events")
+def test_a_stream_outlives_all_connections_to_the_database(
+    sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
+    reader = start_reader(f"/v1/jobs/{job_id}/events")
     until(lambda: listening(sessions), what="a connection that listens")
     with sessions.begin() as session:
         session.execute(
@@ -92,12 +96,14 @@ def test_a_stream_outlives_all_connections_to_the_database(sessions: Sessions, j
     assert not reader.has_ended
 
 
-def test_what_no_hint_tells_of_is_found(quick: None, sessions: Sessions, job_id: str, read: Read) -> None:
+def test_changes_without_a_hint_are_found(
+    quick: None, sessions: Sessions, job_id: str, start_reader: StartReader
+) -> None:
     with sessions.begin() as session:
         session.add(Attempt(job_id=job_id, number=1, host="ha", gpus=2, lease_expires_at=text("now()")))
         touch(session, job_id, attempt=1)
         session.execute(text("DROP TRIGGER tell_of_history ON job_events"))
-    reader = read(f"/v1/jobs/{job_id}/events", "include=event,progress,logs,metrics")
+    reader = start_reader(f"/v1/jobs/{job_id}/events", "include=event,progress,logs,metrics")
     until(lambda: reader.of("progress"), what="the first word")
     with sessions.begin() as session:
         note(session, job_id, "without a hint")
@@ -113,13 +119,13 @@ def test_what_no_hint_tells_of_is_found(quick: None, sessions: Sessions, job_id:
 
 
 def test_points_that_a_later_attempt_runs_again_are_void(
-    quick: None, sessions: Sessions, job_id: str, read: Read
+    quick: None, sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
     attempt = {"job_id": job_id, "host": "ha", "gpus": 2, "lease_expires_at": text("now()")}
     with sessions.begin() as session:
         session.add(Attempt(number=1, resumed_step=0, ended_at=text("now()"), **attempt))
         points(session, job_id, range(1, 11))
-    reader = read(f"/v1/jobs/{job_id}/events", "include=metrics")
+    reader = start_reader(f"/v1/jobs/{job_id}/events", "include=metrics")
     (first,) = until(lambda: reader.of("metrics"), what="points")
     with sessions.begin() as session:
         session.add(Attempt(number=2, resumed_step=6, **attempt))
@@ -131,7 +137,7 @@ def test_points_that_a_later_attempt_runs_again_are_void(
 
 
 def test_a_slow_reader_gets_everything_in_the_end(
-    monkeypatch: pytest.MonkeyPatch, sessions: Sessions, url: str, job_id: str, read: Read
+    monkeypatch: pytest.MonkeyPatch, sessions: Sessions, url: str, job_id: str, start_reader: StartReader
 ) -> None:
     monkeypatch.setattr(response, "SEND_TIMEOUT_S", 600)  # until the slow one begins to read
     with socket.socket() as slow:
@@ -141,7 +147,7 @@ def test_a_slow_reader_gets_everything_in_the_end(
             f"GET /v1/jobs/{job_id}/events?include=logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
             "Accept: text/event-stream\r\n\r\n".encode()
         )
-        fast = read(f"/v1/jobs/{job_id}/events", "include=logs")
+        fast = start_reader(f"/v1/jobs/{job_id}/events", "include=logs")
         for number in range(12):  # three megabytes, which no buffer on the way holds
             with sessions.begin() as session:
                 lines(session, job_id, [f"{number * 250 + i:05} {'x' * 1000}" for i in range(250)])
@@ -151,11 +157,11 @@ def test_a_slow_reader_gets_everything_in_the_end(
             transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
             add_event(session, job_id, EventKind.ENDED)
         received = b"".join(iter(lambda: slow.recv(1 << 16), b""))
-    seen = [int(part[:5]) for part in received.decode().split('"text":"')[1:]]
-    assert seen == list(range(3000))
+    line_numbers = [int(part[:5]) for part in received.decode().split('"text":"')[1:]]
+    assert line_numbers == list(range(3000))
 
 
-def test_a_reader_that_takes_nothing_is_left(
+def test_a_reader_that_takes_nothing_is_disconnected(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, app: FastAPI, url: str, job_id: str
 ) -> None:
     monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
@@ -172,8 +178,8 @@ def test_a_reader_that_takes_nothing_is_left(
         until(lambda: app.state.live.count == 0, what="that it is left")
 
 
-def test_a_reader_that_goes_away_leaves_nothing(app: FastAPI, job_id: str, read: Read) -> None:
-    readers = [read(f"/v1/jobs/{job_id}/events"), read("/v1/events")]
+def test_a_reader_that_goes_away_leaves_nothing(app: FastAPI, job_id: str, start_reader: StartReader) -> None:
+    readers = [start_reader(f"/v1/jobs/{job_id}/events"), start_reader("/v1/events")]
     until(lambda: app.state.live.count == 2, what="two listeners")
     for reader in readers:
         reader.leave()
@@ -182,10 +188,12 @@ def test_a_reader_that_goes_away_leaves_nothing(app: FastAPI, job_id: str, read:
 
 
 @pytest.mark.parametrize("column", ["revoked_at", "expires_at", "disabled_at"])
-def test_a_stream_ends_with_its_token(quick: None, sessions: Sessions, job_id: str, read: Read, column: str) -> None:
+def test_a_stream_ends_with_its_token(
+    quick: None, sessions: Sessions, job_id: str, start_reader: StartReader, column: str
+) -> None:
     with sessions.begin() as session:
         store_token(session, "hora_short", user="ann", scope=Scope.READ)
-    withdrawn, valid = (read(f"/v1/jobs/{job_id}/events", token=token) for token in ("hora_short", TOKEN))
+    withdrawn, valid = (start_reader(f"/v1/jobs/{job_id}/events", token=token) for token in ("hora_short", TOKEN))
     until(lambda: withdrawn.of("state") and valid.of("state"), what="a state to both")
     table, name = (User, User.name) if column == "disabled_at" else (Token, Token.user_name)
     with sessions.begin() as session:
@@ -194,7 +202,7 @@ def test_a_stream_ends_with_its_token(quick: None, sessions: Sessions, job_id: s
     assert not valid.has_ended
 
 
-def test_a_quiet_stream_says_a_word(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
+def test_a_quiet_stream_sends_keepalives(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
     monkeypatch.setattr(hub, "KEEPALIVE_AFTER_S", 0.2)
     monkeypatch.setattr(response, "KEEPALIVE_AFTER_S", 0.2)
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=120) as reader:
@@ -225,14 +233,16 @@ def test_streams_end_when_the_process_is_told_to(database: str, sessions: Sessio
         assert process.wait(120) in (0, -signal.SIGTERM)
     finally:
         process.kill()
-        _, said = process.communicate()
-    assert "Traceback" not in said
-    assert said.count('"event": "request"') == 2
+        _, stderr = process.communicate()
+    assert "Traceback" not in stderr
+    assert stderr.count('"event": "request"') == 2
 
 
-def test_streams_are_no_durations(app: FastAPI, service: Service, job_id: str, read: Read) -> None:
+def test_open_streams_do_not_count_as_request_durations(
+    app: FastAPI, service: Service, job_id: str, start_reader: StartReader
+) -> None:
     path = f"/v1/jobs/{job_id}/events"
-    reader = read(path)
+    reader = start_reader(path)
     until(lambda: reader.of("state"), what="a word")
     until(lambda: sample(app, "hora_live_listeners") == 1, what="the figure")
     reader.leave()
@@ -247,26 +257,28 @@ def test_streams_are_no_durations(app: FastAPI, service: Service, job_id: str, r
 def sample(app: FastAPI, name: str, **labels: str) -> float | None:
     """A figure of the process, without reading those of the cluster."""
     families = app.state.registry.restricted_registry([name]).collect()
-    found = [one.value for family in families for one in family.samples if one.name == name and one.labels == labels]
-    return found[0] if found else None
+    values = [one.value for family in families for one in family.samples if one.name == name and one.labels == labels]
+    return values[0] if values else None
 
 
 @pytest.mark.parametrize(
     ("query", "field"), [("include=state,nothing", "include"), ("limit=3", "limit"), ("cursor=x", "cursor")]
 )
-def test_what_a_stream_has_not_is_refused(job_id: str, read: Read, query: str, field: str) -> None:
-    reader = read(f"/v1/jobs/{job_id}/events", query)
+def test_unknown_parameters_and_jobs_of_a_stream_are_refused(
+    job_id: str, start_reader: StartReader, query: str, field: str
+) -> None:
+    reader = start_reader(f"/v1/jobs/{job_id}/events", query)
     assert reader.answer.status_code == 422
     assert reader.answer.headers["content-type"] == "application/problem+json"
-    reader = read("/v1/jobs/nobody/events")
+    reader = start_reader("/v1/jobs/nobody/events")
     assert reader.answer.status_code == 404
-    assert read(f"/v1/jobs/{job_id}/events", token="hora_unknown").answer.status_code == 401
+    assert start_reader(f"/v1/jobs/{job_id}/events", token="hora_unknown").answer.status_code == 401
 
 
-def test_no_more_are_let_in_than_there_is_room_for(
-    monkeypatch: pytest.MonkeyPatch, app: FastAPI, job_id: str, read: Read
+def test_the_number_of_listeners_is_limited(
+    monkeypatch: pytest.MonkeyPatch, app: FastAPI, job_id: str, start_reader: StartReader
 ) -> None:
     monkeypatch.setattr(hub, "MOST_LISTENERS", 1)
-    assert read(f"/v1/jobs/{job_id}/events").answer.status_code == 200
+    assert start_reader(f"/v1/jobs/{job_id}/events").answer.status_code == 200
     until(lambda: app.state.live.count == 1, what="a listener")
-    assert read("/v1/events").answer.status_code == 503
+    assert start_reader("/v1/events").answer.status_code == 503

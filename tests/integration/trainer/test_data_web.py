@@ -34,11 +34,11 @@ class RangeHandler(SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = Path(self.translate_path(self.path))
-        wanted = self.headers.get("Range")
-        if not wanted or not path.is_file():
+        byte_range = self.headers.get("Range")
+        if not byte_range or not path.is_file():
             super().do_GET()
             return
-        start, stop = wanted.removeprefix("bytes=").split("-")
+        start, stop = byte_range.removeprefix("bytes=").split("-")
         content = path.read_bytes()[int(start) : int(stop) + 1]
         self.send_response(206)
         self.send_header("Content-Length", str(len(content)))
@@ -50,7 +50,7 @@ class RangeHandler(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[str]:
+def web_server(tmp_path: Path) -> Iterator[str]:
     """The address of a server of numbered rows in set/."""
     folder = tmp_path / "served"
     write(folder / "set" / "a.parquet", numbered(300), [100, 100, 100])
@@ -64,10 +64,10 @@ def served(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("cache", ["none", "disk"])
-def test_files_on_a_web_server(served: str, tmp_path: Path, cache: str) -> None:
-    assert sorted(seen(f"{served}/set", served, cache=cache, cache_dir=tmp_path / "cache")) == list(range(500))
+def test_files_on_a_web_server(web_server: str, tmp_path: Path, cache: str) -> None:
+    assert sorted(seen(f"{web_server}/set", web_server, cache=cache, cache_dir=tmp_path / "cache")) == list(range(500))
     copies = [path for path in (tmp_path / "cache").glob("*") if path.name not in {"lock", "used"}]
     assert len(copies) == (2 if cache == "disk" else 0)
     shutil.rmtree(tmp_path / "served" / "set")
     with pytest.raises(BadData, match="there is nothing at 'http://"):
-        collections(f"{served}/set/a.parquet", served)
+        collections(f"{web_server}/set/a.parquet", web_server)

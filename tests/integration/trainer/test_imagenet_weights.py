@@ -20,7 +20,7 @@ XCEPTION = "xception_weights_tf_dim_ordering_tf_kernels_notop.h5"
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[socket.socket]:
-    """Stands for the network: what is asked of it arrives here and gets no answer. Keras's own folder is empty."""
+    """Stands for the network: requests arrive here and get no answer. Keras's own folder is empty."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{listener.getsockname()[1]}")
@@ -58,14 +58,14 @@ def test_imagenet_weights_on_the_host_are_taken(
 ) -> None:
     name = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_{rows}_no_top.h5"
     base = write_imagenet_weights(tmp_path / place / name, size)
-    asked = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
-    model = started(tmp_path, asked, facts(size, size, 3, classes=2))
+    model_spec = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
+    model = started(tmp_path, model_spec, facts(size, size, 3, classes=2))
     assert all_equal(model.get_layer("base"), base)
     assert not was_asked(proxy)
 
 
 @pytest.mark.parametrize("network", ["refuses", "is silent"])
-def test_imagenet_weights_that_cannot_be_had_are_named_with_their_place(
+def test_unavailable_imagenet_weights_are_named_with_their_path(
     tmp_path: Path, proxy: socket.socket, network: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if network == "refuses":
@@ -82,7 +82,7 @@ def test_imagenet_weights_that_cannot_be_had_are_named_with_their_place(
     assert socket.getdefaulttimeout() is None
 
 
-def test_a_damaged_file_of_imagenet_weights_gets_a_sentence(tmp_path: Path, proxy: socket.socket) -> None:
+def test_a_damaged_file_of_imagenet_weights_is_reported_in_one_sentence(tmp_path: Path, proxy: socket.socket) -> None:
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / mobilenet_v2_weights((32, 32)).name).write_bytes(b"<html>not found</html>")
     with pytest.raises(BadData, match=r"_1\.0_224_no_top\.h5 does not hold the ImageNet weights of mobilenet_v2: "):

@@ -37,7 +37,7 @@ signal.sigtimedwait({signal.SIGUSR1}, 0.5 if sys.argv[2] == "TRAINING" else 20)
         ("FINISHING", "signal", 7),
     ],
 )
-def test_what_a_wish_to_stop_does(tmp_path: Path, stage: str, wish: str, code: int) -> None:
+def test_a_request_to_stop_is_obeyed_at_every_stage(tmp_path: Path, stage: str, wish: str, code: int) -> None:
     stop_path = tmp_path / "stop"
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(stop_path), stage], stdout=subprocess.PIPE, text=True

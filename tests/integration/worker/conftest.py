@@ -1,4 +1,4 @@
-"""Real child processes that carry an attempt's mark, and none left after the test; an agent; and GPUs of a stub."""
+"""Real child processes with an attempt's mark, all ended after the test; an agent; GPUs of a stub."""
 
 import ctypes
 import os
@@ -23,7 +23,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def pid_in(file: Path) -> int:
-    """What a process has written there of itself, once it has."""
+    """The pid that a process writes into this file, once it is there."""
     return int(until(lambda: file.exists() and file.read_text().strip(), what="a pid"))
 
 
@@ -81,13 +81,13 @@ def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
 @pytest.fixture(scope="session")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders with a `libnvidia-ml.so.1` that stands in for the driver's: a `new` one and an `old` one."""
-    source, found = Path(__file__).with_name("nvml_stub.c"), {}
+    source, folders = Path(__file__).with_name("nvml_stub.c"), {}
     for name, options in (("new", []), ("old", ["-DOLD"])):
-        found[name] = tmp_path_factory.mktemp(name)
-        library = found[name] / "libnvidia-ml.so.1"
+        folders[name] = tmp_path_factory.mktemp(name)
+        library = folders[name] / "libnvidia-ml.so.1"
         argv = ["cc", *options, "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", str(library), str(source)]
         subprocess.run(argv, check=True)
-    return found
+    return folders
 
 
 @pytest.fixture

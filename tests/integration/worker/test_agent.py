@@ -16,7 +16,7 @@ from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
@@ -26,25 +26,25 @@ from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark, sweep
 
 
-def test_the_host_and_its_slots_come_and_go_with_what_it_has(
+def test_slots_are_registered_and_retired_with_the_hardware_of_the_host(
     sessions: Sessions, settings: Settings, hints: Hints
 ) -> None:
     agent_of(sessions, settings, hints, slots=3).reconcile()
-    assert [(slot.kind, slot.retired_at) for slot in given.the_slots(sessions)] == [("cpu", None)] * 3
-    lease = given.an_attempt(sessions, given.a_job(sessions), slots=[1, 2])
+    assert [(slot.kind, slot.retired_at) for slot in job_rows.the_slots(sessions)] == [("cpu", None)] * 3
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=[1, 2])
     with sessions.begin() as session:
         leases.claim(session, lease.attempt_id, lease_s=60)
     agent_of(sessions, settings, hints, slots=2).reconcile()  # started again with one slot less
-    slots = given.the_slots(sessions)
+    slots = job_rows.the_slots(sessions)
     assert [slot.retired_at is None for slot in slots] == [True, True, False]
-    assert given.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
+    assert job_rows.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
     agent_of(sessions, settings, hints, slots=3).reconcile()
-    assert [slot.retired_at for slot in given.the_slots(sessions)] == [None] * 3
+    assert [slot.retired_at for slot in job_rows.the_slots(sessions)] == [None] * 3
 
 
 def test_a_heartbeat_is_sent_when_it_is_due(sessions: Sessions, agent: Agent) -> None:
     agent.reconcile()
-    given.host_went_silent(sessions)
+    job_rows.host_went_silent(sessions)
     agent.reconcile()
     with sessions() as session:
         age = session.query(func.now() - Host.heartbeat_at).scalar()
@@ -56,13 +56,13 @@ def test_a_host_that_was_forgotten_registers_anew(sessions: Sessions, agent: Age
     with sessions.begin() as session:
         session.execute(delete(Host))
     agent.reconcile()
-    assert len(given.the_slots(sessions)) == 2
+    assert len(job_rows.the_slots(sessions)) == 2
 
 
 def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
     sessions: Sessions, settings: Settings, agent: Agent, start: Start
 ) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     supervised_by(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
@@ -73,89 +73,89 @@ def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
     until(lambda: log.exists() and log.stat().st_size)
     agent.reconcile()
     assert rank.wait(120) == -signal.SIGKILL
-    attempt, job = given.the_attempt(sessions, lease), given.the_job(sessions, lease.job_id)
+    attempt, job = job_rows.the_attempt(sessions, lease), job_rows.the_job(sessions, lease.job_id)
     assert (attempt.end_reason, job.status, job.restarts) == (EndReason.LEASE_EXPIRED, Status.LAUNCHING, 0)
     assert job.attempt == 2  # and placed again in the same pass, on the slots that are free now
-    assert given.count(sessions, LogLine) == len(log.read_text().splitlines())  # nothing was written after the end
+    assert job_rows.count(sessions, LogLine) == len(log.read_text().splitlines())  # nothing was written after the end
 
 
 def test_a_supervisor_that_dies_before_its_first_rank_uses_up_a_restart(sessions: Sessions, agent: Agent) -> None:
-    lease = given.a_claimed_attempt(sessions)
+    lease = job_rows.a_claimed_attempt(sessions)
     supervised_by(sessions, lease, dead_process())
     agent.reconcile()
-    job = given.the_job(sessions, lease.job_id)
+    job = job_rows.the_job(sessions, lease.job_id)
     assert (job.status, job.restarts) == (Status.QUEUED, 1)
-    assert given.the_attempt(sessions, lease).end_reason is EndReason.LAUNCH_FAILED
-    assert given.holders(sessions) == [None, None]
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.LAUNCH_FAILED
+    assert job_rows.holders(sessions) == [None, None]
 
 
-def test_what_the_ranks_wrote_last_counts_for_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
+def test_the_last_records_of_the_ranks_decide_the_end(sessions: Sessions, settings: Settings, agent: Agent) -> None:
     """The rank came up, and the supervisor died before it stored that."""
-    lease = given.a_claimed_attempt(sessions)
+    lease = job_rows.a_claimed_attempt(sessions)
     supervised_by(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     record = RankStarted(at=1.0, rank=0, local_rank=0, host="ha", pid=1)
     (paths.records / rank_records_name(0)).write_text(record.model_dump_json() + "\n")
     agent.reconcile()
-    assert EventKind.RANK_STARTED in given.kinds(sessions, lease.job_id)
-    assert given.the_attempt(sessions, lease).started_at is not None
+    assert EventKind.RANK_STARTED in job_rows.kinds(sessions, lease.job_id)
+    assert job_rows.the_attempt(sessions, lease).started_at is not None
 
 
-def test_what_an_attempt_before_left_is_stored_with_what_the_last_one_wrote(
+def test_records_left_by_an_earlier_attempt_are_stored_with_those_of_the_last(
     sessions: Sessions, settings: Settings, agent: Agent
 ) -> None:
-    """Both lost their supervisors; the later one went on from a checkpoint that the earlier one had not told of."""
-    lease = given.a_running_attempt(sessions)
+    """Both lost their supervisors. The later one continued from a checkpoint that the earlier one had not stored."""
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.LEASE_EXPIRED)
         leases.release(session, lease.attempt_id)
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
     (paths.logs / "rank-0.log").write_text("an epoch\n")
-    later = given.an_attempt(sessions, lease.job_id)
+    later = job_rows.an_attempt(sessions, lease.job_id)
     with sessions.begin() as session:
         leases.claim(session, later.attempt_id, lease_s=60)
     supervised_by(sessions, later, dead_process())
     agent.reconcile()
-    assert given.the_attempt(sessions, later).ended_at is not None
-    assert given.count(sessions, LogLine) == 1
+    assert job_rows.the_attempt(sessions, later).ended_at is not None
+    assert job_rows.count(sessions, LogLine) == 1
 
 
 def test_a_supervisor_that_lives_is_left_alone(sessions: Sessions, agent: Agent, start: Start) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     supervisor = start("exec sleep 60")
     supervised_by(sessions, lease, living(supervisor.pid))
     agent.reconcile()
-    assert given.the_attempt(sessions, lease).ended_at is None
+    assert job_rows.the_attempt(sessions, lease).ended_at is None
     assert supervisor.poll() is None
 
 
 def test_a_pid_that_another_process_has_now_is_not_the_supervisor(sessions: Sessions, agent: Agent) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     supervised_by(sessions, lease, ProcessId(os.getpid(), living(os.getpid()).started - 100))
     agent.reconcile()
-    assert given.the_attempt(sessions, lease).end_reason is EndReason.LEASE_EXPIRED
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.LEASE_EXPIRED
 
 
 def test_slots_of_an_ended_attempt_are_given_back_after_its_processes(
     sessions: Sessions, agent: Agent, start: Start
 ) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
-    left = start("trap '' TERM; exec sleep 60", HORA_ATTEMPT=mark)
+    leftover = start("trap '' TERM; exec sleep 60", HORA_ATTEMPT=mark)
     until(lambda: pids_with_mark(mark))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
         leases.quarantine(session, lease.attempt_id, host="ha")
     agent.reconcile()
-    assert left.wait(120) == -signal.SIGKILL
-    assert [(slot.attempt_id, slot.quarantined_at) for slot in given.the_slots(sessions)] == [(None, None)] * 2
+    assert leftover.wait(120) == -signal.SIGKILL
+    assert [(slot.attempt_id, slot.quarantined_at) for slot in job_rows.the_slots(sessions)] == [(None, None)] * 2
 
 
 def test_slots_below_a_process_that_stays_are_quarantined(sessions: Sessions, agent: Agent, start: Start) -> None:
     """A process that SIGKILL does not end is stuck in the kernel; these come back as often as they are killed."""
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
     undying = [
         start(f"while true; do HORA_ATTEMPT={mark} sleep 60; done", HORA_ATTEMPT="of-nobody.1") for _ in range(6)
@@ -163,32 +163,32 @@ def test_slots_below_a_process_that_stays_are_quarantined(sessions: Sessions, ag
     until(lambda: len(pids_with_mark(mark)) == 6)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
-    waiting = given.a_job(sessions)
+    waiting = job_rows.a_job(sessions)
     agent.reconcile()
-    assert all(slot.quarantined_at for slot in given.the_slots(sessions))
-    assert given.holders(sessions) == [lease.attempt_id] * 2
-    assert given.the_job(sessions, waiting).status is Status.QUEUED
+    assert all(slot.quarantined_at for slot in job_rows.the_slots(sessions))
+    assert job_rows.holders(sessions) == [lease.attempt_id] * 2
+    assert job_rows.the_job(sessions, waiting).status is Status.QUEUED
     for process in undying:
         process.kill()
         process.wait(120)
     agent.reconcile()
-    assert given.the_job(sessions, waiting).status is Status.LAUNCHING
+    assert job_rows.the_job(sessions, waiting).status is Status.LAUNCHING
 
 
-def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: Settings, hints: Hints) -> None:
+def test_an_attempt_that_nobody_claimed_is_launched(sessions: Sessions, settings: Settings, hints: Hints) -> None:
     launcher = Launcher(sessions, settings)
     agent = agent_of(sessions, settings, hints, launcher=launcher)
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions))
-    elsewhere = given.an_attempt(sessions, given.a_job(sessions, gpus=1), host=_host_b(sessions), slots=[0])
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
+    elsewhere = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), host=_host_b(sessions), slots=[0])
     agent.reconcile()
-    attempt = given.the_attempt(sessions, lease)
+    attempt = job_rows.the_attempt(sessions, lease)
     assert attempt.claimed_at is not None
     assert attempt.supervisor_pid is not None
     assert paths_of(settings.runs_dir, lease.job_id, 1).launch_dir.is_dir()
-    assert given.the_attempt(sessions, elsewhere).claimed_at is None
+    assert job_rows.the_attempt(sessions, elsewhere).claimed_at is None
     mark = mark_of(lease.job_id, lease.number)
-    until(lambda: pids_with_mark(mark), what="horovodrun")  # from here on nobody else starts one
+    until(lambda: pids_with_mark(mark), what="horovodrun")  # from here on no other host starts one
     os.kill(attempt.supervisor_pid, signal.SIGKILL)
     until(lambda: ProcessId.of(attempt.supervisor_pid or 0) is None)
     assert sweep(mark)
@@ -196,38 +196,38 @@ def test_an_attempt_that_nobody_took_is_launched(sessions: Sessions, settings: S
 
 
 def _host_b(sessions: Sessions) -> str:
-    given.a_host(sessions, "hb", slots=1)
+    job_rows.a_host(sessions, "hb", slots=1)
     return "hb"
 
 
 @pytest.mark.parametrize("in_contact", [False, True], ids=["just-in-contact", "long-in-contact"])
-def test_what_another_host_abandoned_is_ended_once_its_owner_had_its_chance(
+def test_an_attempt_abandoned_by_another_host_is_ended_after_that_hosts_own_turn(
     sessions: Sessions, settings: Settings, hints: Hints, in_contact: bool
 ) -> None:
-    given.a_host(sessions, "hb")
-    lease = given.an_attempt(sessions, given.a_job(sessions), host="hb")
+    job_rows.a_host(sessions, "hb")
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     with sessions.begin() as session:
         leases.claim(session, lease.attempt_id, lease_s=60)
-    given.lease_ran_out(sessions, lease)
-    given.host_went_silent(sessions, "hb")
+    job_rows.expire_lease(sessions, lease)
+    job_rows.host_went_silent(sessions, "hb")
     agent = agent_of(sessions, settings, hints, slots=1, **({"lease_s": 1e-9} if in_contact else {}))
     agent.reconcile()
-    attempt = given.the_attempt(sessions, lease)
+    attempt = job_rows.the_attempt(sessions, lease)
     assert attempt.end_reason is (EndReason.HOST_LOST if in_contact else None)
-    assert given.holders(sessions, "hb") == [lease.attempt_id] * 2  # only `hb` knows what still runs on it
+    assert job_rows.holders(sessions, "hb") == [lease.attempt_id] * 2  # only `hb` knows what still runs on it
 
 
-def test_an_attempt_that_nobody_took_in_time_uses_up_a_restart(
+def test_an_attempt_that_nobody_claimed_in_time_uses_up_a_restart(
     sessions: Sessions, settings: Settings, hints: Hints
 ) -> None:
-    given.a_host(sessions, "hb")
-    lease = given.an_attempt(sessions, given.a_job(sessions), host="hb")
+    job_rows.a_host(sessions, "hb")
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     with sessions.begin() as session:
         placed = func.now() - timedelta(seconds=settings.claim_timeout_s + 1)
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
     agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
-    assert given.the_attempt(sessions, lease).end_reason is EndReason.LAUNCH_FAILED
-    assert given.the_job(sessions, lease.job_id).restarts == 1
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.LAUNCH_FAILED
+    assert job_rows.the_job(sessions, lease.job_id).restarts == 1
 
 
 def test_the_thread_goes_on_after_a_pass_that_failed(
@@ -240,7 +240,7 @@ def test_the_thread_goes_on_after_a_pass_that_failed(
         until(lambda: "agent: a pass failed, the next one tries again" in caplog.text)
         with sessions.begin() as session:
             session.connection().exec_driver_sql("ALTER TABLE away RENAME TO hosts")
-        until(lambda: given.the_slots(sessions))
+        until(lambda: job_rows.the_slots(sessions))
     finally:
         agent.stop()
         agent.join(120)
@@ -248,11 +248,11 @@ def test_the_thread_goes_on_after_a_pass_that_failed(
 
 
 def test_a_launch_that_was_cancelled_meanwhile_starts_nothing(sessions: Sessions, settings: Settings) -> None:
-    given.a_host(sessions)
-    lease = given.an_attempt(sessions, given.a_job(sessions))
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     with sessions.begin() as session:
         request_cancel(session, lease.job_id)
     assert not Launcher(sessions, settings).launch(lease.attempt_id)
-    assert given.the_job(sessions, lease.job_id).status is Status.CANCELLED
-    assert given.holders(sessions) == [None, None]
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.CANCELLED
+    assert job_rows.holders(sessions) == [None, None]
     assert not settings.runs_dir.exists()

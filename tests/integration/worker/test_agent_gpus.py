@@ -8,7 +8,7 @@ from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from jobs.scheduling.hosts import host
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import agent_of
 from worker.host.gpus import find_gpus
 
@@ -33,12 +33,12 @@ def test_a_gpu_that_was_lost_under_an_attempt_is_not_for_the_next_one(
     cards("ww")
     agent = agent_of(sessions, settings, hints, gpus=find_gpus())
     agent.reconcile()
-    lease = given.an_attempt(sessions, given.a_job(sessions))
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     cards("wl")
     agent.reconcile()
-    slots = given.the_slots(sessions)
+    slots = job_rows.the_slots(sessions)
     assert [slot.attempt_id for slot in slots] == [None, None]
     assert [slot.retired_at is None for slot in slots] == [True, False]
     assert [slot.quarantined_at for slot in slots] == [None, None]

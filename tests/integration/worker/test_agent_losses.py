@@ -18,7 +18,7 @@ from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import hosts, placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import agent_of, dead_process, living, supervised_by
 from tests.integration.worker.conftest import Start, pid_in
 from tests.waiting import slowdown, until
@@ -30,43 +30,43 @@ from worker.host_shutdown import stop_jobs_of_host
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("exit_reasons", "reason"),
     [
         ([EndReason.COMPLETED, EndReason.COMPLETED], EndReason.COMPLETED),
         ([UnexplainedExit.PEER_LOST, EndReason.OUT_OF_MEMORY], EndReason.OUT_OF_MEMORY),
         ([EndReason.COMPLETED, None], EndReason.LEASE_EXPIRED),
     ],
 )
-@pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored"])
-def test_what_the_ranks_said_last_outlives_their_supervisor(
+@pytest.mark.parametrize("already_stored", [False, True], ids=["not stored", "stored"])
+def test_the_exit_records_of_ranks_decide_the_end_without_their_supervisor(
     sessions: Sessions,
     settings: Settings,
     agent: Agent,
-    said: list[EndReason | UnexplainedExit | None],
+    exit_reasons: list[EndReason | UnexplainedExit | None],
     reason: EndReason,
-    stored: bool,
+    already_stored: bool,
 ) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     supervised_by(sessions, lease, dead_process())
     paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
     paths.create()
-    for rank, why in enumerate(said):
+    for rank, exit_reason in enumerate(exit_reasons):
         records: list[RankStarted | RankExited] = [RankStarted(at=1.0, rank=rank, local_rank=rank, host="ha", pid=1)]
-        records += [RankExited(at=2.0, reason=why)] if why is not None else []
+        records += [RankExited(at=2.0, reason=exit_reason)] if exit_reason is not None else []
         lines = [record.model_dump_json() + "\n" for record in records]
         (paths.records / rank_records_name(rank)).write_text("".join(lines))
-    if stored:  # and the supervisor died before it wrote the end
+    if already_stored:  # and the supervisor died before it wrote the end
         Intake(sessions, lease, paths, ranks=2).drain()
     agent.reconcile()
-    assert given.the_attempt(sessions, lease).end_reason is reason
+    assert job_rows.the_attempt(sessions, lease).end_reason is reason
 
 
 def _over_two_hosts(sessions: Sessions) -> Lease:
     """An attempt that is led by `hb` and has a slot on `ha` too."""
-    given.a_host(sessions, "hb", slots=1)
-    given.a_host(sessions, "ha", slots=1)
+    job_rows.a_host(sessions, "hb", slots=1)
+    job_rows.a_host(sessions, "ha", slots=1)
     shares = (Share("hb", (0,)), Share("ha", (0,)))
-    job_id = given.a_job(sessions)
+    job_id = job_rows.a_job(sessions)
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
     with sessions.begin() as session:
@@ -74,7 +74,7 @@ def _over_two_hosts(sessions: Sessions) -> Lease:
     return lease
 
 
-def test_of_an_attempt_that_is_led_elsewhere_an_agent_ends_only_what_is_left_here(
+def test_an_agent_ends_only_its_own_processes_of_an_attempt_led_elsewhere(
     sessions: Sessions, settings: Settings, hints: Hints, start: Start
 ) -> None:
     agent = agent_of(sessions, settings, hints, slots=1)
@@ -85,20 +85,20 @@ def test_of_an_attempt_that_is_led_elsewhere_an_agent_ends_only_what_is_left_her
     until(lambda: pids_with_mark(mark))
     agent.reconcile()
     assert rank.poll() is None
-    assert given.the_attempt(sessions, lease).ended_at is None
+    assert job_rows.the_attempt(sessions, lease).ended_at is None
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     agent.reconcile()
     assert rank.wait(120) == -signal.SIGKILL
-    assert given.holders(sessions, "ha") == [None]
-    assert given.holders(sessions, "hb") == [lease.attempt_id]
+    assert job_rows.holders(sessions, "ha") == [None]
+    assert job_rows.holders(sessions, "hb") == [lease.attempt_id]
 
 
-def test_a_supervisor_over_whose_head_its_attempt_was_ended_goes_with_all_below_it(
+def test_a_supervisor_of_an_ended_attempt_is_ended_with_its_processes(
     sessions: Sessions, agent: Agent, start: Start, tmp_path: Path
 ) -> None:
     """It was stopped for longer than its lease, and is the parent of what has lost the mark."""
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     hidden = tmp_path / "hidden"
     supervisor = start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60", HORA_ATTEMPT="")
     pid = pid_in(hidden)
@@ -109,15 +109,15 @@ def test_a_supervisor_over_whose_head_its_attempt_was_ended_goes_with_all_below_
     agent.reconcile()
     assert supervisor.wait(120) == -signal.SIGKILL
     until(lambda: ProcessId.of(pid) is None)
-    assert given.the_attempt(sessions, lease).ended_at is not None
-    assert lease.attempt_id not in given.holders(sessions)
+    assert job_rows.the_attempt(sessions, lease).ended_at is not None
+    assert lease.attempt_id not in job_rows.holders(sessions)
 
 
-def test_an_attempt_whose_supervisor_stands_still_ends_for_what_its_ranks_said(
+def test_an_attempt_with_a_stopped_supervisor_ends_by_the_records_of_its_ranks(
     sessions: Sessions, settings: Settings, hints: Hints, start: Start
 ) -> None:
-    """They came to the end in the time that their lease left them."""
-    lease = given.a_running_attempt(sessions)
+    """The ranks ended within the time of their lease."""
+    lease = job_rows.a_running_attempt(sessions)
     supervisor = start("exec sleep 60", HORA_ATTEMPT="")
     supervised_by(sessions, lease, living(supervisor.pid))
     supervisor.send_signal(signal.SIGSTOP)
@@ -127,63 +127,63 @@ def test_an_attempt_whose_supervisor_stands_still_ends_for_what_its_ranks_said(
         line = RankExited(at=2.0, reason=EndReason.COMPLETED).model_dump_json()
         (paths.records / rank_records_name(rank)).write_text(line + "\n")
     agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
-    assert given.the_attempt(sessions, lease).ended_at is None  # its lease is good
-    given.lease_ran_out(sessions, lease)
+    assert job_rows.the_attempt(sessions, lease).ended_at is None  # its lease is good
+    job_rows.expire_lease(sessions, lease)
     agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
-    assert given.the_attempt(sessions, lease).end_reason is EndReason.COMPLETED
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.COMPLETED
     assert supervisor.wait(120) == -signal.SIGKILL
 
 
-def test_a_gpu_on_which_a_process_is_left_is_not_given_back(
+def test_a_gpu_with_a_remaining_process_is_not_released(
     sessions: Sessions, settings: Settings, hints: Hints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given.a_host(sessions, kind="gpu")
+    job_rows.a_host(sessions, kind="gpu")
     agent = agent_of(sessions, settings, hints)
     agent._in_contact_since = 0.0  # registered, with GPUs that this machine does not have
-    lease = given.an_attempt(sessions, given.a_job(sessions))
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     busy = {"ha-1"}
     monkeypatch.setattr("worker.host.gpus.is_in_use", lambda uuid: uuid in busy)
     agent.reconcile()
-    assert given.holders(sessions) == [lease.attempt_id] * 2
-    assert all(slot.quarantined_at for slot in given.the_slots(sessions))
+    assert job_rows.holders(sessions) == [lease.attempt_id] * 2
+    assert all(slot.quarantined_at for slot in job_rows.the_slots(sessions))
     busy.clear()
     agent.reconcile()
-    assert given.holders(sessions) == [None, None]
+    assert job_rows.holders(sessions) == [None, None]
 
 
-def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
+def test_a_broken_attempt_does_not_block_the_others(
     sessions: Sessions, settings: Settings, hints: Hints, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Somebody who was stopped in a transaction holds the first one's row; the second's records are no folder."""
+    """A stopped transaction locks the first attempt's row. The second's file of records is a folder."""
     leases_of = []
-    given.a_host(sessions, slots=3)
+    job_rows.a_host(sessions, slots=3)
     for slot in range(3):
-        lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[slot])
+        lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[slot])
         with sessions.begin() as session:
             leases.claim(session, lease.attempt_id, lease_s=60)
         supervised_by(sessions, lease, dead_process())
         leases_of.append(lease)
-    held, broken, last = leases_of
+    locked, broken, last = leases_of
     path = paths_of(settings.runs_dir, broken.job_id, broken.number).records / rank_records_name(0)
     path.mkdir(parents=True)
     engine = engine_for(database, patience_s=0.3 * slowdown())
     agent = agent_of(sessions_for(engine), settings, hints, slots=3)
     with sessions.begin() as session:
-        session.execute(update(Attempt).where(Attempt.id == held.attempt_id).values(error="held"))
+        session.execute(update(Attempt).where(Attempt.id == locked.attempt_id).values(error="held"))
         agent.reconcile()
-        assert given.the_attempt(sessions, last).ended_at is not None
+        assert job_rows.the_attempt(sessions, last).ended_at is not None
     assert caplog.text.count("could not be looked after; the next pass tries again") == 2
-    assert given.the_attempt(sessions, held).ended_at is None
+    assert job_rows.the_attempt(sessions, locked).ended_at is None
     agent.reconcile()
-    assert given.the_attempt(sessions, held).ended_at is not None
-    assert given.the_attempt(sessions, broken).ended_at is None
+    assert job_rows.the_attempt(sessions, locked).ended_at is not None
+    assert job_rows.the_attempt(sessions, broken).ended_at is None
     engine.dispose()
 
 
-def test_whoever_is_stopped_in_a_transaction_does_not_hold_up_the_others(sessions: Sessions, database: str) -> None:
-    lease = given.a_running_attempt(sessions)
+def test_a_connection_stopped_in_a_transaction_is_closed_and_blocks_nobody(sessions: Sessions, database: str) -> None:
+    lease = job_rows.a_running_attempt(sessions)
     engine = engine_for(database, patience_s=0.5 * slowdown())
     stopped = sessions_for(engine)()
     leases.fence(stopped, lease)
@@ -200,22 +200,22 @@ def test_whoever_is_stopped_in_a_transaction_does_not_hold_up_the_others(session
 def test_a_job_of_a_lost_host_goes_on_elsewhere(
     sessions: Sessions, settings: Settings, hints: Hints, slots: int
 ) -> None:
-    given.a_host(sessions, "hb")
-    lease = given.an_attempt(sessions, given.a_job(sessions, min_gpus=1), host="hb")
+    job_rows.a_host(sessions, "hb")
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, min_gpus=1), host="hb")
     with sessions.begin() as session:
         leases.claim(session, lease.attempt_id, lease_s=60)
-    given.lease_ran_out(sessions, lease)
-    given.host_went_silent(sessions, "hb")
+    job_rows.expire_lease(sessions, lease)
+    job_rows.host_went_silent(sessions, "hb")
     agent_of(sessions, settings, hints, slots=slots, lease_s=1e-9).reconcile()
-    assert given.the_attempt(sessions, lease).end_reason is EndReason.HOST_LOST
-    job = given.the_job(sessions, lease.job_id)
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.HOST_LOST
+    job = job_rows.the_job(sessions, lease.job_id)
     assert (job.status, job.attempt, job.restarts, job.losses) == (Status.LAUNCHING, 2, 0, 1)
-    assert len([one for one in given.holders(sessions, "ha") if one is not None]) == slots
-    assert given.holders(sessions, "hb") == [lease.attempt_id] * 2  # until its own agent is back
+    assert len([one for one in job_rows.holders(sessions, "ha") if one is not None]) == slots
+    assert job_rows.holders(sessions, "hb") == [lease.attempt_id] * 2  # until its own agent is back
 
 
 def test_the_jobs_of_a_host_leave_with_its_worker(sessions: Sessions, settings: Settings, start: Start) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
     supervised_by(sessions, lease, living(supervisor.pid))
     assert stop_jobs_of_host(sessions, settings)
@@ -229,7 +229,7 @@ def test_a_supervisor_that_does_not_leave_is_left_behind(
     sessions: Sessions, settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     supervisor = start("trap '' TERM; exec sleep 60")
     supervised_by(sessions, lease, living(supervisor.pid))
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
@@ -243,7 +243,7 @@ def test_an_attempt_that_is_led_elsewhere_is_asked_to_make_room(
     lease = _over_two_hosts(sessions)
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
     assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
-    assert given.the_attempt(sessions, lease).preempted_for == f"host {settings.host} is shutting down"
+    assert job_rows.the_attempt(sessions, lease).preempted_for == f"host {settings.host} is shutting down"
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.PREEMPTED)
     assert stop_jobs_of_host(sessions, settings)

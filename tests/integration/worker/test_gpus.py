@@ -40,7 +40,7 @@ WELL = GpuReading(
 NOTHING = GpuReading()
 
 
-def looked(folder: Path, letters: str = "") -> dict[str, Any]:
+def look_in_process(folder: Path, letters: str = "") -> dict[str, Any]:
     """What a worker sees whose libraries are searched for in `folder`."""
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": letters}
     done = subprocess.run([sys.executable, "-c", LOOK], env=environment, capture_output=True, timeout=120, check=True)
@@ -49,14 +49,14 @@ def looked(folder: Path, letters: str = "") -> dict[str, Any]:
 
 
 def test_the_binding_loads_the_library_that_the_system_finds(drivers: dict[str, Path]) -> None:
-    host = looked(drivers["new"], "wp")
+    host = look_in_process(drivers["new"], "wp")
     assert host["found"] == ["GPU-00", "GPU-01"]
     assert host["read"] == [asdict(WELL), asdict(replace(WELL, processes=1))]
 
 
 def test_a_host_without_the_library_has_cpu_slots(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
-    assert looked(tmp_path) == {"found": [], "in_use": False, "read": []}
+    assert look_in_process(tmp_path) == {"found": [], "in_use": False, "read": []}
     assert [(slot.index, slot.kind, slot.uuid) for slot in slots_of([], 3)] == [
         (0, "cpu", None),
         (1, "cpu", None),
@@ -77,31 +77,31 @@ def test_every_card_that_can_be_opened_is_a_slot(cards: Cards, caplog: pytest.Lo
         assert f"GPU {index} cannot be opened and is left out" in caplog.text
 
 
-def test_a_driver_that_counts_wildly_has_no_gpus(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_with_an_impossible_count_has_no_gpus(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
     cards("w")
     monkeypatch.setenv("NVML_STUB_COUNT", "")
     assert find_gpus() == []
 
 
-def test_what_a_card_does_not_support_is_unknown_and_said_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unsupported_metric_is_unknown_and_logged_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     cards("wu")
     well, unsupported = find_gpus()
     for _ in range(3):
         assert (well.read(), unsupported.read()) == (WELL, NOTHING)
-    said = [message for message in caplog.messages if "GPU 1 (GPU-01) does not report its" in message]
-    assert len(said) == len(set(said)) == 9
+    warnings = [message for message in caplog.messages if "GPU 1 (GPU-01) does not report its" in message]
+    assert len(warnings) == len(set(warnings)) == 9
     assert "GPU 0" not in caplog.text
 
 
-def test_garbage_is_unknown_and_said_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_impossible_value_is_unknown_and_logged_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
     cards("gw")
     garbage, well = find_gpus()
     for _ in range(3):
         assert (garbage.read(), well.read()) == (NOTHING, WELL)
-    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(said) == len(set(said)) == 9  # the name, the MIG mode, and seven metrics
-    assert any("does not report its percent: 4000000000, of at most 100" in message for message in said)
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == len(set(warnings)) == 9  # the name, the MIG mode, and seven metrics
+    assert any("does not report its percent: 4000000000, of at most 100" in message for message in warnings)
     assert not is_in_use("GPU-00")
 
 
@@ -155,7 +155,7 @@ def test_a_card_whose_handle_is_no_longer_good_is_lost(cards: Cards, monkeypatch
     assert gpu.read() == LOST
 
 
-def test_a_card_in_mig_mode_says_so_and_tells_no_utilization(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_card_in_mig_mode_says_so_and_has_no_utilization(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
     cards("wm")
     gpus = find_gpus()
     assert [gpu.mig for gpu in gpus] == [False, True]
@@ -186,7 +186,7 @@ def test_an_old_driver_is_asked_by_the_old_names(cards: Cards) -> None:
     assert (info["gpus"][0]["mig"], info["gpus"][0]["cpus"], info["gpus"][0]["numa_node"]) == (None, None, None)
 
 
-def test_a_host_tells_how_its_cards_are_connected(cards: Cards) -> None:
+def test_a_host_reports_how_its_cards_are_connected(cards: Cards) -> None:
     cards("w" * 15 + "u")
     info = gpu_info(find_gpus())
     assert info["driver"] == {"version": "550.54.15", "cuda": "12.4"}
@@ -208,7 +208,7 @@ def test_a_host_tells_how_its_cards_are_connected(cards: Cards) -> None:
     assert pairs[2, 15] == (0, None)
 
 
-def test_a_host_without_cards_tells_of_none() -> None:
+def test_a_host_without_cards_reports_no_connections() -> None:
     assert gpu_info([]) == {}
 
 

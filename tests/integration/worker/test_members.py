@@ -31,7 +31,7 @@ HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh doe
 
 @pytest.fixture
 def mark() -> Iterator[str]:
-    """The mark of an attempt that nobody else has; its processes are ended."""
+    """A mark of this test's own. Its processes are ended after the test."""
     mark = f"members{time.monotonic_ns()}.1"
     yield mark
     sweep(mark)
@@ -90,14 +90,14 @@ def test_the_lines_of_the_other_host_arrive_as_they_were_written(start: Start, p
     there = paths.of_member("other")
     members = start()
     assert members.hosts == ["other"]
-    written = bytes(range(256)) * 1000 + b"unfinished"
+    log_bytes = bytes(range(256)) * 1000 + b"unfinished"
     with (there.logs / "rank-1.log").open("ab") as log, (there.records / "rank-1.jsonl").open("ab") as records:
-        for at in range(0, len(written), 50_000):
-            log.write(written[at : at + 50_000])
+        for at in range(0, len(log_bytes), 50_000):
+            log.write(log_bytes[at : at + 50_000])
             log.flush()
         records.write(b'{"kind": "x"}\n')
     until(lambda: members.clean_hosts() == ["other"], what="the last line")
-    assert (paths.logs / "rank-1.log").read_bytes() == written
+    assert (paths.logs / "rank-1.log").read_bytes() == log_bytes
     assert (paths.records / "rank-1.jsonl").read_bytes() == b'{"kind": "x"}\n'
 
 
@@ -156,7 +156,7 @@ def test_a_member_whose_supervisor_dies_ends_its_ranks(start: Start, rank: "subp
     assert members.pids() == []
 
 
-def test_a_member_that_dies_is_missed(start: Start) -> None:
+def test_a_member_that_dies_is_noticed(start: Start) -> None:
     members = start()
     assert members.why_lost() is None
     os.kill(member_pid(members), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The notifier of a worker, with a real receiver: what ends is told, signed, again where it has to be, and once."""
+"""The notifier of a worker with a real receiver: each end is sent once, signed, and again after a failure."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ from jobs.outward.webhooks import outbox, store
 from jobs.people.tokens import add_user
 from jobs.runtime.outbound_addresses import allowed_from
 from jobs.runtime.settings import Settings
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.receivers import Received, Receiver, receiving
 from tests.waiting import until
 from worker.outward.http import Outbound
@@ -64,46 +64,46 @@ def a_webhook(sessions: Sessions, url: str) -> tuple[str, str]:
         return webhook.id, webhook.secret
 
 
-def an_end(sessions: Sessions, **fields: Any) -> str:
-    job_id = given.a_job(sessions, **fields)
+def end_a_job(sessions: Sessions, **fields: Any) -> str:
+    job_id = job_rows.a_job(sessions, **fields)
     with sessions.begin() as session:
         request_cancel(session, job_id)
     return job_id
 
 
-def rows(sessions: Sessions) -> list[WebhookDelivery]:
+def stored_deliveries(sessions: Sessions) -> list[WebhookDelivery]:
     with sessions() as session:
         return list(session.scalars(select(WebhookDelivery).order_by(WebhookDelivery.id)))
 
 
-def settled(sessions: Sessions) -> Callable[[], bool]:
-    return lambda: all(row.next_at is None for row in rows(sessions))
+def all_settled(sessions: Sessions) -> Callable[[], bool]:
+    return lambda: all(row.next_at is None for row in stored_deliveries(sessions))
 
 
-def documented() -> Callable[..., bool]:
-    """The function that the page on webhooks tells receivers to check with."""
+def documented_check() -> Callable[..., bool]:
+    """The check that the page on webhooks gives to receivers."""
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/webhooks.md").read_text(), re.DOTALL)
-    found: dict[str, Any] = {}
-    exec(code, found)  # noqa: S102 - a page of this project
-    check: Callable[..., bool] = found["is_from_hora"]
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)  # noqa: S102 - a page of this project
+    check: Callable[..., bool] = namespace["is_from_hora"]
     return check
 
 
-def named(received: Received) -> dict[str, str]:
+def title_case_headers(received: Received) -> dict[str, str]:
     """The headers as a framework names them."""
     return {name.title(): value for name, value in received.headers.items()}
 
 
-def test_an_end_is_told_and_signed_as_documented(
+def test_an_end_is_sent_and_signed_as_documented(
     sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     webhook, secret = a_webhook(sessions, f"{receiver.url}/hooks")
-    job_id = an_end(sessions, name="chips", labels={"team": "vision"})
+    job_id = end_a_job(sessions, name="chips", labels={"team": "vision"})
     with notifying(sessions, config):
-        until(settled(sessions), what="the delivery")
-    (received,), (row,) = receiver.received, rows(sessions)
-    told = received.headers
-    assert (told["hora-event"], told["hora-delivery"]) == ("job.ended", str(row.id))
+        until(all_settled(sessions), what="the delivery")
+    (received,), (row,) = receiver.received, stored_deliveries(sessions)
+    raw_headers = received.headers
+    assert (raw_headers["hora-event"], raw_headers["hora-delivery"]) == ("job.ended", str(row.id))
     assert row.payload is not None
     message = row.payload | {"job": {name: row.payload["job"][name] for name in ("id", "name", "status", "urls")}}
     assert message == {
@@ -122,7 +122,7 @@ def test_an_end_is_told_and_signed_as_documented(
             },
         },
     }
-    is_from_hora, headers = documented(), named(received)
+    is_from_hora, headers = documented_check(), title_case_headers(received)
     monkeypatch.setattr("time.time", lambda: NOW + 200)
     assert is_from_hora(secret, headers, received.body)
     assert not is_from_hora(secret, headers, received.body + b" ")
@@ -130,37 +130,40 @@ def test_an_end_is_told_and_signed_as_documented(
     assert not is_from_hora(secret, headers | {"Hora-Timestamp": str(int(NOW) + 1)}, received.body)
     monkeypatch.setattr("time.time", lambda: NOW + 301)
     assert not is_from_hora(secret, headers, received.body)
-    assert secret.encode() not in received.body + repr(told).encode()
+    assert secret.encode() not in received.body + repr(raw_headers).encode()
 
 
-def test_what_fails_is_sent_again_with_the_same_id_and_content(
+def test_a_failed_message_is_sent_again_with_the_same_id_and_content(
     sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     receiver.answers = lambda _: (503 if len(receiver.received) < 3 else 204, {}, b"")
     with notifying(sessions, config):
         for _ in range(2):  # the pauses pass at once
-            until(lambda: any((row.error or "").endswith("503") for row in rows(sessions)), what="a failed try")
+            until(
+                lambda: any((row.error or "").endswith("503") for row in stored_deliveries(sessions)),
+                what="a failed try",
+            )
             with sessions.begin() as session:
                 session.execute(update(WebhookDelivery).values(next_at=func.now(), error=None))
-        until(settled(sessions), what="the delivery")
+        until(all_settled(sessions), what="the delivery")
     assert len({(received.headers["hora-delivery"], received.body) for received in receiver.received}) == 1
-    (row,) = rows(sessions)
+    (row,) = stored_deliveries(sessions)
     assert (row.attempts, row.status_code, row.error) == (3, 204, None)
     assert row.delivered_at is not None
 
 
 @pytest.mark.parametrize(("status", "error"), [(404, "404"), (302, "redirects are not followed")])
-def test_what_the_receiver_refuses_is_given_up(
+def test_a_message_that_the_receiver_refuses_is_given_up(
     sessions: Sessions, receiver: Receiver, config: Settings, status: int, error: str
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     receiver.answers = lambda _: (status, {"Location": receiver.url}, b"secret words")
     with notifying(sessions, config):
-        until(settled(sessions), what="the end of the delivery")
-    (row,) = rows(sessions)
+        until(all_settled(sessions), what="the end of the delivery")
+    (row,) = stored_deliveries(sessions)
     assert (row.attempts, row.status_code, row.delivered_at) == (1, status, None)
     assert error in (row.error or "")
     assert "secret" not in (row.error or "")
@@ -175,25 +178,27 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
         a_webhook(sessions, slow.url)
         a_webhook(sessions, receiver.url)
         for _ in range(4):
-            an_end(sessions)
+            end_a_job(sessions)
         with notifying(sessions, config):
-            until(settled(sessions), what="all deliveries")
+            until(all_settled(sessions), what="all deliveries")
         assert (len(slow.received), len(receiver.received)) == (4, 4)
 
 
-def test_a_study_is_told_of_after_its_jobs(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+def test_the_end_of_a_study_is_sent_after_those_of_its_jobs(
+    sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
     a_webhook(sessions, receiver.url)
-    study_id, job_ids = given.a_study(sessions)
+    study_id, job_ids = job_rows.a_study(sessions)
     for job_id in job_ids:
         with sessions.begin() as session:
             request_cancel(session, job_id)
     with notifying(sessions, config):
         until(lambda: len(receiver.received) == 3, what="three messages")
-        until(settled(sessions), what="all deliveries")
-    told = [row for row in rows(sessions) if row.event == "study.ended"]
-    assert [row.subject_id for row in told] == [study_id]
-    assert told[0].payload is not None
-    assert told[0].payload["study"]["counts"] == {"cancelled": 2}
+        until(all_settled(sessions), what="all deliveries")
+    study_rows = [row for row in stored_deliveries(sessions) if row.event == "study.ended"]
+    assert [row.subject_id for row in study_rows] == [study_id]
+    assert study_rows[0].payload is not None
+    assert study_rows[0].payload["study"]["counts"] == {"cancelled": 2}
 
 
 _CLAIMS_AND_STOPS = """
@@ -216,11 +221,11 @@ Notifier(
 """
 
 
-def test_a_worker_that_is_killed_while_it_sends_has_another_send_it(
+def test_another_worker_sends_the_message_of_a_killed_one(
     database: str, sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     with subprocess.Popen(
         [sys.executable, "-c", _CLAIMS_AND_STOPS, database], stdout=subprocess.PIPE, cwd=ROOT
     ) as worker:
@@ -228,14 +233,14 @@ def test_a_worker_that_is_killed_while_it_sends_has_another_send_it(
         assert worker.stdout.readline() == b"claimed\n"
         worker.send_signal(signal.SIGKILL)
     with sessions() as session:
-        (row,) = rows(sessions)
+        (row,) = stored_deliveries(sessions)
         assert row.next_at is not None
         assert row.next_at > session.execute(select(func.now())).scalar_one() + timedelta(seconds=60)
     with sessions.begin() as session:  # its lease runs out
         session.execute(update(WebhookDelivery).values(next_at=func.now()))
     with notifying(sessions, config):
-        until(settled(sessions), what="the delivery")
-    (received,), (row,) = receiver.received, rows(sessions)
+        until(all_settled(sessions), what="the delivery")
+    (received,), (row,) = receiver.received, stored_deliveries(sessions)
     assert received.headers["hora-delivery"] == str(row.id)
     assert row.attempts == 2
 
@@ -244,7 +249,7 @@ def test_a_connection_that_breaks_costs_a_period(
     sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     broken: list[str] = []
 
     def end_studies(session: Session) -> list[str]:
@@ -255,19 +260,21 @@ def test_a_connection_that_breaks_costs_a_period(
 
     monkeypatch.setattr(outbox, "end_studies", end_studies)
     with notifying(sessions, config):
-        until(settled(sessions), what="the delivery")
+        until(all_settled(sessions), what="the delivery")
     assert (len(receiver.received), len(broken)) == (1, 1)
 
 
-def test_what_is_not_allowed_any_more_is_not_sent(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
+def test_nothing_is_sent_to_an_address_that_is_no_longer_allowed(
+    sessions: Sessions, receiver: Receiver, config: Settings
+) -> None:
     a_webhook(sessions, receiver.url)
-    an_end(sessions)
+    end_a_job(sessions)
     strict = Notifier(sessions, config, outbound=Outbound(allowed_from("10.0.0.0/8")))
     with sessions.begin() as session:
         claimed = outbox.claim(session, lease_s=60)
     assert claimed is not None
     strict.deliver(claimed)
-    (row,) = rows(sessions)
+    (row,) = stored_deliveries(sessions)
     assert (row.next_at, row.status_code) == (None, None)
     assert receiver.received == []
 
@@ -276,10 +283,10 @@ def test_the_log_names_no_secret_and_no_address(
     sessions: Sessions, receiver: Receiver, config: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     webhook, secret = a_webhook(sessions, f"{receiver.url}/path-of-a-secret")
-    given.a_job_that_is(sessions, Status.FAILED)
+    job_rows.a_job_that_is(sessions, Status.FAILED)
     receiver.answers = lambda _: (410, {}, b"")
     with caplog.at_level("DEBUG"), notifying(sessions, config):
-        until(settled(sessions), what="the end of the delivery")
+        until(all_settled(sessions), what="the end of the delivery")
     assert webhook in caplog.text
     assert secret not in caplog.text
     assert "path-of-a-secret" not in caplog.text

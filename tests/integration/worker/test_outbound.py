@@ -1,4 +1,4 @@
-"""What the workers send to addresses of others: where it goes, where it never goes, and when it ends."""
+"""Requests of workers to foreign addresses: where they go, where they never go, and when they end."""
 
 import shutil
 import socket
@@ -34,7 +34,7 @@ def post(url: str, allowed: Allowed = LOOPBACK, *, limit_s: float = 120.0) -> An
     return Outbound(allowed, limit_s=limit_s).post(url, {"Hora-Event": "ping"}, b"{}")
 
 
-def test_what_is_sent_arrives_as_it_is(receiver: Receiver) -> None:
+def test_a_message_arrives_unchanged(receiver: Receiver) -> None:
     receiver.answers = lambda _: (503, {"Retry-After": "7"}, b"busy")
     assert post(f"{receiver.url}/hooks?a=b") == Answer(503, retry_after="7")
     (received,) = receiver.received
@@ -44,45 +44,43 @@ def test_what_is_sent_arrives_as_it_is(receiver: Receiver) -> None:
 
 
 class Resolver:
-    """Answers with addresses in turn, and goes on with the last; notes what it was asked."""
+    """Answers with each list of addresses in turn, then always with the last. Records its lookups."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = [[ip_address(text) for text in answer] for answer in answers]
-        self.asked: list[tuple[str, int]] = []
+        self.lookups: list[tuple[str, int]] = []
 
     def __call__(self, host: str, port: int) -> Sequence[Address]:
-        self.asked.append((host, port))
-        return self._answers[min(len(self.asked), len(self._answers)) - 1]
+        self.lookups.append((host, port))
+        return self._answers[min(len(self.lookups), len(self._answers)) - 1]
 
 
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Where connections are opened to; those to the internet are refused on the spot."""
-    found: list[tuple[str, int]] = []
-    whole = socket.create_connection
+    addresses: list[tuple[str, int]] = []
+    real_create_connection = socket.create_connection
 
-    def noted(address: tuple[str, int], *args: object, **more: object) -> socket.socket:
-        found.append(address)
+    def record_and_connect(address: tuple[str, int], *args: object, **more: object) -> socket.socket:
+        addresses.append(address)
         if not ip_address(address[0]).is_loopback:
             raise ConnectionRefusedError
-        return whole(address, *args, **more)  # type: ignore[arg-type]
+        return real_create_connection(address, *args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(socket, "create_connection", noted)
-    return found
+    monkeypatch.setattr(socket, "create_connection", record_and_connect)
+    return addresses
 
 
 def test_a_name_is_resolved_once_and_connected_to_what_was_checked(connected: list[tuple[str, int]]) -> None:
     resolver = Resolver(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"])
     answer = Outbound(NOBODY, resolver=resolver).post("https://rebinding.example.com/", {}, b"")
     assert connected == [("8.8.8.8", 443), ("1.1.1.1", 443)]
-    assert resolver.asked == [("rebinding.example.com", 443)]
+    assert resolver.lookups == [("rebinding.example.com", 443)]
     assert (answer.status_code, answer.error, answer.hopeless) == (None, "the connection was refused", False)
 
 
 @pytest.mark.parametrize("inside", ["127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:127.0.0.1"])
-def test_a_name_of_which_one_address_is_inside_is_not_connected_to(
-    connected: list[tuple[str, int]], inside: str
-) -> None:
+def test_a_name_with_an_internal_address_is_not_connected_to(connected: list[tuple[str, int]], inside: str) -> None:
     for addresses in ([inside], ["8.8.8.8", inside]):
         answer = Outbound(NOBODY, resolver=Resolver(addresses)).post("https://example.com/", {}, b"")
         assert answer.hopeless
@@ -90,7 +88,7 @@ def test_a_name_of_which_one_address_is_inside_is_not_connected_to(
     assert connected == []
 
 
-def test_a_literal_address_inside_is_not_connected_to(receiver: Receiver, connected: list[tuple[str, int]]) -> None:
+def test_a_literal_internal_address_is_not_connected_to(receiver: Receiver, connected: list[tuple[str, int]]) -> None:
     answer = post(f"https://127.0.0.1:{receiver.port}/", NOBODY)
     assert answer.hopeless
     assert connected == []
@@ -104,13 +102,13 @@ def test_an_allowed_name_goes_wherever_it_leads(receiver: Receiver) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
-    with receiving() as other:
-        receiver.answers = lambda _: (status, {"Location": f"{other.url}/secret"}, b"")
+    with receiving() as second_receiver:
+        receiver.answers = lambda _: (status, {"Location": f"{second_receiver.url}/secret"}, b"")
         answer = post(receiver.url)
         assert answer.status_code == status
         assert "not followed" in (answer.error or "")
         assert len(receiver.received) == 1
-        assert other.received == []
+        assert second_receiver.received == []
 
 
 def test_no_proxy_of_the_environment_is_used(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +191,7 @@ def test_an_answer_that_comes_a_byte_at_a_time_is_given_up(started: bytes) -> No
     assert took_s < 10 * slowdown()  # and not for as long as bytes come
 
 
-def test_a_receiver_that_is_not_there_is_an_answer_too(receiver: Receiver) -> None:
+def test_an_unreachable_receiver_gives_an_answer_with_an_error(receiver: Receiver) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert post(f"http://127.0.0.1:{port}/") == Answer(None, "the connection was refused")
@@ -205,7 +203,7 @@ def test_a_receiver_that_is_not_there_is_an_answer_too(receiver: Receiver) -> No
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of hooks.example.com that nobody signed, with its key."""
+    """A self-signed certificate of hooks.example.com, with its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not there to make a certificate")
@@ -233,13 +231,13 @@ def over_tls(certificate: Path) -> Iterator[Receiver]:
 def test_tls_asks_for_the_name_though_the_address_is_pinned(over_tls: Receiver, certificate: Path) -> None:
     trust = ssl.create_default_context(cafile=certificate.with_suffix(".crt"))
 
-    def sent(name: str, trust: ssl.SSLContext | None) -> Answer:
+    def post_over_tls(name: str, trust: ssl.SSLContext | None) -> Answer:
         sender = Outbound(LOOPBACK, resolver=Resolver(["127.0.0.1"]), trust=trust)
         return sender.post(f"https://{name}:{over_tls.port}/x", {}, b"{}")
 
-    assert sent("hooks.example.com", trust) == Answer(204)
+    assert post_over_tls("hooks.example.com", trust) == Answer(204)
     assert over_tls.received[0].headers["host"] == f"hooks.example.com:{over_tls.port}"
-    for answer in (sent("other.example.com", trust), sent("hooks.example.com", None)):
+    for answer in (post_over_tls("other.example.com", trust), post_over_tls("hooks.example.com", None)):
         assert answer.status_code is None
         assert (answer.error or "").startswith("its certificate is not trusted")
     assert len(over_tls.received) == 1

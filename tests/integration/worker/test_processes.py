@@ -1,4 +1,4 @@
-"""Every process of an attempt is found and ended, whoever its parents are; nothing else is."""
+"""Every process of an attempt is found and ended, whatever its parent is, and no other process."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def test_the_mark_names_the_job_and_the_attempt() -> None:
     assert mark_of("abc", 3) == "abc.3"
 
 
-def test_marked_finds_what_carries_the_mark_and_nothing_else(mark: str, start: Start) -> None:
+def test_only_processes_with_the_mark_are_found(mark: str, start: Start) -> None:
     child = start("exec sleep 60")
     longer = start("exec sleep 60", HORA_ATTEMPT=f"{mark}0")
     until(lambda: pids_with_mark(f"{mark}0"))
@@ -65,7 +65,7 @@ def test_processes_that_are_started_while_others_are_killed_are_ended_too(mark: 
     assert pids_with_mark(mark) == []
 
 
-def test_a_process_that_is_becoming_another_is_not_missed(mark: str, start: Start, tmp_path: Path) -> None:
+def test_a_process_in_the_middle_of_an_exec_is_not_missed(mark: str, start: Start, tmp_path: Path) -> None:
     restless = tmp_path / "restless"
     restless.write_text('#!/bin/sh\nexec "$0"\n')
     restless.chmod(0o755)
@@ -112,7 +112,7 @@ def test_an_empty_environment_is_read_as_such() -> None:
         child.kill()
 
 
-def test_what_is_there_to_sweep_is_nothing_once_it_is_swept(mark: str, start: Start) -> None:
+def test_a_sweep_leaves_no_process_with_the_mark(mark: str, start: Start) -> None:
     start([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
     until(lambda: pids_with_mark(mark))
     assert sweep(mark)

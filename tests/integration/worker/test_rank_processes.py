@@ -27,7 +27,7 @@ def memory_of(*pids: int) -> int:
     return sum(psutil.Process(pid).memory_info().rss for pid in pids)
 
 
-def test_a_busy_rank_is_told_from_an_idle_one(mark: str, start: Start) -> None:
+def test_a_busy_rank_uses_more_cpu_than_an_idle_one(mark: str, start: Start) -> None:
     busy, idle = start(BUSY, HOROVOD_RANK="0"), start("exec sleep 60", HOROVOD_RANK="1")
     until(lambda: len(pids_with_mark(mark)) == 2)
     until(lambda: psutil.Process(idle.pid).name() == "sleep")
@@ -51,7 +51,7 @@ def test_a_rank_is_all_of_its_processes(mark: str, start: Start) -> None:
     until(lambda: ranks.read()[mark, 0].memory_bytes == memory_of(*pids), what="the memory of both processes")
 
 
-def test_what_is_of_no_rank_is_not_read(mark: str, start: Start) -> None:
+def test_processes_of_no_rank_are_not_read(mark: str, start: Start) -> None:
     start("exec sleep 60")
     until(lambda: pids_with_mark(mark))
     assert not any(found == mark for found, _ in RankProcesses().read())
@@ -67,7 +67,7 @@ def test_a_process_that_becomes_a_rank_later_is_read_from_then_on(mark: str, sta
     until(lambda: (mark, 3) in ranks.read({(mark, 3)}))
 
 
-def test_a_rank_that_is_caught_becoming_another_program_is_read_later(mark: str, start: Start, tmp_path: Path) -> None:
+def test_a_rank_in_the_middle_of_an_exec_is_read_later(mark: str, start: Start, tmp_path: Path) -> None:
     restless = tmp_path / "restless"
     restless.write_text('#!/bin/sh\n[ -e "$(dirname "$0")/rest" ] && exec sleep 60\nexec "$0"\n')
     restless.chmod(0o755)
@@ -91,7 +91,7 @@ def test_a_rank_that_ended_is_read_no_more(mark: str, start: Start) -> None:
     assert (mark, 0) not in ranks.read()
 
 
-def test_what_a_rank_starts_is_found_after_a_while(
+def test_processes_that_a_rank_starts_are_found_after_a_while(
     mark: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "go")
@@ -119,7 +119,7 @@ def test_a_pid_that_is_used_again_is_not_the_rank(mark: str, start: Start) -> No
 
 
 @pytest.mark.parametrize("rank", ["", "x", "-1", "9" * 30, "²"])
-def test_a_process_with_a_wild_rank_is_in_nobodys_way(mark: str, start: Start, rank: str) -> None:
+def test_a_process_with_an_impossible_rank_is_ignored(mark: str, start: Start, rank: str) -> None:
     start("exec sleep 60", HOROVOD_RANK=rank)
     start("exec sleep 60", HOROVOD_RANK="1")
     until(lambda: len(pids_with_mark(mark)) == 2)

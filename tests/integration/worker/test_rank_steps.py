@@ -39,7 +39,7 @@ def steps(tmp_path: Path) -> RankSteps:
     return RankSteps(tmp_path, host="ha")
 
 
-def test_every_record_that_has_a_step_tells_it() -> None:
+def test_every_record_with_a_step_sets_it() -> None:
     records = [
         RankEpochEnded(at=0, epoch=2, step=7, step_time_p50_s=1, step_time_p95_s=1, data_wait_s=0, allreduce_s=0),
         EpochEnded(at=0, epoch=2, step=7, wall_s=1, samples_per_s=1, learning_rate=1, metrics={}),
@@ -84,7 +84,7 @@ def test_garbage_is_no_step_and_the_one_before_stays(steps: RankSteps, path: Pat
     assert steps.read([RANK]) == {RANK: Step(8, 1)}
 
 
-def test_what_is_no_file_is_not_waited_for(steps: RankSteps, path: Path, tmp_path: Path) -> None:
+def test_a_path_that_is_no_file_does_not_block(steps: RankSteps, path: Path, tmp_path: Path) -> None:
     os.mkfifo(path)
     assert steps.read([RANK]) == {RANK: NO_STEP}
     path.unlink()

@@ -1,4 +1,4 @@
-"""What every leased slot does, and the host: read from what is really there, and stored."""
+"""Samples of every leased slot and of the host: read from the real system, and stored."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ from jobs.lifecycle.store import Lease, touch
 from jobs.model.records import StepEnded, rank_records_name
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -26,37 +26,37 @@ from worker.host.gpus import find_gpus
 from worker.sampling import sampler as sampler_module
 from worker.sampling.sampler import Sampler
 
-Make = Callable[..., Sampler]
+MakeSampler = Callable[..., Sampler]
 
 
 @pytest.fixture
-def make(sessions: Sessions, tmp_path: Path) -> Make:
+def make_sampler(sessions: Sessions, tmp_path: Path) -> MakeSampler:
     """Makes the sampler of host `ha`, with the GPUs that are there."""
 
-    def make(*, host: str = "ha", report_period_s: float = 0.0) -> Sampler:
+    def make_sampler(*, host: str = "ha", report_period_s: float = 0.0) -> Sampler:
         return Sampler(
             sessions, host=host, gpus=find_gpus(), runs_dir=tmp_path, period_s=1.0, report_period_s=report_period_s
         )
 
-    return make
+    return make_sampler
 
 
 @pytest.fixture
-def sampler(make: Make) -> Sampler:
-    return make()
+def sampler(make_sampler: MakeSampler) -> Sampler:
+    return make_sampler()
 
 
-def stored(sessions: Sessions) -> list[Sample]:
+def stored_samples(sessions: Sessions) -> list[Sample]:
     with sessions() as session:
         return list(session.scalars(select(Sample).order_by(Sample.at, Sample.rank)))
 
 
-def of_host(sessions: Sessions) -> list[HostSample]:
+def stored_host_samples(sessions: Sessions) -> list[HostSample]:
     with sessions() as session:
         return list(session.scalars(select(HostSample).order_by(HostSample.at)))
 
 
-def writes_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
+def write_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
     paths.create()
     record = StepEnded(
         at=0, step=step, epoch=epoch, step_time_s=1, data_wait_s=0, allreduce_s=0, samples_per_s=1, metrics={}
@@ -65,7 +65,7 @@ def writes_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
         file.write(record.model_dump_json() + "\n")
 
 
-def ranks_of(start: Start, lease: Lease) -> None:
+def start_ranks(start: Start, lease: Lease) -> None:
     mark = mark_of(lease.job_id, lease.number)
     for rank in range(2):
         start("exec sleep 60", HORA_ATTEMPT=mark, HOROVOD_RANK=str(rank))
@@ -73,14 +73,14 @@ def ranks_of(start: Start, lease: Lease) -> None:
 
 
 def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
-    lease = given.a_running_attempt(sessions)
-    given.a_host(sessions, slots=4)  # two more, free
-    ranks_of(start, lease)
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.a_host(sessions, slots=4)  # two more, free
+    start_ranks(start, lease)
     assert sampler.sample() == 2
     with sessions.begin() as session:
         touch(session, lease.job_id, progress={"step": 41, "epoch": 3})
     assert sampler.sample() == 2
-    rows = stored(sessions)
+    rows = stored_samples(sessions)
     assert [(row.job_id, row.attempt, row.rank, row.host, row.slot, row.step, row.epoch) for row in rows] == [
         (lease.job_id, 1, 0, "ha", 0, None, None),
         (lease.job_id, 1, 1, "ha", 1, None, None),
@@ -93,118 +93,124 @@ def test_a_row_for_each_leased_slot_with_the_newest_step(sessions: Sessions, sta
 
 
 def test_a_slot_whose_rank_is_not_up_has_a_row_without_figures(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_claimed_attempt(sessions)
+    job_rows.a_claimed_attempt(sessions)
     assert sampler.sample() == 2
-    assert {(row.cpu_percent, row.memory_bytes) for row in stored(sessions)} == {(None, None)}
+    assert {(row.cpu_percent, row.memory_bytes) for row in stored_samples(sessions)} == {(None, None)}
 
 
 def test_nothing_is_stored_for_an_ended_attempt(sessions: Sessions, start: Start, sampler: Sampler) -> None:
-    lease = given.a_running_attempt(sessions)
-    ranks_of(start, lease)
+    lease = job_rows.a_running_attempt(sessions)
+    start_ranks(start, lease)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.CANCELLED)
     assert sampler.sample() == 0
-    assert stored(sessions) == []
+    assert stored_samples(sessions) == []
 
 
 def test_nothing_is_stored_for_the_slots_of_another_host(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_host(sessions, "hb")
-    given.an_attempt(sessions, given.a_job(sessions), host="hb")
+    job_rows.a_host(sessions, "hb")
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     assert sampler.sample() == 0
 
 
 def test_the_step_is_the_ranks_own_and_not_what_was_stored_of_it(
     sessions: Sessions, sampler: Sampler, tmp_path: Path
 ) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         touch(session, lease.job_id, progress={"step": 40, "epoch": 2})
     sampler.sample()
     paths = paths_of(tmp_path, lease.job_id, lease.number)
-    writes_step(paths, 0, 57, 3)
+    write_step(paths, 0, 57, 3)
     sampler.sample()
-    writes_step(paths, 0, 58, 3)
+    write_step(paths, 0, 58, 3)
     sampler.sample()
-    assert [(row.rank, row.step, row.epoch) for row in stored(sessions)] == [
+    assert [(row.rank, row.step, row.epoch) for row in stored_samples(sessions)] == [
         (0, 40, 2), (1, 40, 2),
         (0, 57, 3), (1, 40, 2),
         (0, 58, 3), (1, 40, 2),
     ]  # fmt: skip
 
 
-def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(sessions: Sessions, make: Make, tmp_path: Path) -> None:
-    given.a_host(sessions, "hb", slots=1)
-    lease = given.a_running_attempt(sessions)
+def test_on_a_host_that_is_not_the_lead_the_step_is_there_too(
+    sessions: Sessions, make_sampler: MakeSampler, tmp_path: Path
+) -> None:
+    job_rows.a_host(sessions, "hb", slots=1)
+    lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         moved = {"host": "hb", "index": 0}
         session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=lease.attempt_id, rank=2))
-    sampler = make(host=moved["host"])
+    sampler = make_sampler(host=moved["host"])
     sampler.sample()
-    writes_step(paths_of(tmp_path, lease.job_id, lease.number), 2, 1, 1)  # the lead's copy, if the folder is shared
-    writes_step(paths_of(tmp_path, lease.job_id, lease.number).of_member("hb"), 2, 9, 1)
+    write_step(paths_of(tmp_path, lease.job_id, lease.number), 2, 1, 1)  # the lead's copy, if the folder is shared
+    write_step(paths_of(tmp_path, lease.job_id, lease.number).of_member("hb"), 2, 9, 1)
     sampler.sample()
-    assert [(row.host, row.rank, row.step) for row in stored(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
+    assert [(row.host, row.rank, row.step) for row in stored_samples(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
 
 
-def test_gpus_are_told_of_leased_or_not(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
+def test_gpu_readings_are_stored_for_leased_and_free_slots(
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
+) -> None:
     cards("wmgp")
-    registered(sessions, 4)
-    lease = given.an_attempt(sessions, given.a_job(sessions, gpus=3), slots=(0, 1, 2))
-    sampler = make()
+    register_gpus(sessions, 4)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=3), slots=(0, 1, 2))
+    sampler = make_sampler()
     assert sampler.sample() == 3
     assert [
         (row.job_id, row.gpu_percent, row.gpu_memory_bytes, row.gpu_power_w, row.gpu_throttle, row.gpu_processes)
-        for row in stored(sessions)
+        for row in stored_samples(sessions)
     ] == [
         (lease.job_id, 97.0, 7 << 30, 412.5, 4, 0),
         (lease.job_id, None, 7 << 30, 412.5, 4, 0),
         (lease.job_id, None, None, None, None, None),
     ]
-    readings = [slot.reading for slot in given.the_slots(sessions)]
+    readings = [slot.reading for slot in job_rows.the_slots(sessions)]
     assert [(told["percent"], told["processes"], told["is_lost"]) for told in readings if told] == [
         (97.0, 0, False), (None, 0, False), (None, None, False), (97.0, 1, False),
     ]  # fmt: skip
     at = {told["at"] for told in readings if told}
-    assert at == {row.at.isoformat() for row in of_host(sessions)}
+    assert at == {row.at.isoformat() for row in stored_host_samples(sessions)}
 
 
-def registered(sessions: Sessions, cards: int) -> None:
+def register_gpus(sessions: Sessions, cards: int) -> None:
     """Host `ha` with the stub's cards."""
-    given.a_host(sessions, slots=cards, kind="gpu")
+    job_rows.a_host(sessions, slots=cards, kind="gpu")
     with sessions.begin() as session:
         for index in range(cards):
             session.execute(update(Slot).where(Slot.index == index).values(uuid=f"GPU-{index:02}"))
 
 
-def test_readings_are_told_once_a_period(sessions: Sessions, make: Make, cards: Callable[..., None]) -> None:
+def test_readings_are_stored_once_a_period(
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
+) -> None:
     cards("w")
-    registered(sessions, 1)
-    sampler = make(report_period_s=3600.0)
+    register_gpus(sessions, 1)
+    sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
-    first = given.the_slots(sessions)[0].reading
+    first = job_rows.the_slots(sessions)[0].reading
     sampler.sample()
-    assert given.the_slots(sessions)[0].reading == first
+    assert job_rows.the_slots(sessions)[0].reading == first
     assert first is not None
-    assert len(of_host(sessions)) == 2
+    assert len(stored_host_samples(sessions)) == 2
 
 
 def test_a_lost_card_is_out_of_service_until_it_is_back(
-    sessions: Sessions, make: Make, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host.gpus._REOPEN_S", 0.0)
     cards("www")
-    registered(sessions, 3)
-    lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1), slots=[1])
-    sampler = make(report_period_s=3600.0)
+    register_gpus(sessions, 3)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[1])
+    sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
 
     def retired() -> list[bool]:
-        return [slot.retired_at is not None for slot in given.the_slots(sessions)]
+        return [slot.retired_at is not None for slot in job_rows.the_slots(sessions)]
 
     cards("wll")
     sampler.sample()
     assert retired() == [False, False, True]  # not under an attempt that still has it
-    assert [slot.reading["is_lost"] for slot in given.the_slots(sessions) if slot.reading] == [False, True, True]
+    assert [slot.reading["is_lost"] for slot in job_rows.the_slots(sessions) if slot.reading] == [False, True, True]
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.RANK_FAILED, backoff_s=100)
         leases.release(session, lease.attempt_id)
@@ -213,44 +219,44 @@ def test_a_lost_card_is_out_of_service_until_it_is_back(
     cards("www")
     sampler.sample()
     sampler.sample()
-    assert retired() == [False, True, True]  # there is a period for what is well
+    assert retired() == [False, True, True]  # working cards are reported once a period
     sampler._reported_at = float("-inf")
     sampler.sample()
     assert retired() == [False, False, False]
 
 
-def test_a_slot_that_somebody_holds_is_told_of_later(
-    sessions: Sessions, make: Make, cards: Callable[..., None]
+def test_the_reading_of_a_locked_slot_is_stored_later(
+    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
 ) -> None:
     cards("ww")
-    registered(sessions, 2)
-    sampler = make()
+    register_gpus(sessions, 2)
+    sampler = make_sampler()
     with sessions.begin() as session:
         session.execute(select(Slot.index).where(Slot.index == 0).with_for_update()).all()
         sampler.sample()
-    assert [slot.reading is None for slot in given.the_slots(sessions)] == [True, False]
+    assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [True, False]
     sampler.sample()
-    assert [slot.reading is None for slot in given.the_slots(sessions)] == [False, False]
+    assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [False, False]
 
 
 def test_a_row_of_the_host_with_every_sample(sessions: Sessions, sampler: Sampler) -> None:
     sampler.sample()
-    [first] = of_host(sessions)
+    [first] = stored_host_samples(sessions)
     assert (first.host, first.cpu_percent, first.network_sent_bytes_per_s) == ("ha", None, None)
     assert first.memory_bytes
 
     def has_share() -> bool:  # two looks within one of the system's ticks, of 10 ms, have none to tell
         sampler.sample()
-        return of_host(sessions)[-1].cpu_percent is not None
+        return stored_host_samples(sessions)[-1].cpu_percent is not None
 
     until(has_share)
-    assert 0 <= of_host(sessions)[-1].cpu_percent <= 100
+    assert 0 <= stored_host_samples(sessions)[-1].cpu_percent <= 100
 
 
-def test_readings_wait_while_the_database_is_away_and_keep_their_time(
+def test_readings_wait_for_an_unreachable_database_and_keep_their_time(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stays = given.a_running_attempt(sessions)
+    stays = job_rows.a_running_attempt(sessions)
     sampler.sample()
     before = datetime.now(UTC)
     with monkeypatch.context() as away:
@@ -258,15 +264,15 @@ def test_readings_wait_while_the_database_is_away_and_keep_their_time(
         with pytest.raises(OperationalError):
             sampler.sample()
         for _ in range(3):
-            assert sampler.sample() == 0  # it is left alone for a while
+            assert sampler.sample() == 0  # the database is not tried for a while
     after = datetime.now(UTC)
     sampler._away_until = 0.0
     assert sampler.sample() == 2 * 5
-    rows = stored(sessions)
+    rows = stored_samples(sessions)
     assert {row.job_id for row in rows} == {stays.job_id}
     assert len({row.at for row in rows}) == 6
     assert len([row for row in rows if before < row.at < after]) == 2 * 4
-    assert len(of_host(sessions)) == 6
+    assert len(stored_host_samples(sessions)) == 6
     assert sampler.sample() == 2
 
 
@@ -274,10 +280,10 @@ def is_away(*_: object) -> None:
     raise OperationalError("SELECT", None, Exception("away"))
 
 
-def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
+def test_waiting_readings_are_not_stored_for_an_ended_attempt(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over = given.a_running_attempt(sessions)
+    over = job_rows.a_running_attempt(sessions)
     sampler.sample()
     with monkeypatch.context() as away:
         away.setattr(sampler_module, "leased_slots", is_away)
@@ -286,15 +292,15 @@ def test_what_was_kept_is_not_stored_for_an_attempt_that_has_ended(
     with sessions.begin() as session:
         leases.end(session, over, EndReason.LEASE_EXPIRED)
         leases.release(session, over.attempt_id)
-    given.an_attempt(sessions, given.a_job(sessions))
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions))
     sampler._away_until = 0.0
     assert sampler.sample() == 2  # of the next one, and none of it from before
-    assert len([row for row in stored(sessions) if row.job_id == over.job_id]) == 2
-    assert len(of_host(sessions)) == 3
+    assert len([row for row in stored_samples(sessions) if row.job_id == over.job_id]) == 2
+    assert len(stored_host_samples(sessions)) == 3
 
 
-def test_what_cannot_be_stored_does_not_stop_what_comes_after_it(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_running_attempt(sessions)
+def test_a_reading_that_cannot_be_stored_does_not_stop_later_ones(sessions: Sessions, sampler: Sampler) -> None:
+    job_rows.a_running_attempt(sessions)
     sampler.sample()
     sampler._away_until = float("inf")
     sampler.sample()
@@ -307,7 +313,7 @@ def test_what_cannot_be_stored_does_not_stop_what_comes_after_it(sessions: Sessi
 
 
 def test_only_the_newest_readings_are_kept(sessions: Sessions, sampler: Sampler) -> None:
-    given.a_running_attempt(sessions)
+    job_rows.a_running_attempt(sessions)
     sampler.sample()
     sampler._away_until = float("inf")
     for _ in range(70):
@@ -319,7 +325,7 @@ def test_only_the_newest_readings_are_kept(sessions: Sessions, sampler: Sampler)
 def test_an_attempt_does_not_end_between_the_look_and_the_rows(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = given.a_running_attempt(sessions)
+    lease = job_rows.a_running_attempt(sessions)
     store = sampler_module.store_samples
 
     def ends_meanwhile(*arguments: object) -> None:

@@ -32,7 +32,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def door(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+def ssh_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """It is open."""
 
     def on_loopback(settings: Settings) -> Endpoint:
@@ -41,13 +41,13 @@ def door(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
 
     monkeypatch.setenv("HORA_TOKEN", "t0p")
     monkeypatch.setattr(sshd, "find_endpoint", on_loopback)
-    door = Sshd(settings)
-    door.start()
-    until(lambda: door.endpoint is not None, what="an open door")
-    yield door
-    door.stop()
-    door.join()
-    for connection in door.connections:
+    ssh_server = Sshd(settings)
+    ssh_server.start()
+    until(lambda: ssh_server.endpoint is not None, what="an open door")
+    yield ssh_server
+    ssh_server.stop()
+    ssh_server.join()
+    for connection in ssh_server.connections:
         connection.wait(120)
 
 
@@ -57,7 +57,7 @@ def ssh(settings: Settings, *arguments: str) -> "subprocess.CompletedProcess[str
     return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
 
 
-@pytest.mark.usefixtures("door")
+@pytest.mark.usefixtures("ssh_server")
 def test_the_stacks_key_runs_commands_without_the_workers_secrets(settings: Settings) -> None:
     done = ssh(settings, "127.0.0.1", "echo out; echo err >&2; env; exit 7")
     assert (done.returncode, done.stdout.splitlines()[0]) == (7, "out")
@@ -66,8 +66,8 @@ def test_the_stacks_key_runs_commands_without_the_workers_secrets(settings: Sett
     assert "HORA_" not in done.stdout
 
 
-@pytest.mark.usefixtures("door")
-def test_nothing_but_commands_is_let_in(settings: Settings) -> None:
+@pytest.mark.usefixtures("ssh_server")
+def test_only_commands_are_accepted(settings: Settings) -> None:
     terminal = ssh(settings, "-tt", "127.0.0.1", "tty")
     assert "PTY allocation request failed" in terminal.stderr
     port = settings.ssh_port
@@ -76,7 +76,7 @@ def test_nothing_but_commands_is_let_in(settings: Settings) -> None:
     assert "SSH-2.0" not in forwarded.stdout
 
 
-@pytest.mark.usefixtures("door")
+@pytest.mark.usefixtures("ssh_server")
 def test_another_key_is_refused_and_another_host_is_not_believed(settings: Settings, tmp_path: Path) -> None:
     make_keys(tmp_path / "others")
     other = SshKeys(tmp_path / "others")
@@ -89,7 +89,7 @@ def test_another_key_is_refused_and_another_host_is_not_believed(settings: Setti
     assert "Host key verification failed." in disbelieved.stderr
 
 
-def test_a_connection_outlives_the_door(settings: Settings, door: Sshd) -> None:
+def test_a_connection_outlives_the_ssh_server(settings: Settings, ssh_server: Sshd) -> None:
     argv = [*command(files_of(settings)), "127.0.0.1", "cat"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as there:
         assert there.stdin is not None
@@ -97,14 +97,14 @@ def test_a_connection_outlives_the_door(settings: Settings, door: Sshd) -> None:
         there.stdin.write("before\n")
         there.stdin.flush()
         assert there.stdout.readline() == "before\n"
-        door.stop()
-        door.join()
+        ssh_server.stop()
+        ssh_server.join()
         assert ssh(settings, "127.0.0.1", "true").returncode == 255
         assert there.communicate("after\n")[0] == "after\n"
         assert there.returncode == 0
 
 
-def test_what_is_missing_is_said(settings: Settings) -> None:
+def test_missing_keys_and_settings_are_reported(settings: Settings) -> None:
     (settings.ssh_dir or Path()).joinpath("host_ed25519.pub").unlink()
     with pytest.raises(SshUnusable, match=r"holds no host_ed25519\.pub: run `hora keys` once for all hosts"):
         prepare(settings)

@@ -15,18 +15,18 @@ from worker.attempt.stopping import Graces, LocalProcesses, stop
 
 # Writes what reaches it, in the order it does; `sleep 0.05 &` and `wait` let a trap run at once.
 RANK = """
-trap 'echo term >> {told}; {on_term}' TERM
-echo up >> {told}
+trap 'echo term >> {rank_log}; {on_term}' TERM
+echo up >> {rank_log}
 while [ ! -e {stop} ]; do sleep 0.05 & wait; done
-echo file >> {told}
+echo file >> {rank_log}
 {on_file}
 while true; do sleep 0.05 & wait; done
 """
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Path:
-    return tmp_path / "told"
+def rank_log(tmp_path: Path) -> Path:
+    return tmp_path / "rank_log"
 
 
 @pytest.fixture
@@ -34,38 +34,40 @@ def stop_file(tmp_path: Path) -> Path:
     return tmp_path / "stop"
 
 
-class Elsewhere:
-    """Processes on another host, which nobody here can see; they leave at the signal `goes_at`."""
+class OtherHost:
+    """Processes on another host, invisible from here. They leave at the signal `goes_at`."""
 
     def __init__(self, goes_at: int | None) -> None:
         self.goes_at = goes_at
-        self.got: list[str | int] = []
+        self.requests: list[str | int] = []
 
     def ask_to_stop(self) -> None:
-        self.got.append("file")
+        self.requests.append("file")
 
     def signal(self, number: int) -> None:
-        self.got.append(number)
+        self.requests.append(number)
 
     def are_gone(self) -> bool:
-        return self.goes_at is None or self.goes_at in self.got
+        return self.goes_at is None or self.goes_at in self.requests
 
 
-def here(mark: str, stop_file: Path, *, child: int = 0) -> LocalProcesses:
+def local_processes(mark: str, stop_file: Path, *, child: int = 0) -> LocalProcesses:
     """What is below this process, but for all that the other fixtures started."""
     spared = [one.pid for one in psutil.Process().children() if one.pid not in pids_with_mark(mark)]
     return LocalProcesses(mark, stop_file, child, lambda: spared)
 
 
-def rank(start: Start, mark: str, told: Path, stop_file: Path, *, on_file: str = "", on_term: str = "") -> int:
-    """Start a rank that does as told by the file and by SIGTERM."""
-    child = start(RANK.format(told=told, stop=stop_file, on_file=on_file, on_term=on_term))
-    until(lambda: told.exists() and "up" in told.read_text())
+def start_rank(
+    start: Start, mark: str, rank_log: Path, stop_file: Path, *, on_file: str = "", on_term: str = ""
+) -> int:
+    """Start a rank that does as it is told by the file and by SIGTERM."""
+    child = start(RANK.format(rank_log=rank_log, stop=stop_file, on_file=on_file, on_term=on_term))
+    until(lambda: rank_log.exists() and "up" in rank_log.read_text())
     assert child.pid in pids_with_mark(mark)
     return child.pid
 
 
-def stopped(
+def stop_attempt(
     mark: str, stop_file: Path, *, file_s: float | None = 5, term_s: float = 5, hurry: bool = False, child: int = 0
 ) -> tuple[bool, int]:
     """Stop the attempt; says whether it is clean, and how often the time was used for something else."""
@@ -84,51 +86,57 @@ def stopped(
         sigterm_s=term_s * factor,
         sigkill_s=5 * factor,
     )
-    clean = stop([here(mark, stop_file, child=child)], graces, meanwhile=meanwhile)
+    clean = stop([local_processes(mark, stop_file, child=child)], graces, meanwhile=meanwhile)
     assert pids_with_mark(mark) == []
     return clean, looks
 
 
-def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(mark: str, start: Start, told: Path, stop_file: Path) -> None:
+def test_a_rank_that_leaves_at_the_file_is_sent_no_signal(
+    mark: str, start: Start, rank_log: Path, stop_file: Path
+) -> None:
     saving = f"until [ -e {stop_file.with_name('looked')} ]; do sleep 0.05; done; exit 0"
-    pid = rank(start, mark, told, stop_file, on_file=saving)
-    clean, looks = stopped(mark, stop_file, file_s=30, child=pid)
+    pid = start_rank(start, mark, rank_log, stop_file, on_file=saving)
+    clean, looks = stop_attempt(mark, stop_file, file_s=30, child=pid)
     assert clean
     assert looks > 0
-    assert told.read_text().split() == ["up", "file"]
+    assert rank_log.read_text().split() == ["up", "file"]
 
 
 def test_a_rank_that_does_not_leave_at_the_file_is_terminated_after_it(
-    mark: str, start: Start, told: Path, stop_file: Path
+    mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
-    rank(start, mark, told, stop_file, on_term="exit 0")
-    assert stopped(mark, stop_file, file_s=0.5)[0]
-    assert told.read_text().split() == ["up", "file", "term"]
+    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
+    assert stop_attempt(mark, stop_file, file_s=0.5)[0]
+    assert rank_log.read_text().split() == ["up", "file", "term"]
 
 
-def test_a_rank_that_does_neither_is_killed(mark: str, start: Start, told: Path, stop_file: Path) -> None:
-    rank(start, mark, told, stop_file)
-    assert stopped(mark, stop_file, file_s=0.5, term_s=0.5)[0]
-    assert told.read_text().split() == ["up", "file", "term"]
+def test_a_rank_that_ignores_the_file_and_sigterm_is_killed(
+    mark: str, start: Start, rank_log: Path, stop_file: Path
+) -> None:
+    start_rank(start, mark, rank_log, stop_file)
+    assert stop_attempt(mark, stop_file, file_s=0.5, term_s=0.5)[0]
+    assert rank_log.read_text().split() == ["up", "file", "term"]
 
 
-def test_without_a_file_the_ranks_are_terminated_at_once(mark: str, start: Start, told: Path, stop_file: Path) -> None:
-    rank(start, mark, told, stop_file, on_term="exit 0")
-    assert stopped(mark, stop_file, file_s=None)[0]
-    assert told.read_text().split() == ["up", "term"]
+def test_without_a_file_the_ranks_are_terminated_at_once(
+    mark: str, start: Start, rank_log: Path, stop_file: Path
+) -> None:
+    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
+    assert stop_attempt(mark, stop_file, file_s=None)[0]
+    assert rank_log.read_text().split() == ["up", "term"]
     assert not stop_file.exists()
 
 
-def test_a_hurry_cuts_the_time_for_saving_short(mark: str, start: Start, told: Path, stop_file: Path) -> None:
-    rank(start, mark, told, stop_file, on_term="exit 0")
+def test_a_hurry_cuts_the_time_for_saving_short(mark: str, start: Start, rank_log: Path, stop_file: Path) -> None:
+    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
     began = time.monotonic()
-    assert stopped(mark, stop_file, file_s=60, hurry=True)[0]
+    assert stop_attempt(mark, stop_file, file_s=60, hurry=True)[0]
     assert time.monotonic() - began < 10 * slowdown()
-    assert told.read_text().split() == ["up", "file", "term"]
+    assert rank_log.read_text().split() == ["up", "file", "term"]
 
 
-def test_an_attempt_of_which_nothing_is_left_is_not_waited_for(mark: str, stop_file: Path) -> None:
-    assert stopped(mark, stop_file) == (True, 0)
+def test_an_attempt_without_processes_is_not_waited_for(mark: str, stop_file: Path) -> None:
+    assert stop_attempt(mark, stop_file) == (True, 0)
 
 
 def test_a_process_without_mark_and_session_is_ended_with_the_one_that_started_it(
@@ -138,11 +146,11 @@ def test_a_process_without_mark_and_session_is_ended_with_the_one_that_started_i
     start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60")
     pid = pid_in(hidden)
     assert pid not in pids_with_mark(mark)
-    assert stopped(mark, stop_file, file_s=None, term_s=0)[0]
+    assert stop_attempt(mark, stop_file, file_s=None, term_s=0)[0]
     assert ProcessId.of(pid) is None
 
 
-def test_the_dead_that_were_adopted_are_collected_and_no_others(mark: str, start: Start, stop_file: Path) -> None:
+def test_only_adopted_zombies_are_collected(mark: str, start: Start, stop_file: Path) -> None:
     adopted = start("exit 4")
     until(lambda: psutil.Process(adopted.pid).status() == psutil.STATUS_ZOMBIE)
     spared = [one.pid for one in psutil.Process().children() if one.pid != adopted.pid]
@@ -155,20 +163,20 @@ def test_the_dead_that_were_adopted_are_collected_and_no_others(mark: str, start
 
 
 @pytest.mark.parametrize(
-    ("goes_at", "got"),
+    ("goes_at", "requests"),
     [
         ("file", ["file"]),
         (signal.SIGTERM, ["file", signal.SIGTERM]),
         (signal.SIGKILL, ["file", signal.SIGTERM, signal.SIGKILL]),
     ],
 )
-def test_other_hosts_are_asked_in_the_same_order(goes_at: int, got: list[str | int]) -> None:
-    there = Elsewhere(goes_at)
+def test_other_hosts_are_asked_in_the_same_order(goes_at: int, requests: list[str | int]) -> None:
+    there = OtherHost(goes_at)
     graces = Graces(stop_file_s=0.1, hurried_s=0.1, sigterm_s=0.1, sigkill_s=5)
-    assert stop([Elsewhere(None), there], graces, meanwhile=lambda: False)
-    assert there.got[: len(got)] == got
+    assert stop([OtherHost(None), there], graces, meanwhile=lambda: False)
+    assert there.requests[: len(requests)] == requests
 
 
-def test_what_cannot_be_killed_is_said() -> None:
+def test_processes_that_cannot_be_killed_are_reported() -> None:
     graces = Graces(stop_file_s=None, hurried_s=0.1, sigterm_s=0.0, sigkill_s=0.2)
-    assert not stop([Elsewhere(signal.SIGUSR1)], graces, meanwhile=lambda: False)
+    assert not stop([OtherHost(signal.SIGUSR1)], graces, meanwhile=lambda: False)

@@ -27,7 +27,7 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.scheduling import placing
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
 from worker.attempt import lease_file
@@ -75,9 +75,9 @@ QUICK = {
 _STARTED_S = 60  # a lease that is long enough to start on a busy machine; those of the tests count from then on
 
 
-def written(sessions: Sessions) -> int:
+def stored_rows(sessions: Sessions) -> int:
     """Rows of points, those in blocks too."""
-    return given.count(sessions, MetricPoint) + given.count(sessions, MetricBlock)
+    return job_rows.count(sessions, MetricPoint) + job_rows.count(sessions, MetricBlock)
 
 
 class Supervised:
@@ -89,21 +89,21 @@ class Supervised:
 
     @property
     def attempt(self) -> Attempt:
-        return given.the_attempt(self.sessions, self.lease)
+        return job_rows.the_attempt(self.sessions, self.lease)
 
-    def runs(self) -> None:
+    def wait_for_steps(self) -> None:
         """Wait until steps are stored."""
-        until(lambda: written(self.sessions), what="a step")
+        until(lambda: stored_rows(self.sessions), what="a step")
 
-    def hidden(self) -> int:
+    def hidden_pid(self) -> int:
         """The process of a deaf rank that has neither its mark nor its session, once it has said its pid."""
         return pid_in(self.paths.root / "hidden")
 
-    def ends(self) -> EndReason | None:
-        """Wait for the supervisor's own end; why the attempt ended. Nothing of it is left."""
+    def wait_for_end(self) -> EndReason | None:
+        """Wait for the supervisor's own end; no process may be left. Returns why the attempt ended."""
         assert self.process.wait(240) == 0, self.paths.supervisor_log.read_text()
         assert pids_with_mark(self.mark) == []
-        assert given.holders(self.sessions) == [None]
+        assert job_rows.holders(self.sessions) == [None]
         return self.attempt.end_reason
 
 
@@ -118,8 +118,8 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
     program.write_text(RANK)
 
     def run(mood: str = "obedient", *, save_s: float = 0.0, lease_s: float = 60, **fields: Any) -> Supervised:
-        given.a_host(sessions, slots=1)
-        lease = given.an_attempt(sessions, given.a_job(sessions, gpus=1, **fields), slots=[0])
+        job_rows.a_host(sessions, slots=1)
+        lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, **fields), slots=[0])
         with sessions.begin() as session:
             leases.claim(session, lease.attempt_id, lease_s=_STARTED_S)
         paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
@@ -131,12 +131,12 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
             environment={"PATH": os.environ["PATH"], MARK: mark_of(lease.job_id, lease.number)},
             launcher_log=str(paths.launcher_log),
         )  # fmt: skip
-        told = {"HOME": str(tmp_path), "DATABASE_URL": database, "BROKER_URL": broker, "HOST_NAME": "ha"}
-        told |= {"LEASE_S": str(lease_s)}
+        variables = {"HOME": str(tmp_path), "DATABASE_URL": database, "BROKER_URL": broker, "HOST_NAME": "ha"}
+        variables |= {"LEASE_S": str(lease_s)}
         with paths.supervisor_log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "worker.supervisor", str(lease.attempt_id)],
-                env={**os.environ, **QUICK, **{f"HORA_{name}": value for name, value in told.items()}},
+                env={**os.environ, **QUICK, **{f"HORA_{name}": value for name, value in variables.items()}},
                 stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         assert process.stdin is not None
@@ -146,15 +146,15 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
         return started[-1]
 
     yield run
-    for one in started:
-        one.process.kill()
-        one.process.wait(120)
-        assert sweep(one.mark)
+    for supervised in started:
+        supervised.process.kill()
+        supervised.process.wait(120)
+        assert sweep(supervised.mark)
 
 
 @contextmanager
 def unreachable(database: str) -> Iterator[None]:
-    """Nobody comes into the database, and those who are in it are thrown out."""
+    """The database refuses new connections, and open ones are closed."""
     name = database.partition("?")[0].rpartition("/")[2]
     with psycopg.connect(database.replace(f"/{name}?", "/hora?"), autocommit=True) as connection:
         connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
@@ -164,147 +164,150 @@ def unreachable(database: str) -> Iterator[None]:
 
 
 def test_a_rank_that_completes_makes_a_job_that_succeeded(run: Run) -> None:
-    one = run("brief")
-    assert one.ends() is EndReason.COMPLETED
-    assert given.the_job(one.sessions, one.lease.job_id).status is Status.SUCCEEDED
+    supervised = run("brief")
+    assert supervised.wait_for_end() is EndReason.COMPLETED
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
 
 
-def test_a_cancel_ends_what_ignores_signals_and_what_hides(run: Run) -> None:
-    one = run("deaf")
-    one.runs()
-    hidden = one.hidden()
-    assert hidden not in pids_with_mark(one.mark)
-    asked = time.monotonic()
-    with one.sessions.begin() as session:
-        store.request_cancel(session, one.lease.job_id)
-    assert one.ends() is EndReason.CANCELLED
-    assert time.monotonic() - asked < 5 * slowdown()
+def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) -> None:
+    supervised = run("deaf")
+    supervised.wait_for_steps()
+    hidden = supervised.hidden_pid()
+    assert hidden not in pids_with_mark(supervised.mark)
+    cancelled_at = time.monotonic()
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is EndReason.CANCELLED
+    assert time.monotonic() - cancelled_at < 5 * slowdown()
     assert ProcessId.of(hidden) is None
 
 
 def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
-    one = run(save_s=1)
-    one.runs()
-    with one.sessions.begin() as session:
-        store.pause(session, one.lease.job_id)
-    assert one.ends() is EndReason.PAUSED
-    assert (one.paths.root / "saved").exists()
-    job = given.the_job(one.sessions, one.lease.job_id)
+    supervised = run(save_s=1)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        store.pause(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is EndReason.PAUSED
+    assert (supervised.paths.root / "saved").exists()
+    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
     assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
 
 
-def test_a_cancel_cuts_short_what_a_pause_waits_for(run: Run) -> None:
-    one = run(save_s=60)
-    one.runs()
-    with one.sessions.begin() as session:
-        store.pause(session, one.lease.job_id)
-    until(one.paths.stop_file.exists)
-    with one.sessions.begin() as session:
-        store.request_cancel(session, one.lease.job_id)
-    assert one.ends() is EndReason.CANCELLED
-    assert not (one.paths.root / "saved").exists()
-    assert given.the_job(one.sessions, one.lease.job_id).status is Status.CANCELLED
+def test_a_cancel_cuts_short_the_saving_of_a_pause(run: Run) -> None:
+    supervised = run(save_s=60)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        store.pause(session, supervised.lease.job_id)
+    until(supervised.paths.stop_file.exists)
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is EndReason.CANCELLED
+    assert not (supervised.paths.root / "saved").exists()
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
 
 
-def test_who_makes_room_saves_first_and_says_for_whom(run: Run) -> None:
-    one = run(save_s=1)
-    one.runs()
-    with one.sessions.begin() as session:
-        placing.request_preemption(session, [one.lease.attempt_id], PreemptionCause.for_job("x"))
-    assert one.ends() is EndReason.PREEMPTED
-    assert one.attempt.error == "to make room for job x"
-    assert (one.paths.root / "saved").exists()
+def test_a_preempted_attempt_saves_first_and_names_the_job_it_makes_room_for(run: Run) -> None:
+    supervised = run(save_s=1)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        placing.request_preemption(session, [supervised.lease.attempt_id], PreemptionCause.for_job("x"))
+    assert supervised.wait_for_end() is EndReason.PREEMPTED
+    assert supervised.attempt.error == "to make room for job x"
+    assert (supervised.paths.root / "saved").exists()
 
 
 def test_a_supervisor_told_to_leave_in_its_first_moments_gives_the_job_back(run: Run) -> None:
-    one = run()
-    until((one.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
-    one.process.terminate()
-    assert one.ends() is EndReason.HOST_LOST
-    assert (one.paths.root / "saved").exists()
-    assert given.the_job(one.sessions, one.lease.job_id).status is Status.QUEUED
+    supervised = run()
+    until((supervised.paths.logs / "rank-0.log").exists)  # it has not yet imported what it watches with
+    supervised.process.terminate()
+    assert supervised.wait_for_end() is EndReason.HOST_LOST
+    assert (supervised.paths.root / "saved").exists()
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.QUEUED
 
 
 def test_a_rank_that_stands_still_is_stalled_and_named(run: Run) -> None:
     stall_s = round(1.5 * slowdown(), 1)
-    one = run(stall_timeout_s=stall_s)
-    one.runs()
-    os.kill(pids_with_mark(one.mark)[0], signal.SIGSTOP)
-    assert one.ends() is EndReason.STALLED
-    assert one.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
+    supervised = run(stall_timeout_s=stall_s)
+    supervised.wait_for_steps()
+    os.kill(pids_with_mark(supervised.mark)[0], signal.SIGSTOP)
+    assert supervised.wait_for_end() is EndReason.STALLED
+    assert supervised.attempt.error == f"no step from any rank for {stall_s:g} s; stopped by a signal: rank 0"
 
 
 def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ranks(run: Run) -> None:
-    one = run("deaf", lease_s=2 * slowdown())
-    one.runs()
-    hidden = one.hidden()
-    one.process.send_signal(signal.SIGSTOP)
-    expires = one.attempt.lease_expires_at
-    with one.sessions() as session:
+    supervised = run("deaf", lease_s=2 * slowdown())
+    supervised.wait_for_steps()
+    hidden = supervised.hidden_pid()
+    supervised.process.send_signal(signal.SIGSTOP)
+    expires = supervised.attempt.lease_expires_at
+    with supervised.sessions() as session:
         until(lambda: session.scalar(func.now()) > expires or session.rollback())
-    before = written(one.sessions), given.count(one.sessions, JobEvent)
-    one.process.send_signal(signal.SIGCONT)
-    assert one.process.wait(120) == 1
-    assert (written(one.sessions), given.count(one.sessions, JobEvent)) == before
-    assert one.attempt.ended_at is None  # whoever watches over the leases ends it
-    assert pids_with_mark(one.mark) == []
+    before = stored_rows(supervised.sessions), job_rows.count(supervised.sessions, JobEvent)
+    supervised.process.send_signal(signal.SIGCONT)
+    assert supervised.process.wait(120) == 1
+    assert (stored_rows(supervised.sessions), job_rows.count(supervised.sessions, JobEvent)) == before
+    assert supervised.attempt.ended_at is None  # the reaper ends it
+    assert pids_with_mark(supervised.mark) == []
     assert ProcessId.of(hidden) is None
 
 
-def test_one_that_is_cut_off_ends_its_ranks_before_its_lease_is_over(run: Run, database: str) -> None:
+def test_a_supervisor_without_a_database_ends_its_ranks_before_its_lease_expires(run: Run, database: str) -> None:
     lease_s = 3 * slowdown()
-    one = run("deaf", lease_s=lease_s)
-    one.runs()
+    supervised = run("deaf", lease_s=lease_s)
+    supervised.wait_for_steps()
     with unreachable(database):
-        until(lambda: not pids_with_mark(one.mark), within_s=lease_s, what="the end of the ranks")
-        assert one.process.wait(120) == 1
-    assert one.attempt.ended_at is None
+        until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s, what="the end of the ranks")
+        assert supervised.process.wait(120) == 1
+    assert supervised.attempt.ended_at is None
 
 
-def test_one_that_is_cut_off_for_less_than_its_lease_goes_on(run: Run, database: str) -> None:
-    one = run(lease_s=10 * slowdown())
-    one.runs()
+def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: Run, database: str) -> None:
+    supervised = run(lease_s=10 * slowdown())
+    supervised.wait_for_steps()
     with unreachable(database):
         time.sleep(1)
-        assert one.process.poll() is None
-    stored = written(one.sessions)
-    until(lambda: written(one.sessions) > stored)
-    with one.sessions.begin() as session:
-        store.request_cancel(session, one.lease.job_id)
-    assert one.ends() is EndReason.CANCELLED
+        assert supervised.process.poll() is None
+    rows_before = stored_rows(supervised.sessions)
+    until(lambda: stored_rows(supervised.sessions) > rows_before)
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is EndReason.CANCELLED
 
 
-def test_a_row_that_somebody_holds_does_not_keep_the_ranks_alive(run: Run) -> None:
+def test_a_locked_row_does_not_keep_the_ranks_alive(run: Run) -> None:
     lease_s = 3 * slowdown()
-    one = run("deaf", lease_s=lease_s)
-    one.runs()
-    with one.sessions.begin() as session:  # as somebody who was stopped in the middle of a transaction
-        session.execute(update(Attempt).where(Attempt.id == one.lease.attempt_id).values(error="held"))
-        until(lambda: not pids_with_mark(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
+    supervised = run("deaf", lease_s=lease_s)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:  # like a process stopped in the middle of a transaction
+        session.execute(update(Attempt).where(Attempt.id == supervised.lease.attempt_id).values(error="held"))
+        until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
 
 
 def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
     lease_s = 3 * slowdown()
-    one = run("deaf", lease_s=lease_s)
-    one.runs()
-    with one.sessions() as session:
+    supervised = run("deaf", lease_s=lease_s)
+    supervised.wait_for_steps()
+    with supervised.sessions() as session:
         others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         backends = list(session.scalars(text(others)))
         for pid in backends:
             os.kill(pid, signal.SIGSTOP)
         try:
-            until(lambda: not pids_with_mark(one.mark), within_s=lease_s + 0.5, what="the end of the ranks")
-            assert one.process.wait(120) == 1
+            until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
+            assert supervised.process.wait(120) == 1
         finally:
             for pid in backends:
                 os.kill(pid, signal.SIGCONT)
 
 
-def test_one_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
-    one = run("deaf")
-    one.runs()
-    with one.sessions.begin() as session:
-        leases.end(session, one.lease, EndReason.LEASE_EXPIRED)
-    assert one.process.wait(10 * slowdown()) == 1
-    assert pids_with_mark(one.mark) == []
-    assert given.kinds(one.sessions, one.lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]
+def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
+    supervised = run("deaf")
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        leases.end(session, supervised.lease, EndReason.LEASE_EXPIRED)
+    assert supervised.process.wait(10 * slowdown()) == 1
+    assert pids_with_mark(supervised.mark) == []
+    assert job_rows.kinds(supervised.sessions, supervised.lease.job_id)[-2:] == [
+        EventKind.ATTEMPT_ENDED,
+        EventKind.REQUEUED,
+    ]

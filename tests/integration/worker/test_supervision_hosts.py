@@ -16,7 +16,7 @@ from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.placement import Placement, Share
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.launcher import SupervisorTask
@@ -74,9 +74,9 @@ def config(tmp_path: Path, database: str) -> Settings:
 def lease(sessions: Sessions, config: Settings) -> Lease:
     """An attempt of three ranks, one on each host, claimed by `ha`."""
     for host in ("ha", "hb", "hc"):
-        given.a_host(sessions, host, slots=1)
+        job_rows.a_host(sessions, host, slots=1)
     shares = tuple(Share(host, (0,)) for host in ("ha", "hb", "hc"))
-    job_id = given.a_job(sessions, gpus=3)
+    job_id = job_rows.a_job(sessions, gpus=3)
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
         leases.claim(session, lease.attempt_id, lease_s=60)
@@ -103,7 +103,7 @@ def supervised(
 
 
 def holders(sessions: Sessions) -> list[int | None]:
-    return [given.holders(sessions, host)[0] for host in ("ha", "hb", "hc")]
+    return [job_rows.holders(sessions, host)[0] for host in ("ha", "hb", "hc")]
 
 
 def test_a_lost_host_ends_the_attempt_and_is_named(
@@ -112,19 +112,19 @@ def test_a_lost_host_ends_the_attempt_and_is_named(
     began = time.monotonic()
     members = supervised(start, sessions, config, lease, lost_after_s=1)
     assert time.monotonic() - began < config.save_grace_s / 2  # the others wait for it, and have nothing to save
-    attempt = given.the_attempt(sessions, lease)
+    attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.end_reason, attempt.error) == (EndReason.HOST_LOST, "host hc: the connection broke")
-    assert given.the_job(sessions, lease.job_id).status is Status.QUEUED
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED
     assert members.extended
     assert all(0 < seconds <= config.ranks_lease_s for seconds in members.extended)
 
 
-def test_every_host_is_asked_and_slots_are_given_back_where_it_is_known_that_nothing_is_left(
+def test_every_host_is_asked_to_stop_and_slots_of_clean_hosts_are_released(
     start: Start, sessions: Sessions, config: Settings, lease: Lease
 ) -> None:
     with sessions.begin() as session:
         store.request_cancel(session, lease.job_id)
     members = supervised(start, sessions, config, lease)
     assert members.requests == ["file", signal.SIGTERM]
-    assert given.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
     assert holders(sessions) == [None, None, lease.attempt_id]  # the agent of `hc` looks for itself

@@ -17,8 +17,8 @@ from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow
-from tests.integration.api.given import seconds
-from tests.integration.jobs import given
+from tests.integration.api.starting_rows import seconds
+from tests.integration.jobs import job_rows
 from tests.waiting import until
 from worker.attempt.paths import paths_of
 from worker.old_artifacts import OldArtifacts
@@ -37,7 +37,7 @@ def config(tmp_path: Path, database: str) -> Settings:
 
 def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifact: bool = True) -> str:
     """A job with the files of two attempts, that ended so long ago; None: it runs."""
-    job_id = given.a_job_that_is(sessions, Status.RUNNING if days_ago is None else Status.SUCCEEDED)
+    job_id = job_rows.a_job_that_is(sessions, Status.RUNNING if days_ago is None else Status.SUCCEEDED)
     for number in (1, 2):
         paths = paths_of(runs, job_id, number)
         paths.create()
@@ -53,7 +53,7 @@ def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifa
     return job_id
 
 
-def left(runs: Path, job_id: str) -> list[str]:
+def remaining_files(runs: Path, job_id: str) -> list[str]:
     return sorted(str(path.relative_to(runs / job_id)) for path in (runs / job_id).rglob("*") if path.is_file())
 
 
@@ -74,12 +74,12 @@ def test_of_old_jobs_only_artifacts_are_left(sessions: Sessions, runs: Path, rem
         a_job(sessions, runs, days_ago=29), a_job(sessions, runs, days_ago=None),
     )  # fmt: skip
     (runs / old / "notes.txt").write_text("of a person")
-    before = {job_id: left(runs, job_id) for job_id in (young, running)}
+    before = {job_id: remaining_files(runs, job_id) for job_id in (young, running)}
     remove()
     remove()
-    assert left(runs, old) == ["artifacts/model.weights.h5", "notes.txt"]
+    assert remaining_files(runs, old) == ["artifacts/model.weights.h5", "notes.txt"]
     assert not (runs / bare).exists()
-    assert {job_id: left(runs, job_id) for job_id in (young, running)} == before
+    assert {job_id: remaining_files(runs, job_id) for job_id in (young, running)} == before
     assert len(before[running]) == 7
 
 
@@ -89,14 +89,14 @@ def test_a_job_that_grows_old_between_two_passes_is_seen(
     remove()  # there is no folder yet
     job_id = a_job(sessions, runs, days_ago=29)
     remove()
-    assert len(left(runs, job_id)) == 7
+    assert len(remaining_files(runs, job_id)) == 7
     with sessions.begin() as session:
         session.execute(update(Job).values(ended_at=func.now() - timedelta(days=31)))
     remove()
-    assert left(runs, job_id) == ["artifacts/model.weights.h5"]
+    assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]
 
 
-def test_what_is_not_this_databases_is_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
+def test_folders_of_no_known_job_are_left_alone(sessions: Sessions, runs: Path, remove: Callable[[], None]) -> None:
     for name in ("0123456789ab", "Not-a-job", "lost+found"):
         paths_of(runs, name, 1).create()
     (runs / "file").touch()
@@ -123,38 +123,38 @@ def test_links_are_not_followed(
     assert not (runs / inside / "checkpoints").exists()
     assert (runs / linked / "attempt-9").is_symlink()
     assert "attempt-9 cannot be removed" in caplog.text
-    assert len(left(tmp_path, "elsewhere")) == 7
+    assert len(remaining_files(tmp_path, "elsewhere")) == 7
     remove_temporary(runs / whole)  # as if it became a link after it was listed
-    assert len(left(tmp_path, "elsewhere")) == 7
+    assert len(remaining_files(tmp_path, "elsewhere")) == 7
 
 
 def an_old_log(sessions: Sessions) -> None:
-    job_id = given.a_job_that_is(sessions, Status.FAILED)
+    job_id = job_rows.a_job_that_is(sessions, Status.FAILED)
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(ended_at=func.now() - timedelta(days=31)))
         ingest.store_logs(session, [LogRow(job_id, 1, 0, seconds(0), "an old line")])
 
 
 def test_a_worker_tidies_up_again_and_again(sessions: Sessions, runs: Path, config: Settings) -> None:
-    given.a_host(sessions)
-    given.host_went_silent(sessions, for_s=86400 * 8)
+    job_rows.a_host(sessions)
+    job_rows.host_went_silent(sessions, for_s=86400 * 8)
     tidier = Retention(sessions, config)
     tidier.start()
     try:
         for _ in range(2):
             an_old_log(sessions)
             job_id = a_job(sessions, runs)
-            until(lambda: given.count(sessions, LogLine) == 0)
+            until(lambda: job_rows.count(sessions, LogLine) == 0)
             until(lambda job_id=job_id: os.listdir(runs / job_id) == ["artifacts"])
-            until(lambda job_id=job_id: given.the_job(sessions, job_id).series_thinned_at)
-        until(lambda: given.count(sessions, Host) == 0)
+            until(lambda job_id=job_id: job_rows.the_job(sessions, job_id).series_thinned_at)
+        until(lambda: job_rows.count(sessions, Host) == 0)
     finally:
         tidier.stop()
         tidier.join(120)
     assert not tidier.is_alive()
 
 
-def test_what_people_did_and_their_sessions_go_with_time(sessions: Sessions, config: Settings) -> None:
+def test_old_audit_entries_and_sessions_are_removed(sessions: Sessions, config: Settings) -> None:
     with sessions.begin() as session:
         for days in (366, 364):
             at = func.now() - timedelta(days=days)
@@ -170,25 +170,25 @@ def test_what_people_did_and_their_sessions_go_with_time(sessions: Sessions, con
         assert session.scalars(select(Token.name)).all() == ["29"]
 
 
-def test_while_another_worker_is_at_it_rows_are_left_to_it(sessions: Sessions, runs: Path, config: Settings) -> None:
+def test_rows_are_left_to_a_worker_that_is_removing_them(sessions: Sessions, runs: Path, config: Settings) -> None:
     an_old_log(sessions)
     job_id = a_job(sessions, runs)
     tidier = Retention(sessions, config)
     with sessions.begin() as session:
         assert retention.take_lock(session)
         tidier.tidy()
-    assert given.count(sessions, LogLine) == 1
-    assert left(runs, job_id) == ["artifacts/model.weights.h5"]  # files are each host's own
+    assert job_rows.count(sessions, LogLine) == 1
+    assert remaining_files(runs, job_id) == ["artifacts/model.weights.h5"]  # files are each host's own
     tidier.tidy()
-    assert given.count(sessions, LogLine) == 0
+    assert job_rows.count(sessions, LogLine) == 0
     with sessions() as session:
         assert (
             session.scalar(select(func.count()).where(Job.series_thinned_at.is_(None), Job.ended_at.is_not(None))) == 0
         )
 
 
-def test_artifacts_go_when_their_row_says_so(sessions: Sessions, runs: Path) -> None:
-    old, kept, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
+def test_artifacts_are_removed_when_their_row_says_so(sessions: Sessions, runs: Path) -> None:
+    old, removed_later, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
     (runs / old / "notes.txt").write_text("of a person")
     precious = runs.parent / "precious"
     precious.mkdir()
@@ -202,14 +202,14 @@ def test_artifacts_go_when_their_row_says_so(sessions: Sessions, runs: Path) -> 
     assert not files.remove_some()
     assert not (runs / old / "artifacts").exists()
     assert (runs / old / "notes.txt").exists()
-    assert (runs / kept / "artifacts/model.weights.h5").exists()
+    assert (runs / removed_later / "artifacts/model.weights.h5").exists()
     assert (precious / "model.keras").exists()
 
     with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == kept).values(artifacts_removed_at=func.now()))
+        session.execute(update(Job).where(Job.id == removed_later).values(artifacts_removed_at=func.now()))
     now[0] = 3599
     files.remove_some()  # not yet: all folders are asked for once an hour
-    assert (runs / kept / "artifacts").exists()
+    assert (runs / removed_later / "artifacts").exists()
     now[0] = 3601
     files.remove_some()
-    assert not (runs / kept / "artifacts").exists()
+    assert not (runs / removed_later / "artifacts").exists()

@@ -150,7 +150,7 @@ def test_the_same_files_have_the_same_fingerprint_and_others_another(
 
 
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("make", "expected_error"),
     [
         (lambda folder: write(folder / "d", {"only/1.png": b"x"}), "damaged"),
         (lambda folder: np.savez(folder / "d.npz", x=np.array([{}], dtype=object), y=np.zeros(1)), "object"),
@@ -158,8 +158,8 @@ def test_the_same_files_have_the_same_fingerprint_and_others_another(
     ],
     ids=["damage", "pickles", "nothing"],
 )
-def test_what_cannot_be_trained_on_is_invalid_with_a_sentence(
-    make: Callable[[Path], None], why: str, validator: Validator, registered: Register, sessions: Sessions,
+def test_data_that_cannot_be_trained_on_is_invalid_with_its_reason(
+    make: Callable[[Path], None], expected_error: str, validator: Validator, registered: Register, sessions: Sessions,
     settings: Settings,
 ) -> None:  # fmt: skip
     data = settings.home / "data"
@@ -168,7 +168,7 @@ def test_what_cannot_be_trained_on_is_invalid_with_a_sentence(
     assert validator.validate_one()
     row = row_of(sessions, row_id)
     assert row.status == "invalid"
-    assert why in (row.error or "")
+    assert expected_error in (row.error or "")
 
 
 def test_an_upload_that_is_refused_leaves_nothing_but_itself(
@@ -195,15 +195,15 @@ def test_a_host_without_the_files_leaves_them_to_others(
     assert not validator.validate_one()
     row = row_of(sessions, row_id)
     assert (row.status, row.unseen_by, row.attempts) == ("validating", ["ha"], 0)
-    other = Validator(sessions, settings.model_copy(update={"host_name": "hb"}))
-    assert other.validate_one()
-    assert not other.validate_one()
+    other_validator = Validator(sessions, settings.model_copy(update={"host_name": "hb"}))
+    assert other_validator.validate_one()
+    assert not other_validator.validate_one()
     row = row_of(sessions, row_id)
     assert row.status == "invalid"
     assert "no host has 'elsewhere' below its data roots" in (row.error or "")
 
 
-def test_three_attempts_that_end_without_a_word_are_enough(
+def test_a_version_is_invalid_after_three_attempts_without_a_result(
     validator: Validator, registered: Register, sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(settings.home / "data" / "d", chips(2))
@@ -217,7 +217,7 @@ def test_three_attempts_that_end_without_a_word_are_enough(
     assert row_of(sessions, row_id).status == "invalid"
 
 
-def test_too_little_memory_is_a_sentence(registered: Register, sessions: Sessions, settings: Settings) -> None:
+def test_too_little_memory_is_reported(registered: Register, sessions: Sessions, settings: Settings) -> None:
     np.savez_compressed(settings.home / "data" / "a.npz", x=np.zeros((200_000, 64, 64), np.uint8), y=np.zeros(200_000))
     row_id = registered(source="a.npz")
     little = settings.model_copy(update={"inspection_memory_gb": 0.7})
@@ -228,22 +228,22 @@ def test_too_little_memory_is_a_sentence(registered: Register, sessions: Session
 
 
 @pytest.fixture
-def silence() -> Iterator[str]:
+def silent_server() -> Iterator[str]:
     """A web server's address that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        held: list[socket.socket] = []
+        connections: list[socket.socket] = []
 
         def hold() -> None:
             while True:
                 try:
-                    held.append(server.accept()[0])
+                    connections.append(server.accept()[0])
                 except OSError:
                     return
 
         threading.Thread(target=hold, daemon=True).start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
-        for connection in held:
+        for connection in connections:
             connection.close()
 
 
@@ -262,12 +262,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def test_a_worker_that_dies_takes_its_process_along_and_another_goes_on(
-    registered: Register, sessions: Sessions, settings: Settings, silence: str
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str
 ) -> None:
-    told = settings.model_dump(mode="json", include={"home", "database_url"}) | {"host_name": "hb"}
-    told["data_roots"] = silence
-    row_id = registered(source=f"{silence}/a.npz")
-    worker = subprocess.Popen([sys.executable, "-c", _WORKER, json.dumps(told)])
+    worker_settings = settings.model_dump(mode="json", include={"home", "database_url"}) | {"host_name": "hb"}
+    worker_settings["data_roots"] = silent_server
+    row_id = registered(source=f"{silent_server}/a.npz")
+    worker = subprocess.Popen([sys.executable, "-c", _WORKER, json.dumps(worker_settings)])
     try:
         until(lambda: row_of(sessions, row_id).claimed_by == "hb", what="the claim")
         (inspector,) = until(lambda: children_of(worker.pid), what="the process that looks")
@@ -286,7 +286,7 @@ def test_a_worker_that_dies_takes_its_process_along_and_another_goes_on(
     assert (row.status, row.attempts) == ("ready", 2)
 
 
-def test_a_claim_that_was_lost_writes_nothing(registered: Register, sessions: Sessions) -> None:
+def test_a_lost_claim_writes_nothing(registered: Register, sessions: Sessions) -> None:
     row_id = registered(source="d")
     with sessions.begin() as session:
         first = validation.claim(session, "ha", for_s=-1)
@@ -301,10 +301,10 @@ def test_a_claim_that_was_lost_writes_nothing(registered: Register, sessions: Se
 
 
 def test_a_worker_that_stops_leaves_the_version_to_others(
-    registered: Register, sessions: Sessions, settings: Settings, silence: str
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str
 ) -> None:
-    row_id = registered(source=f"{silence}/a.npz")
-    validator = Validator(sessions, settings.model_copy(update={"data_roots": silence}))
+    row_id = registered(source=f"{silent_server}/a.npz")
+    validator = Validator(sessions, settings.model_copy(update={"data_roots": silent_server}))
     validator.start()
     until(lambda: row_of(sessions, row_id).claimed_by, what="the claim")
     validator.stop()
@@ -314,22 +314,22 @@ def test_a_worker_that_stops_leaves_the_version_to_others(
     assert (row.status, row.claimed_by, row.attempts) == ("validating", None, 0)
 
 
-def test_looking_takes_no_longer_than_it_may(
-    registered: Register, sessions: Sessions, settings: Settings, silence: str
+def test_an_inspection_has_a_time_limit(
+    registered: Register, sessions: Sessions, settings: Settings, silent_server: str
 ) -> None:
-    row_id = registered(source=f"{silence}/a.npz")
-    hasty = settings.model_copy(update={"data_roots": silence, "inspection_timeout_s": 0.3})
+    row_id = registered(source=f"{silent_server}/a.npz")
+    hasty = settings.model_copy(update={"data_roots": silent_server, "inspection_timeout_s": 0.3})
     assert Validator(sessions, hasty).validate_one()
     assert "longer than 0.3 s" in (row_of(sessions, row_id).error or "")
 
 
-def test_what_nothing_needs_goes_and_the_rest_stays(
+def test_unneeded_datasets_and_uploads_are_removed_and_the_rest_stays(
     validator: Validator, uploaded: Register, sessions: Sessions, settings: Settings
 ) -> None:
     first, second = uploaded(zip_of(chips(2))), uploaded(zip_of(chips(3)))
     while validator.validate_one():
         pass
-    kept = uploaded(zip_of({"a": b"x"}))  # invalid: may be registered again
+    invalid_row = uploaded(zip_of({"a": b"x"}))  # invalid: it may be registered again
     assert validator.validate_one()
     strange = settings.datasets / "chips" / "99" / "mine"
     write(strange.parent, {"mine": b"x"})
@@ -340,7 +340,7 @@ def test_what_nothing_needs_goes_and_the_rest_stays(
     assert not (settings.datasets / "chips" / "1").exists()
     assert (settings.datasets / "chips" / "2").is_dir()
     assert strange.exists()  # no row is known of it
-    archive = settings.datasets / uploads.FOLDER / (row_of(sessions, kept).upload_id or "")
+    archive = settings.datasets / uploads.FOLDER / (row_of(sessions, invalid_row).upload_id or "")
     assert archive.exists()
     with sessions.begin() as session:
         session.execute(update(Upload).values(touched_at=func.now() - timedelta(days=2)))

@@ -11,7 +11,7 @@ from jobs.db.text_search import TooMuchToSearch
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
-from tests.integration.jobs.listed import every_id, in_one_sort, plan_of, store_all
+from tests.integration.jobs.paging import every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
 # Of the succeeded ones (every fourth) four in five have an accuracy; of all, eight in nine have a plan.
@@ -46,7 +46,7 @@ ORDERS: tuple[Order, ...] = (
 
 
 @pytest.fixture
-def listed(sessions: Sessions, engine: Engine) -> Sessions:
+def sessions_with_jobs(sessions: Sessions, engine: Engine) -> Sessions:
     store_all(sessions, engine, _JOBS, JOBS)
     return sessions
 
@@ -58,15 +58,15 @@ def in_order(sessions: Sessions, condition: str, order: Order) -> list[str]:
     return in_one_sort(sessions, condition, order, key=key, is_nullable=column in FIGURES)
 
 
-def test_the_pages_of_every_figure_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+def test_the_pages_of_every_figure_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
     for order in ORDERS:
         with subtests.test(order=order):
-            found = every_id(listed, JobFilter(), order, limit=451)
-            assert len(found) == JOBS
-            assert found == in_order(listed, "true", order)
+            job_ids = every_id(sessions_with_jobs, JobFilter(), order, limit=451)
+            assert len(job_ids) == JOBS
+            assert job_ids == in_order(sessions_with_jobs, "true", order)
 
 
-def test_the_pages_of_filters_by_figures_are_one_sort(listed: Sessions, subtests: pytest.Subtests) -> None:
+def test_the_pages_of_filters_by_figures_are_one_sort(sessions_with_jobs: Sessions, subtests: pytest.Subtests) -> None:
     filters = {
         "status = 'succeeded'": JobFilter(statuses=frozenset({Status.SUCCEEDED})),
         "status IN ('succeeded', 'failed')": JobFilter(statuses=frozenset({Status.SUCCEEDED, Status.FAILED})),
@@ -75,15 +75,17 @@ def test_the_pages_of_filters_by_figures_are_one_sort(listed: Sessions, subtests
         ),
     }
     orders: tuple[Order, ...] = ("val_accuracy", "-val_accuracy", "-batch_size", "-duration", "-created_at")
-    for condition, wanted in filters.items():
+    for condition, job_filter in filters.items():
         for order in orders:
             with subtests.test(condition=condition, order=order):
-                found = every_id(listed, wanted, order, limit=31)
-                assert len(found) > 31
-                assert found == in_order(listed, condition, order)
+                job_ids = every_id(sessions_with_jobs, job_filter, order, limit=31)
+                assert len(job_ids) > 31
+                assert job_ids == in_order(sessions_with_jobs, condition, order)
 
 
-def test_a_search_finds_what_a_job_is_known_by(listed: Sessions, subtests: pytest.Subtests) -> None:
+def test_a_search_finds_jobs_by_id_name_owner_data_network_and_labels(
+    sessions_with_jobs: Sessions, subtests: pytest.Subtests
+) -> None:
     cases = {
         "name-17": "name = 'Name-17'",
         "000000000123": "id = '000000000123'",
@@ -100,13 +102,13 @@ def test_a_search_finds_what_a_job_is_known_by(listed: Sessions, subtests: pytes
     }
     for search, condition in cases.items():
         with subtests.test(search=search):
-            found = every_id(listed, JobFilter(search=search), "-created_at", limit=500)
-            assert found == in_order(listed, condition, "-created_at")
-            assert bool(found) == (condition != "false")
+            job_ids = every_id(sessions_with_jobs, JobFilter(search=search), "-created_at", limit=500)
+            assert job_ids == in_order(sessions_with_jobs, condition, "-created_at")
+            assert bool(job_ids) == (condition != "false")
 
 
-def test_a_job_written_later_is_found_by_letters_of_any_alphabet(listed: Sessions) -> None:
-    with listed.begin() as session:
+def test_a_job_written_later_is_found_by_letters_of_any_alphabet(sessions_with_jobs: Sessions) -> None:
+    with sessions_with_jobs.begin() as session:
         session.execute(
             text(
                 "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
@@ -114,18 +116,18 @@ def test_a_job_written_later_is_found_by_letters_of_any_alphabet(listed: Session
             )
         )
     for search in ("äö", "Äö-ñ", "ER"):
-        assert "later" in every_id(listed, JobFilter(search=search), "-created_at", limit=500)
+        assert "later" in every_id(sessions_with_jobs, JobFilter(search=search), "-created_at", limit=500)
 
 
-def test_jobs_that_are_too_many_to_search_are_said_to_be(listed: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    with listed.begin() as session:
+def test_a_search_over_too_many_jobs_is_refused(sessions_with_jobs: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sessions_with_jobs.begin() as session:
         session.execute(text("UPDATE job_texts SET text = repeat(text, 200)"))
     monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
-    with listed() as session, pytest.raises(TooMuchToSearch):
+    with sessions_with_jobs() as session, pytest.raises(TooMuchToSearch):
         list_jobs(session, ListQuery(JobFilter(search="nobody")))
 
 
-# What a page may be found by.
+# The index that may find a page.
 ANY: frozenset[Status] = frozenset()
 FAILED, SUCCEEDED = frozenset({Status.FAILED}), frozenset({Status.SUCCEEDED})
 PLANS: dict[tuple[Order, frozenset[Status]], str] = {
@@ -144,16 +146,16 @@ PLANS: dict[tuple[Order, frozenset[Status]], str] = {
 
 
 def test_the_first_and_late_pages_of_figures_are_found_by_an_index(
-    listed: Sessions, engine: Engine, subtests: pytest.Subtests
+    sessions_with_jobs: Sessions, engine: Engine, subtests: pytest.Subtests
 ) -> None:
     for (order, statuses), index in PLANS.items():
-        wanted, cursors = ListQuery(JobFilter(statuses), order, 100 // (1 + 3 * len(statuses))), [None]
-        with listed() as session:
+        page_query, cursors = ListQuery(JobFilter(statuses), order, 100 // (1 + 3 * len(statuses))), [None]
+        with sessions_with_jobs() as session:
             for _ in range(29):
-                cursors.append(list_jobs(session, replace(wanted, cursor=cursors[-1])).next_cursor)
+                cursors.append(list_jobs(session, replace(page_query, cursor=cursors[-1])).next_cursor)
         for number in (0, 3, 7, 28):  # with figures, where they end, without them
             with subtests.test(order=order, statuses=statuses, page=number):
-                plan, rows = plan_of(listed, engine, replace(wanted, limit=10, cursor=cursors[number]))
+                plan, rows = plan_of(sessions_with_jobs, engine, replace(page_query, limit=10, cursor=cursors[number]))
                 assert index in plan
                 assert "Seq Scan" not in plan
                 assert rows <= 150, plan  # where few have a figure still, the database puts all of these in order

@@ -1,4 +1,4 @@
-"""What tests of the list of jobs look through: all of its pages, and how the database finds one."""
+"""All pages of the list of jobs, and the plan by which the database finds one; for the tests of the list."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ from sqlalchemy import Engine, TextClause, event, text
 from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs, revisions
-from tests.integration.api.given import START
+from tests.integration.api.starting_rows import START
 
 
 def analyzed(engine: Engine) -> None:
-    """Let the database know its tables."""
+    """Refresh the database's statistics of its tables."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))
 
 
 def store_all(sessions: Sessions, engine: Engine, jobs: TextClause, count: int) -> None:
-    """Have a statement store so many jobs, the first of them at START."""
+    """Store `count` jobs with one statement; the first is created at START."""
     with sessions.begin() as session:
         session.execute(jobs, {"jobs": count, "start": START})
     analyzed(engine)

@@ -1,4 +1,4 @@
-"""What the tests of the store and of the workers start from, made as the service makes it."""
+"""Jobs, hosts, attempts and leases that tests start from, written to the database as the service writes them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,11 +23,11 @@ SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2
 
 
 class NotPlaced(Exception):
-    """The job waits no longer, or not every slot was free."""
+    """The job is not queued any more, or not every slot was free."""
 
 
 def a_job(sessions: Sessions, **fields: Any) -> str:
-    """Submit a job; says its id."""
+    """Submit a job. Returns its id."""
     spec = spec_from(SPEC | fields)
     with sessions.begin() as session:
         return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
@@ -43,7 +43,7 @@ class Submission(NamedTuple):
 def submit_once(
     session: Session, spec: Spec, *, owner: str = "me", idempotency: Idempotency | None = None
 ) -> Submission:
-    """Submit a job as the api does: a key that came before gives its first job again."""
+    """Submit a job as the api does: a repeated key gives the first job again."""
     job = earlier_job(session, owner, idempotency)
     if job is not None:
         return Submission(job, created=False)
@@ -55,9 +55,9 @@ def a_host(
     sessions: Sessions, name: str = "ha", *, slots: int = 2, kind: str = "cpu", peers: str | None = None
 ) -> None:
     """Register a host with free slots; those with the same `peers` can work together."""
-    found = [SlotInfo(index, kind, kind, f"{name}-{index}" if kind == "gpu" else None) for index in range(slots)]
+    slot_infos = [SlotInfo(index, kind, kind, f"{name}-{index}" if kind == "gpu" else None) for index in range(slots)]
     with sessions.begin() as session:
-        registration.register(session, name, {"peers": peers}, found)
+        registration.register(session, name, {"peers": peers}, slot_infos)
         session.execute(update(Host).where(Host.name == name).values(address=None if peers is None else name))
 
 
@@ -105,7 +105,7 @@ def a_job_that_is(sessions: Sessions, status: Status) -> str:
 
 
 def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
-    """A study of one cell with so many queued jobs; says its id and theirs."""
+    """A study of one cell with this many queued jobs. Returns its id and those of the jobs."""
     spec = spec_from(SPEC)
     plan = resolve_plan(spec, None)
     with sessions.begin() as session:
@@ -118,8 +118,8 @@ def a_study(sessions: Sessions, *, jobs: int = 2) -> tuple[str, list[str]]:
         return study.id, write_jobs(session, places, owner="me")
 
 
-def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:
-    """A job of its own ran from its start to its success on host `ha`, for so long."""
+def add_past_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.COMPLETED, **fields: Any) -> None:
+    """A new job ran on host `ha` for this long and ended."""
     lease = an_attempt(sessions, a_job(sessions, **fields), slots=range(fields["gpus"]))
     with sessions.begin() as session:
         past = func.now() - timedelta(seconds=took_s)
@@ -128,14 +128,14 @@ def has_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndReason.
         leases.release(session, lease.attempt_id)
 
 
-def drained(sessions: Sessions, name: str) -> None:
-    """Nothing new is to be placed on the host."""
+def drain_host(sessions: Sessions, name: str) -> None:
+    """Drain a host."""
     with sessions.begin() as session:
         session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
 
 
-def kept_for(sessions: Sessions) -> dict[str, str | None]:
-    """The job that each host's free slots are kept for."""
+def reservations(sessions: Sessions) -> dict[str, str | None]:
+    """The job for which each host's free slots are reserved."""
     with sessions() as session:
         return {host.name: host.kept_for for host in session.scalars(select(Host))}
 
@@ -176,15 +176,15 @@ def count(sessions: Sessions, table: type[Any]) -> int:
         return session.scalar(select(func.count()).select_from(table)) or 0
 
 
-def lease_ran_out(sessions: Sessions, lease: Lease) -> None:
-    """Nobody has renewed the lease for too long."""
+def expire_lease(sessions: Sessions, lease: Lease) -> None:
+    """Let a lease expire."""
     with sessions.begin() as session:
         past = func.now() - timedelta(seconds=1)
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(lease_expires_at=past))
 
 
 def host_went_silent(sessions: Sessions, name: str = "ha", *, for_s: float = 3600) -> None:
-    """The host's last heartbeat is so long ago."""
+    """Set the host's last heartbeat this far back."""
     with sessions.begin() as session:
         session.execute(
             update(Host).where(Host.name == name).values(heartbeat_at=func.now() - timedelta(seconds=for_s))

@@ -10,13 +10,12 @@ from sqlalchemy.engine import Engine
 
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, Job, ProjectUsage
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
-from jobs.model.states import EndReason
 from jobs.people import projects
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from tests.integration.jobs import given
+from tests.integration.jobs import job_rows
+from tests.integration.worker.dispatcher.live_attempts import complete
 from worker import dispatcher as dispatcher_module
 from worker.dispatcher import Dispatcher
 
@@ -31,20 +30,14 @@ def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
         projects.create(session, name, **values)
 
 
-def live(sessions: Sessions) -> dict[str, Lease]:
+def leases_by_job(sessions: Sessions) -> dict[str, Lease]:
     """The live attempts by their jobs."""
     with sessions() as session:
         rows = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id))
         return {one.job_id: Lease(one.id, str(one.token), one.job_id, one.number) for one in rows}
 
 
-def over(sessions: Sessions, lease: Lease) -> None:
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.COMPLETED)
-        leases.release(session, lease.attempt_id)
-
-
-def used(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
+def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
     month = datetime.now(UTC).date().replace(day=1)
     if last_month:
         month = (month - timedelta(days=1)).replace(day=1)
@@ -54,22 +47,22 @@ def used(sessions: Sessions, project: str, *, hours: float, last_month: bool = F
 
 def test_a_project_gets_no_more_slots_than_its_quota(sessions: Sessions, dispatcher: Dispatcher) -> None:
     a_project(sessions, max_slots=3)
-    given.a_host(sessions, slots=8)
-    queue = [given.a_job(sessions, gpus=1, project="vision") for _ in range(5)]
-    other = given.a_job(sessions, gpus=4)
+    job_rows.a_host(sessions, slots=8)
+    queue = [job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(5)]
+    unlimited_job = job_rows.a_job(sessions, gpus=4)
     assert dispatcher.run() == 4
-    assert list(live(sessions)) == [*queue[:3], other]
+    assert list(leases_by_job(sessions)) == [*queue[:3], unlimited_job]
     assert dispatcher.run() == 0
-    over(sessions, live(sessions)[queue[1]])
+    complete(sessions, leases_by_job(sessions)[queue[1]])
     assert dispatcher.run() == 1
-    assert set(live(sessions)) == {queue[0], queue[2], queue[3], other}
+    assert set(leases_by_job(sessions)) == {queue[0], queue[2], queue[3], unlimited_job}
 
 
 def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:
     a_project(sessions, max_slots=5)
-    given.a_host(sessions, slots=16)
+    job_rows.a_host(sessions, slots=16)
     for _ in range(20):
-        given.a_job(sessions, gpus=1, project="vision")
+        job_rows.a_job(sessions, gpus=1, project="vision")
     engines, most = [engine_for(database) for _ in range(4)], 0
     hints = Hints(broker)
     dispatchers = [Dispatcher(sessions_for(engine), hints, Settings()) for engine in engines]
@@ -78,43 +71,43 @@ def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, dat
             runs = [pool.submit(one.run) for one in dispatchers * 2]
             for run in runs:
                 run.result(120)
-            running = live(sessions)
+            running = leases_by_job(sessions)
             most = max(most, len(running))
             for lease in list(running.values())[:2]:
-                over(sessions, lease)
+                complete(sessions, lease)
     hints.close()
     for engine in engines:
         engine.dispose()
     assert most == 5
-    assert given.count(sessions, Attempt) == 5 + 5 * 2
+    assert job_rows.count(sessions, Attempt) == 5 + 5 * 2
 
 
-def test_hours_that_are_used_up_keep_new_attempts_and_no_others(sessions: Sessions, dispatcher: Dispatcher) -> None:
+def test_used_up_gpu_hours_hold_back_only_new_attempts(sessions: Sessions, dispatcher: Dispatcher) -> None:
     a_project(sessions, max_gpu_hours=10)
-    given.a_host(sessions, slots=8)
-    used(sessions, "vision", hours=1000, last_month=True)
-    first = given.a_job(sessions, project="vision")
+    job_rows.a_host(sessions, slots=8)
+    add_usage(sessions, "vision", hours=1000, last_month=True)
+    first = job_rows.a_job(sessions, project="vision")
     assert dispatcher.run() == 1
-    used(sessions, "vision", hours=10)
-    given.a_job(sessions, project="vision")
-    other = given.a_job(sessions)
+    add_usage(sessions, "vision", hours=10)
+    job_rows.a_job(sessions, project="vision")
+    unlimited_job = job_rows.a_job(sessions)
     assert dispatcher.run() == 1
-    assert set(live(sessions)) == {first, other}
+    assert set(leases_by_job(sessions)) == {first, unlimited_job}
 
 
-def test_nobody_makes_room_for_a_job_that_its_quota_keeps(sessions: Sessions, dispatcher: Dispatcher) -> None:
+def test_nobody_makes_room_for_a_job_held_back_by_its_quota(sessions: Sessions, dispatcher: Dispatcher) -> None:
     a_project(sessions, max_slots=2)
-    given.a_host(sessions, slots=4)
-    own = given.an_attempt(sessions, given.a_job(sessions, project="vision", priority=60))
-    humble = given.an_attempt(sessions, given.a_job(sessions, priority=1), slots=[2, 3])
-    given.a_job(sessions, project="vision", priority=99)
+    job_rows.a_host(sessions, slots=4)
+    own = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision", priority=60))
+    humble = job_rows.an_attempt(sessions, job_rows.a_job(sessions, priority=1), slots=[2, 3])
+    job_rows.a_job(sessions, project="vision", priority=99)
     assert dispatcher.run() == 0
-    assert [given.the_attempt(sessions, one).preempt_requested_at for one in (own, humble)] == [None, None]
-    assert given.kept_for(sessions) == {"ha": None}
+    assert [job_rows.the_attempt(sessions, one).preempt_requested_at for one in (own, humble)] == [None, None]
+    assert job_rows.reservations(sessions) == {"ha": None}
     with sessions.begin() as session:
         projects.change(session, "vision", max_slots=4)
     dispatcher.run()
-    assert given.the_attempt(sessions, humble).preempt_requested_at is not None
+    assert job_rows.the_attempt(sessions, humble).preempt_requested_at is not None
 
 
 def test_a_long_queue_of_a_project_hides_no_job_of_another(
@@ -125,39 +118,37 @@ def test_a_long_queue_of_a_project_hides_no_job_of_another(
     monkeypatch.setattr(dispatcher_module, "_MOST_LOOKED_AT", 6)
     a_project(sessions, max_slots=1)
     a_project(sessions, "small", max_slots=1)
-    given.a_host(sessions, slots=8)
-    first = [given.a_job(sessions, gpus=1, project="vision", priority=90) for _ in range(12)]
+    job_rows.a_host(sessions, slots=8)
+    first = [job_rows.a_job(sessions, gpus=1, project="vision", priority=90) for _ in range(12)]
     for _ in range(12):
-        given.a_job(sessions, gpus=2, project="small", priority=80)  # none of them ever fits
-    last = given.a_job(sessions, gpus=1, priority=10)
+        job_rows.a_job(sessions, gpus=2, project="small", priority=80)  # none of them ever fits
+    last = job_rows.a_job(sessions, gpus=1, priority=10)
     assert dispatcher.run() == 2
-    assert set(live(sessions)) == {first[0], last}
+    assert set(leases_by_job(sessions)) == {first[0], last}
 
 
-def test_where_nothing_is_limited_a_pass_asks_one_question_more(
-    sessions: Sessions, dispatcher: Dispatcher, engine: Engine
-) -> None:
+def test_without_quotas_a_pass_sends_one_more_query(sessions: Sessions, dispatcher: Dispatcher, engine: Engine) -> None:
     a_project(sessions, max_queued=100)
-    given.a_host(sessions)
-    given.a_job(sessions, project="vision")
-    asked: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: asked.append(statement))
+    job_rows.a_host(sessions)
+    job_rows.a_job(sessions, project="vision")
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
     assert dispatcher.run() == 1
-    about_projects = [statement for statement in asked if "FROM projects" in statement]
+    about_projects = [statement for statement in statements if "FROM projects" in statement]
     assert len(about_projects) == 1
-    assert given.count(sessions, Job) == 1
+    assert job_rows.count(sessions, Job) == 1
 
 
-def test_jobs_of_a_project_that_had_its_turn_are_read_no_more(
+def test_jobs_of_a_project_at_its_quota_are_not_read_again(
     sessions: Sessions, dispatcher: Dispatcher, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher_module, "_PAGE", 2)
     a_project(sessions, max_slots=1)
-    given.a_host(sessions, slots=4)
+    job_rows.a_host(sessions, slots=4)
     for _ in range(9):
-        given.a_job(sessions, gpus=1, project="vision", priority=90)
-    given.a_job(sessions, gpus=1)
-    asked: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: asked.append(statement))
+        job_rows.a_job(sessions, gpus=1, project="vision", priority=90)
+    job_rows.a_job(sessions, gpus=1)
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
     assert dispatcher.run() == 2
-    assert len([statement for statement in asked if "ORDER BY jobs.priority DESC" in statement]) == 2
+    assert len([statement for statement in statements if "ORDER BY jobs.priority DESC" in statement]) == 2

@@ -1,0 +1,108 @@
+"""The report of a study over HTTP, in all its formats."""
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api import drawing
+from jobs.db.engine import Sessions
+from jobs.telemetry.ingest import ALL_RANKS
+from tests.integration.api.starting_rows import an_attempt, metric_points, seconds
+from tests.integration.api.studies.study_jobs import Json, job_ids, succeed, wrong_fields
+
+
+def test_the_report_is_computed_from_the_results_of_the_jobs(api: TestClient, finished_study: Json) -> None:
+    report = api.get(f"/v1/studies/{finished_study['id']}/report").json()
+
+    assert (report["complete"], report["scaling"], report["baseline"]) == (True, "weak", {"gpus": 1})
+    assert report["target"] == {"metric": "val_accuracy", "value": 0.86, "chosen_by": "results"}
+    assert [cell["values"] for cell in report["cells"]] == [cell["values"] for cell in finished_study["cells"]]
+    assert [cell["jobs"] for cell in report["cells"]] == [
+        [j["id"] for j in cell["jobs"]] for cell in finished_study["cells"]
+    ]
+    assert [cell["wall_s"]["mean"] for cell in report["cells"]] == [12, 18, 12, 9]
+    assert [cell["speedup"] for cell in report["cells"]] == [1, 1, 1, 2]
+    assert [cell["efficiency"] for cell in report["cells"]] == [1, 1, 0.5, 1]
+    assert [cell["hosts"] for cell in report["cells"]] == [1, 1, 1, 1]
+    assert report["cells"][3]["gpu_hours"]["values"] == pytest.approx([2 * 10 / 3600, 2 * 12 / 3600])
+    assert report["cells"][3]["time_to_target_s"]["values"] == pytest.approx([8, 10])
+    assert report["cells"][3]["accuracy_agreement"]["agrees"] is True
+    assert report["best"]["wall_s"] == 3
+    assert "dataset.label a|b: 2 GPUs ran at 2x the speed of 1 (efficiency 1)." in report["findings"]
+
+    report_for_target = api.get(f"/v1/studies/{finished_study['id']}/report", params={"target": 0.8}).json()
+    assert report_for_target["target"] == {"metric": "val_accuracy", "value": 0.8, "chosen_by": "request"}
+    assert report_for_target["cells"][3]["time_to_target_s"]["values"] == pytest.approx([8 * 2 / 3, 10 * 2 / 3])
+    assert wrong_fields(api.get(f"/v1/studies/{finished_study['id']}/report", params={"target": 2})) == ["target"]
+
+
+def test_epochs_that_were_run_again_count_once(api: TestClient, sessions: Sessions, submit_study: Any) -> None:
+    study = submit_study(grid={}, repeats=1, target=0.8)
+    [job_id] = job_ids(study)
+    succeed(sessions, job_id, 3, accuracies=[0.5, 0.9, 0.95], gpus=1)
+    an_attempt(sessions, job_id, 2, gpus=1, resumed_step=4, created_at=seconds(10), ended_at=seconds(20))
+    metric_points(sessions, job_id, [(8, 0.7), (12, 0.85)], name="val_accuracy", rank=ALL_RANKS, attempt=2)
+    metric_points(sessions, job_id, [(8, 2.0), (12, 2.0)], name="epoch_s", rank=ALL_RANKS, attempt=2)
+
+    report = api.get(f"/v1/studies/{study['id']}/report").json()
+    assert report["target"]["chosen_by"] == "study"
+    [cell] = report["cells"]
+    assert cell["time_to_target_s"]["mean"] == pytest.approx(1 + 2 + 2)
+    assert cell["gpu_hours"]["mean"] == pytest.approx((5 + 10) / 3600)
+
+
+def test_a_study_that_has_just_begun_has_a_report(api: TestClient, submit_study: Callable[..., Json]) -> None:
+    path = f"/v1/studies/{submit_study()['id']}/report"
+    report = api.get(path).json()
+
+    assert (report["complete"], report["target"], report["best"]) == (False, None, {})
+    assert [cell["unfinished"] for cell in report["cells"]] == [2] * 4
+    assert report["findings"] == ["8 of 8 jobs have not ended: the figures will change."]
+    for form in ("markdown", "csv", "png"):
+        assert api.get(path, params={"format": form}).status_code == 200
+
+
+def test_the_report_as_markdown_csv_and_picture(
+    api: TestClient, finished_study: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/v1/studies/{finished_study['id']}/report"
+    page = api.get(path, params={"format": "markdown"})
+    assert page.headers["content-type"] == "text/markdown; charset=utf-8"
+    [row] = [line for line in page.text.splitlines() if line.startswith("| 2 | a\\|b |")]
+    assert "| 2.00 | 1.00 | 9.00 ± 12.71 |" in row
+
+    table = api.get(path, params={"format": "csv"})
+    assert table.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(table.text)))
+    assert [row["dataset.label"] for row in rows] == ["'=1+1", "a|b", "'=1+1", "a|b"]
+    assert [float(row["speedup"]) for row in rows] == [1, 1, 1, 2]
+
+    monkeypatch.setenv("HORA_TOKEN", "secret")
+    picture = api.get(path, params={"format": "png"})
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/png")
+    assert picture.content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert picture.content.endswith(b"IEND\xaeB`\x82")
+
+
+def test_too_many_pictures_at_once_are_refused(
+    api: TestClient, finished_study: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while drawing._WAITING_OR_DRAWING.acquire(blocking=False):
+        pass
+    try:
+        answer = api.get(f"/v1/studies/{finished_study['id']}/report", params={"format": "png"})
+    finally:
+        drawing._WAITING_OR_DRAWING.release(4)
+    assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
+
+
+def test_a_picture_that_cannot_be_drawn_is_an_internal_error(
+    api: TestClient, finished_study: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing.sys, "executable", "/bin/false")
+    answer = api.get(f"/v1/studies/{finished_study['id']}/report", params={"format": "png"})
+    assert (answer.status_code, answer.json()["type"]) == (500, "urn:hora:problem:internal-error")

@@ -1,0 +1,138 @@
+"""Studies over HTTP: what a submission stores, what it refuses, and how studies are listed."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fastapi.testclient import TestClient
+from sqlalchemy import event, select
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job, JobEvent, Study
+from tests.integration.api.starting_rows import a_host
+from tests.integration.api.studies.study_jobs import BASE, GRID, STUDY, Json, job_ids, row_count, wrong_fields
+
+
+def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    study = submit_study(note=" first try ")
+
+    assert [cell["values"] for cell in study["cells"]] == [
+        {"gpus": gpus, "batch_size": batch} for gpus in (1, 2) for batch in (32, 64)
+    ]
+    assert (study["jobs"], study["counts"]["queued"], study["complete"], study["varied"]) == (8, 8, False, list(GRID))
+    assert [note["text"] for note in study["notes"]] == ["first try"]
+    listed_jobs = api.get("/v1/jobs", params={"study": study["id"], "sort": "created_at"}).json()["items"]
+    assert [(job["study_cell"], job["study_repeat"]) for job in listed_jobs] == [
+        (c, r) for r in (0, 1) for c in range(4)
+    ]
+    for job in listed_jobs:
+        cell = study["cells"][job["study_cell"]]
+        assert cell["jobs"][job["study_repeat"]]["id"] == job["id"]
+        assert (job["spec"]["gpus"], job["spec"]["batch_size"]) == tuple(cell["values"].values())
+        assert (job["spec"]["seed"], job["study"]) == (42 + job["study_repeat"], study["id"])
+        assert job["plan"]["global_batch"] == job["gpus"] * job["spec"]["batch_size"]
+    assert listed_jobs[0]["name"] == "scaling gpus 1 batch_size 32"
+    with sessions() as session:
+        assert Counter(session.scalars(select(JobEvent.kind))) == {"submitted": 8}
+    assert api.get(f"/v1/studies/{study['id']}").json() == study
+
+
+def test_the_location_is_the_study_and_its_tag_changes_with_it(
+    api: TestClient, submit_study: Callable[..., Json]
+) -> None:
+    answer = api.post("/v1/studies", json=STUDY)
+    location = answer.headers["location"]
+    assert api.get(location).headers["etag"] == answer.headers["etag"]
+    if_none_match = {"If-None-Match": answer.headers["etag"]}
+    assert api.get(location, headers=if_none_match).status_code == 304
+
+    api.post(f"/v1/jobs/{job_ids(answer.json())[0]}/cancel")
+    assert api.get(location, headers=if_none_match).json()["counts"]["cancelled"] == 1
+
+
+def test_a_dry_run_says_the_cells_and_stores_nothing(api: TestClient, sessions: Sessions) -> None:
+    answer = api.post("/v1/studies", params={"dry_run": True}, json=STUDY)
+
+    assert answer.status_code == 200
+    assert (answer.json()["jobs"], answer.json()["repeats"], answer.json()["varied"]) == (8, 2, list(GRID))
+    assert [cell["plan"]["global_batch"] for cell in answer.json()["cells"]] == [32, 64, 64, 128]
+    assert row_count(sessions, Study) == row_count(sessions, Job) == 0
+
+
+def test_wrong_cells_are_named_and_nothing_is_stored(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions)
+    wrong = {
+        "grid.gpus[2]": STUDY | {"grid": GRID | {"gpus": [1, 2, 3]}},  # the host has two
+        "grid.model[1].name": STUDY | {"grid": {"model": ["mlp", "resnet51"]}},
+        "grid.batch_size[1]": STUDY | {"grid": {"batch_size": [64, 4096]}},
+        "base.dataset.source": STUDY | {"base": {"dataset": "/etc"}},
+        "grid.model.weights[0]": STUDY | {"grid": {"model.weights": ["job:0000"]}, "base": BASE | {"model": "mlp"}},
+        "grid.lerning_rate": STUDY | {"grid": {"lerning_rate": [1]}},
+        "max_jobs": STUDY | {"max_jobs": 7},
+        "repeats": STUDY | {"repeats": 0},
+        "colour": STUDY | {"colour": "red"},
+        "note": STUDY | {"note": "\x00"},
+        "target": STUDY | {"target": 90},
+    }  # fmt: skip
+    for field, body in wrong.items():
+        for dry_run in (True, False):
+            assert wrong_fields(api.post("/v1/studies", params={"dry_run": dry_run}, json=body)) == [field]
+    assert row_count(sessions, Study) == row_count(sessions, Job) == 0
+
+
+def test_a_repeated_key_gets_the_first_study_again(api: TestClient, sessions: Sessions) -> None:
+    key = {"Idempotency-Key": "k"}
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: api.post("/v1/studies", json=STUDY, headers=key), range(4)))
+
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert Counter("idempotency-replayed" in answer.headers for answer in answers) == {True: 3, False: 1}
+    assert row_count(sessions, Job) == 8
+    changed_study = api.post("/v1/studies", json=STUDY | {"repeats": 1}, headers=key)
+    assert (changed_study.status_code, changed_study.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict")
+    assert api.post("/v1/jobs", json=BASE, headers=key).status_code == 409
+
+
+def test_a_thousand_jobs_are_written_in_a_few_statements(api: TestClient, app: Any, sessions: Sessions) -> None:
+    statements: list[str] = []
+    engine = app.state.services.engine
+    event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+    body = STUDY | {"grid": {"learning_rate": [i / 1000 for i in range(1, 101)]}, "repeats": 10, "max_jobs": 1000}
+    answer = api.post("/v1/studies", json=body)
+
+    assert answer.status_code == 201
+    assert row_count(sessions, Job) == row_count(sessions, JobEvent) == 1000
+    assert len(statements) < 40, Counter(text[:60] for text in statements)
+
+
+def test_lists_go_newest_first_page_by_page(api: TestClient, submit_study: Callable[..., Json]) -> None:
+    study_ids = [submit_study(name=f"s{i}", repeats=1)["id"] for i in range(3)]
+    api.post(f"/v1/studies/{study_ids[1]}/cancel")
+    first = api.get("/v1/studies", params={"limit": 2}).json()
+    second = api.get("/v1/studies", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+
+    lines = [*first["items"], *second["items"]]
+    assert ([line["id"] for line in lines], second["next_cursor"]) == (study_ids[::-1], None)
+    assert [(line["counts"]["cancelled"], line["complete"]) for line in lines] == [(0, False), (4, True), (0, False)]
+    assert "cells" not in lines[0]
+    assert wrong_fields(api.get("/v1/studies", params={"cursor": "x"})) == ["cursor"]
+
+
+def test_an_unknown_study_is_not_found(api: TestClient) -> None:
+    for path in ("0000", "0000/report", "UPPER"):
+        answer = api.get(f"/v1/studies/{path}")
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:study-not-found")
+    for order in ("cancel", "pause", "resume"):
+        assert api.post(f"/v1/studies/0000/{order}").status_code == 404
+    assert api.post("/v1/studies/0000/notes", json={"text": "x"}).status_code == 404
+
+
+def test_the_openapi_document_has_the_study(api: TestClient) -> None:
+    document = api.get("/openapi.json").json()
+    assert document["components"]["schemas"]["StudySpec"]["required"] == ["base"]
+    forms = document["paths"]["/v1/studies/{study_id}/report"]["get"]["responses"]["200"]["content"]
+    assert set(forms) == {"application/json", "text/markdown", "text/csv", "image/png"}

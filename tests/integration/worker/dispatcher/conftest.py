@@ -1,0 +1,27 @@
+"""Dispatchers with connections of their own, as every worker has one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.db.engine import engine_for, sessions_for
+from jobs.runtime.hints import Hints
+from jobs.runtime.settings import Settings
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher
+from worker.dispatcher import Dispatcher
+
+
+@pytest.fixture
+def make_dispatcher(database: str, broker: str) -> Iterator[MakeDispatcher]:
+    """Make a dispatcher with connections and hints of its own, as every worker has."""
+    opened = []
+
+    def make_dispatcher(broker_url: str = broker, **values: float) -> Dispatcher:
+        engine, hints = engine_for(database), Hints(broker_url)
+        opened.append((engine, hints))
+        return Dispatcher(sessions_for(engine), hints, Settings(**values))
+
+    yield make_dispatcher
+    for engine, hints in opened:
+        hints.close(0.2)
+        engine.dispose()

@@ -1,0 +1,177 @@
+"""Who passes a blocked job, who makes room for it, and where a restarted job goes."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, text, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt, Job
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import pause, request_cancel
+from jobs.model.states import EndReason, EventKind, Status
+from tests.integration.jobs import job_rows
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
+
+
+def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_host(sessions, slots=4)
+    busy = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])
+    large = job_rows.a_job(sessions, gpus=4)
+    unknown, long, short = (job_rows.a_job(sessions, gpus=1, time_limit_s=limit_s) for limit_s in (None, 2000, 500))
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    passing = live_leases(sessions)[1]
+    assert passing.job_id == short
+    due_at = job_rows.the_attempt(sessions, passing).due_at
+    assert due_at is not None
+    assert 900 < (due_at - job_rows.the_attempt(sessions, passing).created_at).total_seconds() <= 1000
+    assert job_rows.reservations(sessions) == {"ha": large}
+    complete(sessions, busy)
+    complete(sessions, passing)
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [large]
+    assert job_rows.reservations(sessions) == {"ha": unknown}
+    complete(sessions, live_leases(sessions)[0])
+    assert dispatcher.run() == 2
+    assert placed_jobs(sessions) == [unknown, long]
+    assert job_rows.reservations(sessions) == {"ha": None}
+
+
+def test_a_huge_time_limit_of_an_old_job_stops_no_pass(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=2)
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
+    job_rows.a_job(sessions, gpus=2)
+    short = job_rows.a_job(sessions, gpus=1, time_limit_s=500)
+    with sessions.begin() as session:
+        endless = Job.spec.concat({"time_limit_s": 1e300})
+        session.execute(update(Job).where(Job.id != short).values(spec=endless))
+    assert make_dispatcher().run() == 1
+    assert short in placed_jobs(sessions)
+    assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).due_at is not None
+
+
+def test_a_job_that_overstays_makes_room_for_the_job_that_it_passed(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_host(sessions, slots=2)
+    busy = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])
+    large = job_rows.a_job(sessions, gpus=2)
+    job_rows.a_job(sessions, gpus=1, time_limit_s=500)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 1
+    passing = live_leases(sessions)[1]
+    complete(sessions, busy)
+    assert dispatcher.run() == 0
+    assert job_rows.the_attempt(sessions, passing).preempt_requested_at is None
+    with sessions.begin() as session:
+        past = func.now() - timedelta(seconds=1)
+        session.execute(update(Attempt).where(Attempt.id == passing.attempt_id).values(due_at=past))
+    assert dispatcher.run() == 0
+    assert job_rows.the_attempt(sessions, passing).preempted_for == f"job {large}"
+
+
+def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=2)
+    for took_s in (20, 30):
+        job_rows.add_past_run(sessions, took_s=took_s, gpus=1, epochs=3)
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, time_limit_s=60), slots=[0])
+    job_rows.a_job(sessions, gpus=2)
+    job_rows.a_job(sessions, gpus=1, epochs=4)
+    like_those = job_rows.a_job(sessions, gpus=1, epochs=3)
+    assert make_dispatcher().run() == 1
+    assert placed_jobs(sessions)[1:] == [like_those]
+
+
+def test_a_job_of_lower_priority_makes_room(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=3)
+    low = [job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, priority=10), slots=[n]) for n in (0, 1)]
+    urgent = job_rows.a_job(sessions, gpus=2, priority=90)
+    later = job_rows.a_job(sessions, gpus=1, priority=10, time_limit_s=1)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 0
+    causes = [job_rows.the_attempt(sessions, lease).preempted_for for lease in low]
+    assert causes == [None, f"job {urgent}"]  # the youngest
+    assert EventKind.PREEMPT_REQUESTED in job_rows.kinds(sessions, low[1].job_id)
+    assert dispatcher.run() == 0
+    assert job_rows.the_attempt(sessions, low[0]).preempted_for is None  # one is enough
+    with sessions.begin() as session:
+        leases.end(session, low[1], EndReason.PREEMPTED)
+        leases.release(session, low[1].attempt_id)
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [low[0].job_id, urgent]
+    assert job_rows.the_job(sessions, low[1].job_id).status is Status.QUEUED
+    assert job_rows.the_job(sessions, later).status is Status.QUEUED
+
+
+def test_a_restart_goes_to_its_last_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    for name in ("ha", "hb", "hc"):
+        job_rows.a_host(sessions, name)
+    first = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.RANK_FAILED)
+        leases.release(session, first.attempt_id)
+    assert make_dispatcher().run() == 1
+    assert job_rows.the_attempt(sessions, live_leases(sessions)[0]).host == "hb"
+
+
+@pytest.mark.parametrize("state", ["paused", "being cancelled"])
+def test_a_paused_job_is_not_placed_and_a_leaving_one_is_waited_for(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, state: str
+) -> None:
+    job_rows.a_host(sessions, slots=4)
+    leaving = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=2, priority=90), slots=[0, 1])
+    low = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=2, priority=10), slots=[2, 3])
+    urgent = job_rows.a_job(sessions, gpus=2)
+    with sessions.begin() as session:
+        (pause if state == "paused" else request_cancel)(session, leaving.job_id)
+    dispatcher = make_dispatcher()
+    assert dispatcher.run() == 0
+    assert job_rows.the_attempt(sessions, low).preempt_requested_at is None
+    with sessions.begin() as session:
+        leases.end(session, leaving, EndReason.PAUSED)
+        leases.release(session, leaving.attempt_id)
+    assert dispatcher.run() == 1
+    assert placed_jobs(sessions) == [low.job_id, urgent]
+
+
+def test_a_restart_after_a_lost_host_makes_do_with_fewer_gpus(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    job_rows.a_host(sessions, "large", slots=4)
+    job_rows.a_host(sessions, "small", slots=3)
+    job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1, batch_size=64, batch_per="global")
+    dispatcher = make_dispatcher(host_timeout_s=30.0)
+    job_rows.host_went_silent(sessions, "large", for_s=31)
+    assert dispatcher.run() == 0  # it starts with all that it asks for
+    job_rows.host_went_silent(sessions, "large", for_s=0)
+    assert dispatcher.run() == 1
+    (first,) = live_leases(sessions)
+    job_rows.host_went_silent(sessions, "large", for_s=31)
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.HOST_LOST)
+    assert dispatcher.run() == 1
+    (second,) = live_leases(sessions)
+    assert job_rows.holders(sessions, "small") == [second.attempt_id, second.attempt_id, None]  # 3 do not divide 64
+    assert job_rows.the_attempt(sessions, second).gpus == 2
+    assert job_rows.the_job(sessions, job_id).gpus == 4
+
+
+def test_a_restart_waits_for_a_host_that_is_only_busy(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, slots=4)
+    job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1)
+    dispatcher = make_dispatcher()
+    dispatcher.run()
+    (first,) = live_leases(sessions)
+    with sessions.begin() as session:
+        leases.end(session, first, EndReason.HOST_LOST)
+        leases.release(session, first.attempt_id)
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
+    assert dispatcher.run() == 0
+    with sessions.begin() as session:
+        session.execute(text("UPDATE slots SET quarantined_at = now() WHERE index = 0"))
+    assert dispatcher.run() == 1
+    assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).gpus == 3
+    assert live_leases(sessions)[1].job_id == job_id

@@ -1,0 +1,91 @@
+"""Many dispatchers at once place each job once, and together make no more passes than needed."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import text
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Attempt
+from tests.integration.jobs import job_rows
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
+from tests.waiting import until
+from worker.dispatcher import Dispatcher
+
+
+def test_eight_dispatchers_never_lease_a_slot_twice(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions, "ha", slots=3)
+    job_rows.a_host(sessions, "hb", slots=2)
+    dispatchers = [make_dispatcher() for _ in range(8)]
+    waiting = {job_rows.a_job(sessions, gpus=1 + number % 3) for number in range(24)}
+    placed_job_ids: list[str] = []
+    with ThreadPoolExecutor(8) as pool:
+        while waiting:
+            counts = list(pool.map(lambda dispatcher: dispatcher.run(), dispatchers))
+            placed_leases = live_leases(sessions)
+            assert sum(counts) == len(placed_leases) > 0
+            slot_holders = [holder for host in ("ha", "hb") for holder in job_rows.holders(sessions, host)]
+            for lease in placed_leases:
+                assert slot_holders.count(lease.attempt_id) == job_rows.the_job(sessions, lease.job_id).gpus
+                placed_job_ids.append(lease.job_id)
+                waiting.remove(lease.job_id)
+                complete(sessions, lease)
+    assert len(placed_job_ids) == len(set(placed_job_ids)) == 24
+    assert job_rows.count(sessions, Attempt) == 24
+
+
+def test_concurrent_calls_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    """One pass runs, one waits for it, and the others leave: they would see nothing that the waiting one does not."""
+    job_rows.a_host(sessions)
+    dispatcher = make_dispatcher()
+    results: list[int] = []
+    with sessions() as session:
+        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})  # a pass elsewhere
+        threads = [threading.Thread(target=lambda: results.append(dispatcher.run())) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(results) == 8, what="the calls that have nothing to add")
+        job_rows.a_job(sessions)  # comes after the calls, before the passes
+        session.commit()
+    for thread in threads:
+        thread.join(120)
+    assert sorted(results) == [0] * 9 + [1]
+    assert len(live_leases(sessions)) == 1
+
+
+def test_concurrent_calls_of_several_workers_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    job_rows.a_host(sessions)
+    dispatchers = [make_dispatcher() for _ in range(6)]
+    with sessions() as session, ThreadPoolExecutor(6) as pool:
+        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})
+        runs = [pool.submit(dispatcher.run) for dispatcher in dispatchers]
+        until(lambda: sum(run.done() for run in runs) == 5, what="the calls that have nothing to add")
+        job_rows.a_job(sessions)
+        session.commit()
+        assert sorted(run.result(120) for run in runs) == [0] * 5 + [1]
+
+
+def test_a_dispatcher_of_many_hosts_takes_only_some_turns(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_rows.a_host(sessions, slots=1)
+    dispatcher = make_dispatcher()
+    job_rows.a_job(sessions, gpus=1)
+    assert dispatcher.run_in_turn() == 1  # it knows of no other
+    for number in range(400):
+        job_rows.a_host(sessions, f"h{number}", slots=1)
+    job_rows.a_job(sessions, gpus=1)
+    assert dispatcher.run() == 1
+    waiting = {job_rows.a_job(sessions, gpus=1) for _ in range(2)}
+    passes: list[int] = []
+
+    def run() -> int:
+        passes.append(Dispatcher.run(dispatcher))
+        return passes[-1]
+
+    monkeypatch.setattr(dispatcher, "run", run)
+    for _ in range(2000):  # one in a hundred is taken: 20, give or take 4
+        dispatcher.run_in_turn()
+    assert 0 < len(passes) < 100
+    assert waiting <= set(placed_jobs(sessions))

@@ -1,0 +1,28 @@
+"""An attempt of two ranks, its folder, and the intake that stores what the ranks write there."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.db.engine import Sessions
+from jobs.lifecycle.store import Lease
+from tests.integration.jobs import job_rows
+from worker.attempt.intake import Intake
+from worker.attempt.paths import AttemptPaths, paths_of
+
+
+@pytest.fixture
+def lease(sessions: Sessions) -> Lease:
+    return job_rows.a_claimed_attempt(sessions)
+
+
+@pytest.fixture
+def paths(tmp_path: Path, lease: Lease) -> AttemptPaths:
+    paths = paths_of(tmp_path, lease.job_id, lease.number)
+    paths.create()
+    return paths
+
+
+@pytest.fixture
+def intake(sessions: Sessions, lease: Lease, paths: AttemptPaths) -> Intake:
+    return Intake(sessions, lease, paths, ranks=2)

@@ -1,0 +1,175 @@
+"""What ranks wrote is stored once, in fenced batches, by however many readers."""
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from jobs.db.engine import Sessions
+from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
+from jobs.lifecycle.store import Lease
+from jobs.model.records import CheckpointSaved, Summarized, rank_records_name
+from jobs.model.states import EndReason, EventKind, Status
+from tests.integration.jobs import job_rows
+from tests.integration.worker.intake.rank_files import (
+    SUMMARY,
+    log_lines,
+    rank_started,
+    step_ended,
+    stored_losses,
+    write,
+    write_log,
+)
+from worker.attempt.intake import Intake
+from worker.attempt.leftovers import store_leftovers
+from worker.attempt.paths import AttemptPaths
+
+
+def test_nothing_new_sends_no_statement(intake: Intake) -> None:
+    assert not intake.store_new()
+    intake.drain()
+
+
+def test_every_line_is_stored_once_over_two_readers(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    for number in range(1, 51):
+        write(paths, number % 2, step_ended(number))
+        write_log(paths, number % 2, b"step %d\n" % number)
+        if number % 7 == 0:
+            intake.store_new()
+    successor = Intake(sessions, lease, paths, ranks=2)  # the first one was killed
+    write(paths, 0, step_ended(52))
+    successor.drain()
+    assert stored_losses(sessions) == sorted((number % 2, number) for number in [*range(1, 51), 52])
+    assert sorted(line for _, line in log_lines(sessions)) == sorted(f"step {number}" for number in range(1, 51))
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
+    assert not Intake(sessions, lease, paths, ranks=2).store_new(final=True)
+
+
+def test_of_two_readers_at_once_only_one_stores(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    second_intake = Intake(sessions, lease, paths, ranks=2)
+    write_log(paths, 0, b"one line\n")
+    assert intake.store_new()
+    with pytest.raises(StaleLease):
+        second_intake.store_new()
+    assert log_lines(sessions) == [(0, "one line")]
+
+
+@pytest.mark.parametrize("how_lost", ["ended", "taken"])
+def test_without_the_lease_nothing_is_stored_and_no_offset_moves(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, how_lost: str
+) -> None:
+    write(paths, 0, rank_started(0), step_ended(1))
+    intake.store_new()
+    offsets = job_rows.the_attempt(sessions, lease).offsets
+    with sessions.begin() as session:
+        if how_lost == "ended":
+            leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        else:
+            session.execute(text("UPDATE attempts SET token = gen_random_uuid()"))
+    history, revision = job_rows.kinds(sessions, lease.job_id), job_rows.the_job(sessions, lease.job_id).revision
+    write(paths, 0, step_ended(2), Summarized(at=1.0, summary=SUMMARY))
+    write_log(paths, 0, b"late\n")
+    with pytest.raises(StaleLease):
+        intake.store_new()
+    assert stored_losses(sessions) == [(0, 1)]
+    assert log_lines(sessions) == []
+    assert job_rows.the_attempt(sessions, lease).offsets == offsets
+    assert job_rows.kinds(sessions, lease.job_id) == history
+    assert job_rows.the_job(sessions, lease.job_id).revision == revision
+
+
+@pytest.fixture
+def no_table_for_metrics(sessions: Sessions) -> None:
+    """A database in which one of the last statements of a batch fails."""
+    with sessions.begin() as session:
+        session.execute(text("ALTER TABLE metric_points RENAME TO away"))
+
+
+def test_a_batch_that_failed_is_stored_whole_the_next_time(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, no_table_for_metrics: None
+) -> None:
+    write(paths, 0, rank_started(0), step_ended(1))
+    write_log(paths, 0, b"one\n")
+    with pytest.raises(psycopg.ProgrammingError):
+        intake.store_new()
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.LAUNCHING
+    assert job_rows.the_attempt(sessions, lease).offsets == {}
+    with sessions.begin() as session:
+        session.execute(text("ALTER TABLE away RENAME TO metric_points"))
+    assert intake.store_new()
+    assert stored_losses(sessions) == [(0, 1)]
+    assert log_lines(sessions) == [(0, "one")]
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
+    history = job_rows.kinds(sessions, lease.job_id)
+    assert (history.count(EventKind.RANK_STARTED), history.count(EventKind.FIRST_STEP)) == (1, 1)
+
+
+def test_a_torn_last_line_is_read_once_it_is_complete_or_the_file_ends(
+    sessions: Sessions, paths: AttemptPaths, intake: Intake
+) -> None:
+    whole = step_ended(1).model_dump_json()
+    records = paths.records / rank_records_name(0)
+    records.write_text(whole[:20])
+    write_log(paths, 1, b"Traceback")
+    assert not intake.store_new()
+    with records.open("a") as file:
+        file.write(whole[20:] + "\n" + whole[:30])
+    assert intake.store_new()
+    assert stored_losses(sessions) == [(0, 1)]
+    intake.drain()
+    assert log_lines(sessions) == [(1, "Traceback")]  # a torn record is none, a torn line is the last word
+
+
+def test_lines_are_stored_as_postgresql_can_hold_them(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
+    write_log(paths, 0, b"nul\x00 \xff gr\xc3\xbcn\r\n\n" + b"\xe2\x82\xac" * 10_000 + b"\n")
+    paths.launcher_log.write_bytes(b"from the launcher\n")
+    intake.drain()
+    stored = log_lines(sessions)
+    assert (0, "nul\ufffd \ufffd grün") in stored
+    assert (0, "") in stored
+    assert (-1, "from the launcher") in stored
+    assert "".join(line for _, line in stored if "€" in line) == "€" * 10_000
+
+
+def test_garbage_between_records_is_skipped(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
+    with (paths.records / rank_records_name(0)).open("wb") as file:
+        file.write(b"\x00\xff\n{}\n" + step_ended(1).model_dump_json().encode() + b'\n{"kind": "step", "at": 1e300}\n')
+    write(paths, 0, step_ended(2))
+    intake.store_new()
+    assert stored_losses(sessions) == [(0, 1), (0, 2)]
+
+
+def test_records_left_by_an_attempt_are_stored_by_the_next_one(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths
+) -> None:
+    """The attempt lost its lease before it stored some steps and a checkpoint. The next one continues from there."""
+    intake = Intake(sessions, lease, paths, ranks=2)
+    write(paths, 0, rank_started(0), step_ended(1))
+    intake.store_new()
+    write(paths, 0, step_ended(2), step_ended(3), CheckpointSaved(at=3.0, epoch=1, step=3, path="/c", duration_s=0.1))
+    write(paths, 1, step_ended(2), step_ended(3))
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        leases.release(session, lease.attempt_id)
+    with pytest.raises(StaleLease):
+        intake.drain()
+    later = job_rows.an_attempt(sessions, lease.job_id)
+    runs_dir = paths.job_dir.parent
+    looks: list[None] = []
+    store_leftovers(sessions, later, runs_dir, meanwhile=lambda: looks.append(None))
+    assert stored_losses(sessions) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
+    assert looks
+    assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.CHECKPOINT_SAVED
+    job = job_rows.the_job(sessions, lease.job_id)
+    assert (job.status, (job.progress or {})["step"]) == (Status.LAUNCHING, 1)  # nothing is said of the job itself
+    store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)
+    assert len(stored_losses(sessions)) == 5
+    with sessions.begin() as session:
+        leases.end(session, later, EndReason.LEASE_EXPIRED)
+    write(paths, 0, step_ended(4))
+    with pytest.raises(StaleLease):  # only the live attempt of the job may store
+        store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)

@@ -1,0 +1,211 @@
+"""What each kind of record of a rank changes in the database."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import JobEvent, MetricPoint
+from jobs.lifecycle.store import Lease, get_job
+from jobs.model.records import (
+    CheckpointSaved,
+    DataOpened,
+    EpochEnded,
+    PhaseEnded,
+    Planned,
+    ProbeEnded,
+    ProbeFindings,
+    ProbeMeasured,
+    ProbePoint,
+    ProbeStepped,
+    RankEpochEnded,
+    RankExited,
+    Summarized,
+)
+from jobs.model.states import EventKind, Status
+from jobs.telemetry import series
+from tests.integration.jobs import job_rows
+from tests.integration.worker.intake.rank_files import PLAN, SUMMARY, progress, rank_started, step_ended, write
+from worker.attempt.intake import Intake
+from worker.attempt.paths import AttemptPaths, paths_of
+
+
+def test_the_first_rank_starts_the_job_and_every_rank_has_an_event(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, rank_started(0))
+    assert intake.store_new()
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
+    write(paths, 1, rank_started(1))
+    intake.store_new()
+    assert intake.pids == {0: 100, 1: 101}
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.RANK_STARTED) == 2
+
+
+def test_the_plan_that_the_ranks_agreed_on_counts(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    assert job_rows.the_job(sessions, lease.job_id).plan["steps_per_epoch"] is None
+    write(paths, 0, Planned(at=1.0, plan=PLAN, start_epoch=2, start_step=20))
+    intake.store_new()
+    assert job_rows.the_job(sessions, lease.job_id).plan == PLAN.model_dump(mode="json")
+    assert job_rows.the_attempt(sessions, lease).resumed_step == 20
+
+
+def test_progress_follows_rank_zero_also_for_the_next_reader(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN), *(step_ended(number) for number in range(1, 4)))
+    write(paths, 1, step_ended(9))
+    intake.store_new()
+    expected = {"epoch": 1, "epochs": 30, "step": 3, "steps": 300, "samples_per_s": 256.0, "eta_s": 148.5}
+    assert progress(sessions, lease) == expected
+    write(paths, 0, step_ended(4))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    assert progress(sessions, lease) == expected | {"step": 4, "eta_s": 148.0}
+
+
+def test_an_epoch_is_a_point_over_all_ranks_and_an_event(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    metrics = {"loss": 0.5, "val_loss": math.inf}
+    epoch = EpochEnded(
+        at=5.0, epoch=1, step=10, wall_s=2.0, samples_per_s=640.0, learning_rate=0.001, metrics=metrics,
+        data_wait_s=0.3, allreduce_s=0.4,
+    )  # fmt: skip
+    write(paths, 0, epoch, CheckpointSaved(at=6.0, epoch=1, step=10, path="/x", duration_s=0.2))
+    intake.store_new()
+    with sessions() as session:
+        values_of_epoch = {
+            point.name: point.value for point in session.scalars(select(MetricPoint)) if point.rank == -1
+        }
+        events = {event.kind: event for event in session.scalars(select(JobEvent))}
+    about_speed = {"samples_per_s": 640.0, "epoch_s": 2.0, "data_wait_s": 0.3, "allreduce_s": 0.4}
+    assert values_of_epoch == metrics | {"learning_rate": 0.001} | about_speed
+    assert events[EventKind.EPOCH_ENDED].data["val_loss"] is None
+    assert events[EventKind.EPOCH_ENDED].at.timestamp() == 5.0
+    assert events[EventKind.CHECKPOINT_SAVED].data == {"epoch": 1, "step": 10, "duration_s": 0.2}
+    assert progress(sessions, lease)["metrics"] == {"loss": 0.5, "val_loss": None}
+
+
+def test_waits_of_steps_and_epochs_are_stored_for_every_rank(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    for rank in (0, 1):
+        ended = RankEpochEnded(
+            at=5.0, epoch=1, step=10, step_time_p50_s=0.1, step_time_p95_s=0.2, data_wait_s=0.3 + rank, allreduce_s=0.4
+        )
+        write(paths, rank, step_ended(10), ended)
+    intake.store_new()
+    with sessions() as session:
+        epoch_series = series.metrics(session, job_rows.the_job(sessions, lease.job_id), axis="epoch")
+        step_series = series.metrics(session, job_rows.the_job(sessions, lease.job_id), names=["allreduce_s"])
+    assert {(series.name, series.rank): (series.x, series.y) for series in epoch_series} == {
+        ("step_time_p50_s", 0): ([1], [0.1]),
+        ("step_time_p50_s", 1): ([1], [0.1]),
+        ("step_time_p95_s", 0): ([1], [0.2]),
+        ("step_time_p95_s", 1): ([1], [0.2]),
+        ("epoch_data_wait_s", 0): ([1], [0.3]),
+        ("epoch_data_wait_s", 1): ([1], [1.3]),
+        ("epoch_allreduce_s", 0): ([1], [0.4]),
+        ("epoch_allreduce_s", 1): ([1], [0.4]),
+    }
+    assert [(series.rank, series.x, series.y) for series in step_series] == [(0, [10], [0.2]), (1, [10], [0.2])]
+
+
+def test_the_phases_of_rank_zero_are_the_set_up_of_the_attempt(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    assert job_rows.the_attempt(sessions, lease).setup == {}
+    write(paths, 0, PhaseEnded(at=1.0, name="import", duration_s=2.5), PhaseEnded(at=2.0, name="data", duration_s=1.0))
+    write(paths, 1, PhaseEnded(at=1.0, name="import", duration_s=9.9))
+    intake.store_new()
+    write(paths, 0, PhaseEnded(at=3.0, name="first_step", duration_s=0.5))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    assert job_rows.the_attempt(sessions, lease).setup == {"import": 2.5, "data": 1.0, "first_step": 0.5}
+
+
+def test_facts_of_the_opened_data_are_stored_with_the_job(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    opened = DataOpened(
+        at=1.0, format="parquet", shape=[21], classes=["a\x00", "b"], train=90, validation=10, test=0, damaged=1,
+        damaged_files=["x.parquet: row 7\x00"],
+    )  # fmt: skip
+    write(paths, 0, opened, opened.model_copy(update={"damaged": 2}))
+    intake.store_new()
+    with sessions() as session:
+        job = get_job(session, lease.job_id)
+        assert job.classes == ["a\ufffd", "b"]
+        assert job.dataset == {
+            "format": "parquet", "shape": [21], "train": 90, "validation": 10, "test": 0, "damaged": 2,
+            "damaged_files": ["x.parquet: row 7\ufffd"],
+        }  # fmt: skip
+
+
+def test_the_summary_and_the_exit_records_are_read(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    long = RankExited(at=9.0, reason=EndReason.BAD_DATA, message="x" * 100_000)
+    write(paths, 0, Summarized(at=8.0, summary=SUMMARY), RankExited(at=9.0, reason=EndReason.COMPLETED))
+    write(paths, 1, long)
+    intake.drain()
+    assert intake.exits == {0: RankExited(at=9.0, reason=EndReason.COMPLETED), 1: long}
+    assert job_rows.the_job(sessions, lease.job_id).summary == SUMMARY.model_dump() | {"val_loss": None}
+
+
+def batch_measured(batch: int, *, fits: bool = True) -> ProbeMeasured:
+    figures = {"steps": 9, "step_time_s": 0.1, "samples_per_s": 20.0 * batch, "memory_bytes": 10**8} if fits else {}
+    measured = ProbePoint(per_gpu_batch=batch, global_batch=2 * batch, fits=fits, **figures)
+    return ProbeMeasured(at=1.0, point=measured)
+
+
+def tried_batches(sessions: Sessions, lease: Lease) -> tuple[list[int], Any]:
+    """The batches that a job's probe has tried, and why it ended."""
+    probe = job_rows.the_job(sessions, lease.job_id).probe or {}
+    return [point["per_gpu_batch"] for point in probe["points"]], probe["ended_by"]
+
+
+def test_a_probe_is_stored_batch_by_batch_and_a_next_attempt_starts_over(sessions: Sessions, tmp_path: Path) -> None:
+    lease = job_rows.a_claimed_attempt(sessions, probe={"smallest": 8, "largest": 64})
+    paths = paths_of(tmp_path, lease.job_id, lease.number)
+    paths.create()
+    intake = Intake(sessions, lease, paths, ranks=2)
+    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN))
+    intake.store_new()
+    assert intake.steps_seen == 0
+    write(paths, 0, ProbeStepped(at=2.0, per_gpu_batch=8, steps=0), batch_measured(8))
+    intake.store_new()
+    assert intake.steps_seen == 2
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.FIRST_STEP) == 1
+    working = {"epochs": None, "step": 1, "steps": 4, "per_gpu_batch": 8, "samples_per_s": 160.0}
+    assert progress(sessions, lease) == working
+    assert tried_batches(sessions, lease) == ([8], None)
+
+    successor = Intake(sessions, lease, paths, ranks=2)  # the first one was killed
+    ended = ProbeFindings(
+        points=[batch_measured(8).point, batch_measured(16, fits=False).point], ended_by="memory", batch_size=8
+    )
+    write(paths, 0, batch_measured(16, fits=False))
+    successor.store_new()
+    assert tried_batches(sessions, lease) == ([8, 16], None)
+    write(paths, 0, ProbeEnded(at=3.0, findings=ended))
+    successor.store_new()
+    assert job_rows.the_job(sessions, lease.job_id).probe == ended.model_dump(mode="json")
+    assert progress(sessions, lease) == working | {"step": 2, "per_gpu_batch": None}
+
+    write(paths, 0, Planned(at=4.0, plan=PLAN))  # as the ranks of a next attempt begin
+    successor.store_new()
+    assert tried_batches(sessions, lease) == ([], None)
+    assert progress(sessions, lease)["step"] == 0
+
+
+def test_a_training_job_ignores_records_of_a_probe(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
+) -> None:
+    write(paths, 0, batch_measured(8))
+    intake.store_new()
+    assert intake.steps_seen == 0
+    assert job_rows.the_job(sessions, lease.job_id).probe is None

@@ -1,0 +1,50 @@
+"""MLflow's own server, a mirror that copies to it, and the runs on the server."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from jobs.db.engine import Sessions
+from jobs.runtime.settings import Settings
+from tests.integration.worker.mirror.tracked_runs import TrackedRuns
+from tests.peers import peer
+from worker.outward.mirror import Mirror as Mirroring
+from worker.outward.mirror import mirror_of
+
+
+@pytest.fixture(scope="session")
+def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """MLflow's server."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    argv = [str(peer("python")), str(Path(__file__).with_name("tracking_server.py")), str(folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(argv, **pipes) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().decode().strip()
+        assert port, "MLflow did not start"
+        yield f"http://127.0.0.1:{port}"
+        process.kill()
+
+
+@pytest.fixture
+def configuration(mlflow_url: str) -> Settings:
+    """An experiment of the test's own."""
+    return Settings(mlflow_url=mlflow_url, mlflow_experiment=uuid4().hex)
+
+
+@pytest.fixture
+def mirror(sessions: Sessions, configuration: Settings) -> Iterator[Mirroring]:
+    mirror = mirror_of(sessions, configuration)
+    assert mirror is not None
+    yield mirror
+    mirror._server.close()
+
+
+@pytest.fixture
+def tracked_runs(configuration: Settings) -> Iterator[TrackedRuns]:
+    tracked_runs = TrackedRuns(configuration)
+    yield tracked_runs
+    tracked_runs.http.close()

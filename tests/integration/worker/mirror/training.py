@@ -1,0 +1,105 @@
+"""Jobs that train, restart and end as rows of the database; for the tests of the mirror."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job, Mirror
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, add_event, get_job, touch
+from jobs.model.states import EndReason, EventKind
+from jobs.telemetry import ingest, series
+from jobs.telemetry.ingest import ALL_RANKS, MetricRow
+from tests.integration.jobs.job_rows import a_running_attempt, an_attempt
+from tests.integration.worker.mirror.tracked_runs import History
+
+STEPS_AN_EPOCH = 100
+EPOCHS = 20  # 2,000 steps: of those of each rank every second one is sent
+START = datetime.now(UTC) - timedelta(seconds=100)
+
+
+def a_planned_attempt(sessions: Sessions, **fields: Any) -> Lease:
+    """A job that trains on two slots, with its data known."""
+    lease = a_running_attempt(sessions, epochs=EPOCHS, **fields)
+    plan_from(sessions, lease, step=0)
+    return lease
+
+
+def plan_from(sessions: Sessions, lease: Lease, *, step: int) -> None:
+    """The ranks agree on the plan and continue from a step."""
+    with sessions.begin() as session:
+        plan = {**get_job(session, lease.job_id).plan, "steps_per_epoch": STEPS_AN_EPOCH}
+        touch(session, lease.job_id, plan=plan)
+        leases.resumed(session, lease, step)
+
+
+def train(sessions: Sessions, lease: Lease, *, first: int, last: int, bias: float = 0.0, at_once: int = 50) -> None:
+    """Steps of both ranks, and the epochs that they end."""
+    for begin in range(first, last + 1, at_once):
+        rows = []
+        for step in range(begin, min(begin + at_once, last + 1)):
+            at, epoch = START + timedelta(milliseconds=step), (step - 1) // STEPS_AN_EPOCH + 1
+            of_step = (lease.number, epoch, at)
+            for rank in (0, 1):
+                rows += [
+                    MetricRow(lease.job_id, name, rank, step, *of_step, value + bias + rank)
+                    for name, value in (("loss", 1 / step), ("samples_per_s", 1000.0 + step))
+                ]
+            if step % STEPS_AN_EPOCH == 0:
+                rows += [
+                    MetricRow(lease.job_id, name, ALL_RANKS, step, *of_step, value + bias)
+                    for name, value in (("loss", 2 / step), ("val_loss", 3 / step), ("epoch_s", 4.5))
+                ]
+        with sessions.begin() as session:
+            ingest.store_metrics(session, rows)
+
+
+def save(sessions: Sessions, lease: Lease, *, step: int) -> None:
+    with sessions.begin() as session:
+        add_event(session, lease.job_id, EventKind.CHECKPOINT_SAVED, attempt=lease.number, data={"step": step})
+
+
+def end(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> None:
+    with sessions.begin() as session:
+        leases.end(session, lease, reason)
+        leases.release(session, lease.attempt_id)
+
+
+def restart(sessions: Sessions, lease: Lease, *, step: int) -> Lease:
+    """The attempt's host is lost. Another attempt continues from a step."""
+    end(sessions, lease, EndReason.HOST_LOST)
+    with sessions.begin() as session:
+        session.execute(update(Job).values(not_before=None))
+    again = an_attempt(sessions, lease.job_id)
+    with sessions.begin() as session:
+        assert leases.claim(session, again.attempt_id, lease_s=60) == again
+        leases.first_rank_started(session, again, START)
+    plan_from(sessions, again, step=step)
+    return again
+
+
+def expected_history(sessions: Sessions, job_id: str) -> History:
+    """The points that a run should have: the series as the api reads them, and of rank 0 each second step."""
+    points_by_metric: History = {}
+    with sessions() as session:
+        job = get_job(session, job_id)
+        by_step, by_time = (
+            series.metrics(session, job, ranks=[ALL_RANKS, 0], axis=axis, max_points=10**6) for axis in ("step", "time")
+        )
+        zero = job.started_at.timestamp() if job.started_at else math.nan
+        for steps, times in zip(by_step, by_time, strict=True):
+            every, prefix = (1, "") if steps.rank == ALL_RANKS else (2, "step/")
+            points_by_metric[prefix + steps.name] = [
+                (int(step), round(1000 * (zero + second)), value)
+                for step, second, value in zip(steps.x, times.x, steps.y, strict=True)
+                if step % every == 0 and value is not None
+            ]
+    return points_by_metric
+
+
+def state_of(sessions: Sessions, job_id: str) -> Mirror:
+    with sessions() as session:
+        return session.get_one(Mirror, job_id)
