@@ -64,7 +64,9 @@ HostName = Annotated[
 ]
 SafeText = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=255)]
 SearchText = Annotated[SafeText, StringConstraints(min_length=1, max_length=200)]
-NameText = Annotated[SafeText, AfterValidator(one_form)]  # of a job: stored names and labels are in this form
+NameText = Annotated[
+    SafeText, AfterValidator(one_form)
+]  # the name of a job, in the form in which names and labels are stored
 
 
 IfNoneMatch = Annotated[
@@ -72,7 +74,7 @@ IfNoneMatch = Annotated[
     Header(
         alias="If-None-Match",
         max_length=10_000,
-        description="ETags of answers that the caller has: 304 for these",
+        description="ETags of answers that the caller has. If the answer is one of them, its status is 304",
     ),
 ]
 PageLimit = Annotated[int, Query(ge=1, le=500, description="The page size")]
