@@ -43,7 +43,7 @@ from worker.periodic import PeriodicThread
 
 _log = logging.getLogger(__name__)
 _STUCK_S = 0.5  # a process that outlives its kill for longer is left to the next pass: the heartbeat must not wait
-_FAILED_FOR_ONE = "attempt %s could not be looked after; the next pass tries again"
+_FAILED_FOR_ONE = "attempt %s could not be checked; the next pass tries again"
 
 
 def slots_of(gpus: Sequence[Gpu], cpu_slots: int) -> list[SlotInfo]:
@@ -145,7 +145,7 @@ class Agent(PeriodicThread):
         elif attempt.claimed_at is None:
             self._launcher.launch(attempt.id)
         elif is_over or not self._is_supervised(attempt):
-            self._end_unsupervised(attempt, "stood still for longer than its lease" if is_over else "died")
+            self._end_unsupervised(attempt, "was stopped for longer than its lease" if is_over else "died")
             self._release(attempt)
 
     def _register(self) -> None:
@@ -196,7 +196,9 @@ class Agent(PeriodicThread):
         clean = clean and gpus_are_free(gpus, within_s=_STUCK_S)
         if not clean:
             _log.warning(
-                "a process of attempt %d stays: its slots are quarantined", attempt.id, extra=self._tags(attempt)
+                "a process of attempt %d is still alive: its slots are quarantined",
+                attempt.id,
+                extra=self._tags(attempt),
             )
         lost_uuids = lost_gpus(gpus)
         with self._sessions.begin() as session:

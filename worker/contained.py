@@ -28,7 +28,7 @@ def main(module: str) -> None:
     try:
         answer = import_module(module).answer(request["order"])
     except MemoryError:
-        answer = {"refused": f"it takes more than {request['memory_bytes'] / 1e9:g} GB of memory to look at it"}
+        answer = {"refused": f"reading it takes more than {request['memory_bytes'] / 1e9:g} GB of memory"}
     answers.write(json.dumps(answer))
     answers.close()
     os._exit(0)

@@ -90,10 +90,10 @@ class Member:
             if self._incoming.ended:
                 return "the connection to the lead host ended"
             if time.monotonic() >= self._lease_ends_at:
-                return "nobody extended the lease of its ranks"
+                return "the lease of its ranks was not extended"
             self._outgoing.flush()
             self._send_lines()
-        return "told to leave"
+        return "the lead host asked it to leave"
 
     def clean_up(self) -> None:
         """End every process of the attempt and remove what they needed."""

@@ -92,7 +92,7 @@ class Retention(PeriodicThread):
 
     def _forget_hosts(self, session: Session) -> bool:
         for name in retention.forget_hosts(session, after_days=self._settings.forget_hosts_days):
-            _log.info("host %s was lost for too long and is forgotten", name, extra={"host": name})
+            _log.info("host %s was lost for too long and is removed from the list", name, extra={"host": name})
         return False
 
 

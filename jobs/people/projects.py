@@ -36,7 +36,7 @@ class ProjectExists(ValueError):
     """There is a project of this name already."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is a project {name} already")
+        super().__init__(f"the project {name} exists already")
 
 
 class DefaultProject(ValueError):
@@ -44,7 +44,9 @@ class DefaultProject(ValueError):
 
     def __init__(self, field: str) -> None:
         self.field = field
-        super().__init__(f"the project {DEFAULT_PROJECT} is where everybody's jobs go: it can be limited, not closed")
+        super().__init__(
+            f"the project {DEFAULT_PROJECT} is open to everybody: it can be limited, but not closed or archived"
+        )
 
 
 @dataclass(frozen=True)

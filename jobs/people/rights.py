@@ -48,14 +48,14 @@ class TooManyTokens(ValueError):
     """The user has as many tokens as anybody may have."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} has {MOST_TOKENS} valid tokens, and may not have more: revoke one first")
+        super().__init__(f"{name} has {MOST_TOKENS} valid tokens, the most allowed: revoke one first")
 
 
 class LastAdmin(ValueError):
     """After this, nobody could administer the service."""
 
     def __init__(self) -> None:
-        super().__init__("nobody else has a token of the scope admin: make one for somebody first")
+        super().__init__("no other user has a token with the scope admin: create one first")
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,19 @@ def make_token(session: Session, by: Bearer, new: NewToken, *, most_per_s: float
     """
     user = new.user or by.user
     if user != by.user and by.scope is not Scope.ADMIN:
-        raise NotAllowed(f"you are {by.user}, and only an admin makes tokens for others")
+        raise NotAllowed(f"only admins may create tokens for others; you are {by.user}")
     if not by.scope.covers(new.scope):
-        raise NotAllowed(f"your token has the scope {by.scope}, and cannot make one with {new.scope}")
+        raise NotAllowed(f"your token has the scope {by.scope}, so it cannot create one with the scope {new.scope}")
     if most_per_s is not None and (new.rate_limit_per_s or 0) > most_per_s:
-        raise NotAllowed(f"your token may send {most_per_s:g} requests a second, and cannot make one for more")
+        raise NotAllowed(
+            f"your token may send {most_per_s:g} requests a second, so it cannot create one with a higher limit"
+        )
     now = session.execute(select(func.now())).scalar_one()
     expires_at = by.expires_at if new.expires_in_s is None else now + timedelta(seconds=new.expires_in_s)
     if by.expires_at is not None and expires_at is not None and expires_at > by.expires_at:
-        raise NotAllowed(f"your token expires at {by.expires_at.isoformat()}, and cannot make one that lives longer")
+        raise NotAllowed(
+            f"your token expires at {by.expires_at.isoformat()}, so it cannot create one that expires later"
+        )
     add_user(session, user)
     disabled_at = session.execute(select(User.disabled_at).where(User.name == user).with_for_update()).scalar_one()
     if disabled_at is not None:
@@ -103,7 +107,7 @@ def make_token(session: Session, by: Bearer, new: NewToken, *, most_per_s: float
 def make_login_link(session: Session, by: Bearer) -> tuple[str, datetime]:
     """Make a link that logs `by` in to the page once: its code, and until when it is valid. Raises `NotAllowed`."""
     if by.kind != "bearer":
-        raise NotAllowed("a login link is made with a token, and not from the page")
+        raise NotAllowed("a session cannot create a login link: use a token")
     now = session.execute(select(func.now())).scalar_one()
     limits = (now + timedelta(seconds=LOGIN_S), by.expires_at)
     text, expires_at = new_token(), min(limit for limit in limits if limit is not None)
@@ -157,7 +161,8 @@ def require_steering(session: Session, user: str, *, subject: str, owner: str, p
     membership = exists().where(ProjectMember.project == project, ProjectMember.user_name == user)
     if not session.scalar(select(membership)):
         raise NotAllowed(
-            f"{subject} is {owner}'s, in the project {project}: its owner, the project's members and admins may do this"
+            f"{subject} belongs to {owner}, in the project {project}: "
+            "only its owner, the project's members and admins may do this"
         )
 
 

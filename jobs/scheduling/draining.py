@@ -55,7 +55,7 @@ def forget(session: Session, name: str, *, host_timeout_s: float) -> None:
     # A pass that places a job locks the slots too: either its attempt is seen below, or it finds no slot.
     session.execute(select(Slot.index).where(Slot.host == name).order_by(Slot.index).with_for_update())
     if session.scalars(_live_attempts(name)).first() is not None:
-        raise HostInUse(f"host {name} still has attempts; they end when their leases have run out")
+        raise HostInUse(f"host {name} still has attempts; they end when their leases expire")
     session.execute(delete(Host).where(Host.name == name))
 
 

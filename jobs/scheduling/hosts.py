@@ -146,8 +146,8 @@ def _largest_job(cluster: Cluster, request: SlotRequest) -> str:
     if together < request.gpus:
         return f"more than this cluster has: its hosts that work together have {together} {slots}"
     return (
-        f"a job takes as many slots on each of its hosts, and {request.gpus} cannot be shared so: "
-        f"of the {together} {slots} of hosts that work together at most {on_one_host} are on one host"
+        f"a job takes the same number of slots on each of its hosts, and {request.gpus} cannot be divided so: "
+        f"of the {together} {slots} of hosts that work together, at most {on_one_host} are on one host"
     )
 
 

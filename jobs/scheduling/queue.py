@@ -126,7 +126,9 @@ def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | N
     cluster, needed = _in_use(hosts), _needed(request)
     if not cluster.kinds(request.device):
         drained = Cluster(host.slots for host in hosts if host.alive).kinds(request.device)
-        return f"needs {needed}; {'every host that has any is drained' if drained else 'no host that is alive has any'}"
+        return (
+            f"needs {needed}; {'all hosts with such slots are drained' if drained else 'no live host has such slots'}"
+        )
     if cluster.attainable(request) is not None:
         return None
     on_one_host, together = cluster.most(request, cluster.capacity)
@@ -134,14 +136,14 @@ def _too_small(request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | N
         return f"needs {needed} on one host; the largest host has {on_one_host}"
     if together < request.gpus:
         return f"needs {needed}; the hosts that work together have {together}"
-    return f"needs {needed}, as many on each of its hosts; of {together} at most {on_one_host} are on one host"
+    return f"needs {needed}, the same number on each host; of {together}, at most {on_one_host} are on one host"
 
 
 def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:
     """Why the project's quota keeps the job waiting, whatever slots are free."""
     if quota.is_used_up:
         hours = f"{_figure(quota.gpu_hours)} of {_figure(quota.max_gpu_hours or 0.0)} GPU-hours this month"
-        return f"its project {quota.project} used {hours}; it goes on at {quota.renews_at:%Y-%m-%d %H:%M} UTC"
+        return f"its project {quota.project} used {hours}; it continues at {quota.renews_at:%Y-%m-%d %H:%M} UTC"
     if quota.max_slots is None:
         return None
     if quota.is_less_than(request.gpus):
@@ -152,7 +154,7 @@ def _over_quota(request: SlotRequest, quota: Quota, ahead: int) -> str | None:
         return in_use
     if request.gpus > left:
         return f"needs {_needed(request)}; {in_use}"
-    return f"{in_use}, and others of its jobs are before it" if ahead + request.gpus > left else None
+    return f"{in_use}, and other jobs of the project come first" if ahead + request.gpus > left else None
 
 
 def _too_full(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]) -> str | None:
@@ -169,7 +171,7 @@ def _too_full(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]
     if free < request.gpus:
         return f"needs {_needed(request)}; {_are(free)} free"
     return (
-        f"needs {_needed(request)}, as many on each of its hosts; {_are(free)} free, at most {on_one_host} on one host"
+        f"needs {_needed(request)}, the same number on each host; {_are(free)} free, at most {on_one_host} on one host"
     )
 
 
@@ -180,7 +182,7 @@ def _why_kept(job_id: str, request: SlotRequest, hosts: Sequence[RegisteredHost]
         return None
     earlier_job = kept_for[max(kept_for, key=lambda host: cluster.free[host])]
     free = sum(cluster.free[host] for host, job in kept_for.items() if job == earlier_job)
-    return f"{_are(free, 'slot')} free, but kept for job {earlier_job}, which is before it"
+    return f"{_are(free, 'slot')} free, but kept for job {earlier_job}, which comes first"
 
 
 def _in_use(hosts: Sequence[RegisteredHost]) -> Cluster:

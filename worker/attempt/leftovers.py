@@ -31,5 +31,5 @@ def store_leftovers(sessions: Sessions, lease: Lease, runs_dir: Path, *, meanwhi
         earlier_lease = Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
         intake = Intake(sessions, earlier_lease, paths, ranks=attempt.gpus, fenced_by=lease)
         if intake.has_new():
-            _log.info("storing what attempt %d left", attempt.number, extra={"attempt": attempt.number})
+            _log.info("storing the records that attempt %d left", attempt.number, extra={"attempt": attempt.number})
             intake.drain(meanwhile=meanwhile)

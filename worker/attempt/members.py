@@ -221,7 +221,7 @@ class Members:
             for message in connection.incoming.read():
                 self._take(connection, message)
         except OSError as error:
-            broken_because = f"its lines cannot be kept: {error}"
+            broken_because = f"its lines cannot be stored: {error}"
         with self._news:
             connection.silent_s = 0.0
             if broken_because is not None or connection.incoming.ended:

@@ -86,7 +86,7 @@ def _across_hosts(session: Session, names: Sequence[str], slots: Sequence[Slot])
     for name in names:
         address, cores = hosts[name].address, hosts[name].info.get("cores") or 1
         if address is None:
-            raise OSError(f"host {name} has no address for other hosts any more")
+            raise OSError(f"host {name} no longer has an address for other hosts")
         host_slots = [slot for slot in slots if slot.host == name]
         uuids = [slot.uuid for slot in host_slots if slot.uuid is not None]
         threads = 0 if uuids else threads_of(len(host_slots), cores=cores, slots=slot_counts.get(name, 0))

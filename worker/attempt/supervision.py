@@ -67,7 +67,7 @@ def supervise(
     try:
         supervision.run()
     except StaleLease:
-        _log.warning("the lease is no longer ours: the ranks are killed, nothing more is written")
+        _log.warning("the lease was lost: the ranks are killed, nothing more is written")
         supervision.kill()
         return 1
     finally:

@@ -85,13 +85,13 @@ def parts_of(name: str) -> tuple[str, ...]:
     if name.startswith("/") or (len(name) > 1 and name[1] == ":") or "\\" in name:
         raise _name_refused(name, "is absolute, or written with backslashes")
     if ".." in parts:
-        raise _name_refused(name, "leads out of the archive")
+        raise _name_refused(name, "leads outside the archive")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
         raise _name_refused(name, "has control characters, or is not UTF-8")
     if "" in parts and parts != ("",):
         raise _name_refused(name, "has an empty part")
     if len(parts) > _MOST_PARTS:
-        raise _name_refused(name, f"lies in more than {_MOST_PARTS} folders")
+        raise _name_refused(name, f"is more than {_MOST_PARTS} folders deep")
     longest = max((len(part.encode()) for part in parts), default=0)
     if longest > _LONGEST_PART_BYTES or len(name.encode()) > _LONGEST_NAME_BYTES:
         raise _name_refused(name, "is too long")
@@ -187,7 +187,7 @@ def _entries(archive: Path, counter: _Counter, limits: Limits) -> Iterator[Entry
         with archive.open("rb") as stream:
             yield from _tar_entries(stream, counter)
     else:
-        raise Refused("the file is no archive that is known: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
+        raise Refused("the file is not a known kind of archive: .zip, .tar, .tar.gz, .tar.zst, or one .npz or .parquet")
 
 
 def _zip_entries(path: Path, limits: Limits) -> Iterator[Entry]:
@@ -204,9 +204,9 @@ def _zip_entries(path: Path, limits: Limits) -> Iterator[Entry]:
             name = _name_in_zip(entry)
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _name_refused(name, "is of a link, a device, or something else that is no file")
+                raise _name_refused(name, "belongs to a link, a device, or something else that is not a file")
             if entry.flag_bits & _ZIP_ENCRYPTED:
-                raise _name_refused(name, "is of a file that is encrypted")
+                raise _name_refused(name, "belongs to an encrypted file")
             if name.endswith("/"):
                 yield Entry(name, None)
             else:
@@ -230,7 +230,7 @@ def _check_overlaps(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) ->
     ends = [entry.header_offset for entry in by_offset[1:]] + [archive.start_dir]
     for entry, end in zip(by_offset, ends, strict=True):
         if entry.header_offset + _ZIP_HEADER_BYTES + entry.compress_size > end:
-            raise _name_refused(entry.orig_filename, "is of a file that shares its bytes with another")
+            raise _name_refused(entry.orig_filename, "belongs to a file that shares its bytes with another")
 
 
 class _CheckedHeader(tarfile.TarInfo):
@@ -243,10 +243,10 @@ class _CheckedHeader(tarfile.TarInfo):
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise
         except tarfile.HeaderError as error:
-            raise Refused(f"the archive is damaged, or cut short: {error}") from error
+            raise Refused(f"the archive is damaged or incomplete: {error}") from error
         is_member = header.isfile() or header.isdir() or header.islnk() or header.issym() or header.isdev()
         if not is_member and header.size > _LONGEST_TAR_HEADER_BYTES:
-            raise Refused("the archive will not be unpacked: a header in it is far too long")
+            raise Refused("the archive will not be unpacked: one of its headers is too long")
         return header
 
 
@@ -271,7 +271,7 @@ def _tar_entries(stream: Any, counter: _Counter) -> Iterator[Entry]:
                 yield Entry(f"{member.name}/", None)
             elif not member.isreg() or member.issparse():
                 raise _name_refused(
-                    member.name, "is of a link, a device, a sparse file, or something else that is no file"
+                    member.name, "belongs to a link, a device, a sparse file, or something else that is not a file"
                 )
             else:
                 yield Entry(member.name, archive.extractfile(member))

@@ -79,7 +79,7 @@ def _wait_for_answer(
         if len(output) > _MOST_ANSWER_BYTES:
             raise Failed(f"its answer is longer than {_MOST_ANSWER_BYTES} bytes")
         if time.monotonic() > give_up_at:
-            return {"refused": f"looking at it took longer than {timeout_s:g} s"}
+            return {"refused": f"reading it took longer than {timeout_s:g} s"}
         if not still_needed():
             raise GivenUp
         time.sleep(_LOOK_S)

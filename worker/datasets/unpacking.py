@@ -31,13 +31,13 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def _check_bytes(archive: Path, *, size_bytes: int, sha256: str | None) -> None:
     size = archive.stat().st_size
     if size != size_bytes:
-        raise Refused(f"the upload has {size} bytes on this host and not {size_bytes}: send it again")
+        raise Refused(f"the upload has {size} bytes on this host instead of {size_bytes}: send it again")
     if sha256 is None:
         return
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != sha256:
-        raise Refused(f"the upload is not what its sender named: its SHA-256 is {digest}: send it again")
+        raise Refused(f"the upload has another SHA-256 than its sender stated ({digest}): send it again")
 
 
 def top_of(folder: Path) -> Path:

@@ -48,7 +48,7 @@ def find_endpoint(settings: Settings) -> Endpoint:
     prepare(settings)
     addresses = _addresses()
     if settings.address is not None and ":" in settings.address:
-        raise SshUnusable(f"HORA_ADDRESS {settings.address} is an IPv6 address; Horovod takes IPv4 only")
+        raise SshUnusable(f"HORA_ADDRESS {settings.address} is an IPv6 address, but Horovod accepts only IPv4")
     interface = settings.network_interface
     if interface is None:
         if settings.address is None:
@@ -85,7 +85,7 @@ def _check_own_name(ips: list[str]) -> None:
     if own_ip not in ips:
         raise SshUnusable(
             f"this machine's own name {name} means {own_ip}, and Horovod passes that to the other hosts: "
-            f"let /etc/hosts map it to {ips[-1]}"
+            f"map it to {ips[-1]} in /etc/hosts"
         )
 
 

@@ -78,7 +78,7 @@ def prepare(settings: Settings) -> SshFiles:
     keys, files, user = SshKeys(settings.ssh_dir.absolute()), files_of(settings), user_name()
     find_sshd()
     if missing := keys.missing():
-        raise SshUnusable(f"{keys.folder} holds no {' and no '.join(missing)}: run `hora keys` once for all hosts")
+        raise SshUnusable(f"{keys.folder} has no {' and no '.join(missing)}: run `hora keys` once for all hosts")
     try:
         files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         written = {

@@ -46,7 +46,9 @@ class Sshd(PeriodicThread):
             if os.geteuid() == 0:
                 os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # sshd of root gives its rights up in there
             with socket.create_server((endpoint.ip, self._settings.ssh_port)) as listener:
-                self._log_news(logging.INFO, f"other hosts are let in at {endpoint.ip}:{self._settings.ssh_port}")
+                self._log_news(
+                    logging.INFO, f"accepting connections of other hosts at {endpoint.ip}:{self._settings.ssh_port}"
+                )
                 self.endpoint = endpoint
                 listener.settimeout(_PERIOD_S)
                 self._serve(listener)
@@ -74,7 +76,7 @@ class Sshd(PeriodicThread):
                 if len(self.connections) < _MOST_CONNECTIONS:
                     self._hand_over(connection)
                 else:
-                    _log.error("a connection from %s is refused: there are %d", host, _MOST_CONNECTIONS)
+                    _log.error("a connection from %s is refused: there are %d already", host, _MOST_CONNECTIONS)
 
     def _hand_over(self, connection: socket.socket) -> None:
         connection.settimeout(None)

@@ -103,7 +103,11 @@ class Mirror(PeriodicThread):
             return
         try:
             if work.is_void:
-                _log.info("job %s restarted before what MLflow has: it gets a new run", job_id, extra={"job": job_id})
+                _log.info(
+                    "job %s restarted from before the newest point in MLflow: it gets a new run",
+                    job_id,
+                    extra={"job": job_id},
+                )
                 self._save(work, work.after, run_id=None)
             else:
                 self._send(work)
@@ -111,7 +115,7 @@ class Mirror(PeriodicThread):
             _log.warning("MLflow refuses job %s: %s", job_id, error, extra={"job": job_id})
             with self._sessions.begin() as session:
                 if store.refused(session, job_id, str(error)):
-                    _log.error("job %s is mirrored no further", job_id, extra={"job": job_id})
+                    _log.error("job %s is not copied to MLflow any more", job_id, extra={"job": job_id})
 
     def _send(self, work: Work) -> None:
         """Send what is new of a job. The worker may die after each line, and another one repeats them all."""
@@ -135,7 +139,7 @@ class Mirror(PeriodicThread):
     def _save(self, work: Work, after: Position, *, run_id: str | None, is_done: bool = False) -> None:
         with self._sessions.begin() as session:
             if not store.save(session, work, after, run_id=run_id, done=is_done):
-                _log.warning("another worker mirrors job %s too", work.job.id, extra={"job": work.job.id})
+                _log.warning("another worker copies job %s to MLflow too", work.job.id, extra={"job": work.job.id})
 
 
 def mirror_of(sessions: Sessions, settings: Settings) -> Mirror | None:

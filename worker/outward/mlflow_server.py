@@ -134,12 +134,12 @@ class MlflowServer:
         except httpx.HTTPError as error:
             raise Away(f"{type(error).__name__}: {error}") from error
         except ValueError:
-            raise Away(f"{path} was answered with status {answer.status_code} and without JSON") from None
+            raise Away(f"the answer to {path} has status {answer.status_code} and is not JSON") from None
         if answer.is_success:
             return dict(document)
         code, message = str(document.get("error_code", "")), str(document.get("message", ""))
         if not code or answer.status_code >= 500 or answer.status_code in _SERVER_TROUBLE:
-            raise Away(f"{path} was answered with status {answer.status_code}: {message[:300]}")
+            raise Away(f"the answer to {path} has status {answer.status_code}: {message[:300]}")
         raise Refused(f"{path}: {message[:1000]}", code=code)
 
 

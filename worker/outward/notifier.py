@@ -88,9 +88,9 @@ class Notifier(PeriodicThread):
         try:
             self.deliver(claimed)
         except OperationalError as error:
-            _log.warning("delivery %d could not be settled, it is sent again: %s", claimed.id, error.orig)
+            _log.warning("the result of delivery %d could not be stored, it is sent again: %s", claimed.id, error.orig)
         except Exception:
-            _log.exception("delivery %d could not be settled; it is sent again", claimed.id)
+            _log.exception("the result of delivery %d could not be stored; it is sent again", claimed.id)
         finally:
             self._sent_to.put(claimed.webhook_id)
             self.wake()

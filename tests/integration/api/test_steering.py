@@ -61,7 +61,7 @@ def test_a_job_is_steered_by_its_people_alone(
     before = people["otto"].get(path).json()  # everybody reads
     answer = ordered(people["otto"], path, order)
     assert answer.status_code == 403
-    assert "is olga's, in the project vision" in answer.json()["detail"]
+    assert "belongs to olga, in the project vision" in answer.json()["detail"]
     assert people["otto"].get(path).json() == before
 
 
@@ -74,7 +74,7 @@ def test_a_study_is_steered_by_its_people_alone(
         assert ordered(people[who], path, order).status_code in (201, 202)
     answer = ordered(people["otto"], path, order)
     assert answer.status_code == 403
-    assert "is olga's, in the project vision" in answer.json()["detail"]
+    assert "belongs to olga, in the project vision" in answer.json()["detail"]
 
 
 def test_members_of_one_project_do_not_steer_anothers(

@@ -48,7 +48,7 @@ def test_what_is_kept_and_who_leaves_is_told(sessions: Sessions) -> None:
         session.execute(update(Host).values(kept_for=urgent))
     assert standing(sessions, urgent, small) == [
         Standing(1, f"waits for job {low.job_id} to save and make room"),
-        Standing(2, f"1 slot is free, but kept for job {urgent}, which is before it"),
+        Standing(2, f"1 slot is free, but kept for job {urgent}, which comes first"),
     ]
 
 
@@ -86,6 +86,6 @@ def test_what_a_cluster_has_no_room_for(sessions: Sessions) -> None:
     assert lack(sessions, 9) == "more than this cluster has: its hosts that work together have 8 slots"
     assert lack(sessions, 8, placement="single_host") == "more than this cluster has: its largest host has 4 slots"
     assert lack(sessions, 7) == (
-        "a job takes as many slots on each of its hosts, and 7 cannot be shared so: "
-        "of the 8 slots of hosts that work together at most 4 are on one host"
+        "a job takes the same number of slots on each of its hosts, and 7 cannot be divided so: "
+        "of the 8 slots of hosts that work together, at most 4 are on one host"
     )

@@ -174,7 +174,7 @@ def test_one_attempt_that_cannot_be_looked_after_is_in_nobodys_way(
         session.execute(update(Attempt).where(Attempt.id == held.attempt_id).values(error="held"))
         agent.reconcile()
         assert given.the_attempt(sessions, last).ended_at is not None
-    assert caplog.text.count("could not be looked after; the next pass tries again") == 2
+    assert caplog.text.count("could not be checked; the next pass tries again") == 2
     assert given.the_attempt(sessions, held).ended_at is None
     agent.reconcile()
     assert given.the_attempt(sessions, held).ended_at is not None
