@@ -1,4 +1,4 @@
-"""What routes depend on: the services of the process, the body, common parameters, and a check of the query.
+"""Dependencies of routes: the services of the process, the body, common parameters, and a check of the query.
 
 `api.callers` says who calls.
 
@@ -123,7 +123,7 @@ def _require_type(request: Request, *allowed: str) -> None:
 
 
 def as_json(view: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A response whose status or headers depend on what happened."""
+    """A response with its own status and headers."""
     return Response(view.model_dump_json(), status, headers, JSON)
 
 

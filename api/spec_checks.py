@@ -1,7 +1,7 @@
 """Checks of specs that are to become jobs. Called by `api.submissions` before it stores anything.
 
-`check_spec` refuses what nobody could carry out here. `StateChecks` finds what speaks against a spec at the moment: the
-hosts, the projects and the jobs as they are now.
+`check_spec` refuses specs that this stack can never run. `StateChecks` finds problems with the present state of hosts,
+projects and jobs.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from jobs.scheduling.hosts import capacity_problem
 
 @dataclass(frozen=True)
 class CheckedSpec:
-    """A spec that could be carried out. Without a plan it does not fit its data: `unworkable` says why."""
+    """A spec that this stack could run. Without a plan it does not fit its data: `unworkable` says why."""
 
     spec: Spec  # with the version and the options of its dataset, where that is a registered one
     plan: Plan | None
@@ -32,7 +32,7 @@ class CheckedSpec:
 def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
     """Check a spec by its text, this host's disk and the registered dataset that it names, if it names one.
 
-    Raises `InvalidSpec` for what nobody could carry out.
+    Raises `InvalidSpec` if this stack can never run it.
     """
     resolved = registry.resolve(spec)
     spec = resolved.spec
@@ -72,7 +72,7 @@ class StateChecks:
         self._room: dict[tuple[int, str, str], str | None] = {}
 
     def problems_of(self, checked: CheckedSpec) -> list[FieldProblem]:
-        """Every field that asks for what is not there, and the one that keeps the spec from having a plan."""
+        """Every field that asks for something that does not exist, and the field because of which there is no plan."""
         spec = checked.spec
         return [
             *checked.missing, *self._unusable_weights(spec), *self._lack_of_room(spec), *self._wrong_project(spec),

@@ -2,9 +2,9 @@
 
 Both take the same steps:
 
-1. Check every spec: refuse what nobody could carry out here.
-2. Look the Idempotency-Key up. If it came before, give the first answer again, whatever became of hosts, data and
-   quotas since.
+1. Check every spec: refuse what this stack can never run.
+2. Look up the Idempotency-Key. If it was used before, give the first answer again, even if hosts, data or quotas have
+   changed since.
 3. Admit: refuse what hosts, projects and other jobs do not allow now.
 4. A dry run ends here, with a preview. Nothing is stored.
 5. Write the rows and the line of the audit log, in the transaction of the steps before.

@@ -1,4 +1,4 @@
-"""Stopping a host's jobs when its worker ends, where every process ends with the worker, as in a container.
+"""Stops a host's jobs when its worker ends, for hosts where all processes end with the worker, such as containers.
 
 Called by the worker after it was stopped, if `HORA_STOP_JOBS_WITH_WORKER` is set.
 """
@@ -25,7 +25,7 @@ _STORING_S = 5.0  # for a supervisor to drain what its ranks wrote and store the
 
 
 def stop_jobs_of_host(sessions: Sessions, settings: Settings) -> bool:
-    """Ask every attempt with ranks here to save, requeue and end. Wait for that; False if one takes too long."""
+    """Ask every attempt with ranks here to save, requeue and end. Wait for that. False if one takes too long."""
     try:
         supervisors, led_elsewhere = _ask_to_leave(sessions, settings)
     except DBAPIError as error:
@@ -42,7 +42,7 @@ def stop_jobs_of_host(sessions: Sessions, settings: Settings) -> bool:
 
 
 def _ask_to_leave(sessions: Sessions, settings: Settings) -> tuple[list[ProcessId], Sequence[int]]:
-    """Ask all attempts; returns the supervisors of this host, and the attempts here that are led elsewhere."""
+    """Ask all attempts. Returns the supervisors of this host, and the attempts here whose lead is another host."""
     live = Attempt.ended_at.is_(None)
     led_here = select(Attempt).where(Attempt.host == settings.host, live)
     holding = select(Slot.attempt_id).where(Slot.host == settings.host, Slot.attempt_id.is_not(None))

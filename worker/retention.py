@@ -49,11 +49,11 @@ class Retention(PeriodicThread):
         self._artifacts = OldArtifacts(sessions, settings.runs_dir)
 
     def once(self) -> None:
-        """Tidy up once. A stop ends it after the batch at hand."""
+        """Tidy up once. A stop ends it after the present batch."""
         self.tidy()
 
     def tidy(self) -> None:
-        """One pass over this host's files and everybody's rows."""
+        """One pass over this host's files and over all rows."""
         config = self._settings
         keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
         keep_keys_days = config.keep_idempotency_days
@@ -82,7 +82,7 @@ class Retention(PeriodicThread):
                 return
 
     def _tidy_rows(self, work: Callable[[Session], bool]) -> None:
-        """Run `work` in batches, each a transaction of its own. It ends at once where another worker tidies rows."""
+        """Run `work` in batches, each a transaction of its own. It ends at once if another worker tidies rows."""
 
         def batch() -> bool:
             with self._sessions.begin() as session:
@@ -99,8 +99,8 @@ class Retention(PeriodicThread):
 class OldFiles:
     """The folders of attempts and the checkpoints of jobs that ended long ago, below this host's `runs_dir`.
 
-    It touches neither symbolic links nor folders that are no job of this database. Hosts that share the folder may do
-    the same at once.
+    It does not touch symbolic links, or folders that do not belong to a job of this database. Hosts that share the
+    folder may do the same at once.
     """
 
     def __init__(self, sessions: Sessions, runs_dir: Path, *, keep_days: float) -> None:

@@ -20,7 +20,7 @@ from jobs.runtime.outbound_addresses import Address, Allowed, ForbiddenAddress, 
 
 Resolve = Callable[[str, int], Sequence[Address]]
 
-_MAX_BYTES = 64 * 1024  # of an answer, head and all; nothing of it is kept but the status
+_MAX_BYTES = 64 * 1024  # of a whole answer with its headers; only the status is used
 
 
 class _TooLate(Exception):

@@ -1,7 +1,7 @@
 """An MLflow tracking server, by its REST interface 2.0. Called by `worker.outward.mirror`; it knows nothing of rows.
 
 Refused     the server refuses this request
-Away        the server does not answer, is overloaded, or lets nobody in
+Away        the server does not answer, is overloaded, or refuses our access
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ _SERVER_TROUBLE = (401, 403, 408, 429)  # not about this request: no access, or 
 
 
 class Refused(Exception):
-    """The server does not take this."""
+    """The server refuses this request."""
 
     def __init__(self, message: str, *, code: str = "") -> None:
         super().__init__(message)
